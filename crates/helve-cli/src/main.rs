@@ -1,0 +1,3 @@
+//! The `helve` binary.
+
+fn main() {}

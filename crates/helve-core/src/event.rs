@@ -1,0 +1,101 @@
+//! What happens, for those who want to know as it happens. The journal is the record; this is not.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::error::ErrorCode;
+use crate::id::{ApprovalId, CallId};
+use crate::name::{Layer, ToolName};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Event {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+impl Event {
+    /// Something that happened at a time.
+    pub fn new(at: Timestamp, kind: EventKind) -> Self {
+        Self { at, kind }
+    }
+
+    /// The event's name, as in `tools.executed`.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            EventKind::Executed { .. } => "tools.executed",
+            EventKind::Failed { .. } => "tools.failed",
+            EventKind::Pending { .. } => "tools.pending",
+            EventKind::Registered { .. } => "tools.registered",
+            EventKind::Replaced { .. } => "tools.replaced",
+            EventKind::Unregistered { .. } => "tools.unregistered",
+        }
+    }
+}
+
+/// The sorts of event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", content = "payload")]
+#[non_exhaustive]
+pub enum EventKind {
+    /// A tool ran and answered.
+    #[serde(rename = "tools.executed")]
+    Executed {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: ToolName,
+        /// How long it took.
+        duration_us: u64,
+    },
+    /// A call was refused, or its tool failed.
+    #[serde(rename = "tools.failed")]
+    Failed {
+        /// The call.
+        call_id: CallId,
+        /// The tool, as asked for.
+        tool: String,
+        /// Why.
+        code: ErrorCode,
+        /// How long it took.
+        duration_us: u64,
+    },
+    /// A person is asked.
+    #[serde(rename = "tools.pending")]
+    Pending {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: ToolName,
+        /// The question.
+        approval_id: ApprovalId,
+    },
+    /// A tool came.
+    #[serde(rename = "tools.registered")]
+    Registered {
+        /// The tool.
+        tool: ToolName,
+        /// Its layer.
+        layer: Layer,
+    },
+    /// A tool was replaced by another of the same name and layer.
+    #[serde(rename = "tools.replaced")]
+    Replaced {
+        /// The tool.
+        tool: ToolName,
+        /// Its layer.
+        layer: Layer,
+    },
+    /// A tool went.
+    #[serde(rename = "tools.unregistered")]
+    Unregistered {
+        /// The tool.
+        tool: ToolName,
+        /// Its layer.
+        layer: Layer,
+    },
+}

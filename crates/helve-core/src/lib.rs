@@ -1,0 +1,50 @@
+//! Helve's vocabulary: what a tool, a call, an outcome and an error are, and the ports through
+//! which the rest of the system reaches the world.
+//!
+//! This crate knows no async runtime, no SQL, no HTTP and no processes. It rarely changes.
+//!
+//! Reading order: a [`Definition`] and a [`Handler`] make a [`Tool`]; a [`Call`] by a [`Caller`]
+//! ends in an [`Outcome`], which may hold a [`ToolError`]; every call leaves a [`record`] in the
+//! [`Journal`](ports::Journal).
+
+pub mod name;
+
+pub mod definition;
+pub mod effect;
+pub mod precondition;
+pub mod retry;
+
+pub mod json;
+pub mod schema;
+
+pub mod builder;
+pub mod context;
+pub mod tool;
+
+pub mod call;
+pub mod error;
+pub mod outcome;
+
+pub mod event;
+pub mod id;
+pub mod ports;
+pub mod record;
+
+pub use builder::{Parameter, ParameterType, ToolBuilder};
+pub use call::{Access, Advice, AdvisedAction, Call, Caller};
+pub use context::Context;
+pub use definition::{
+    Annotations, Category, Definition, DefinitionError, Example, FailureMode, Problem, Risk, Source,
+};
+pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
+pub use event::Event;
+pub use id::{ApprovalId, CallId};
+pub use name::{Layer, NameError, ToolName};
+pub use outcome::{Outcome, Output, Pending, Repair, Status};
+pub use schema::Schema;
+pub use tool::{Handler, Implementation, Tool};
+
+/// A boxed future: what our object-safe async ports return.
+///
+/// An alias instead of `async_trait`, which costs build time on the traits used most.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

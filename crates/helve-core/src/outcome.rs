@@ -1,0 +1,178 @@
+//! How a call ended.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::ToolError;
+use crate::id::{ApprovalId, CallId};
+
+/// How a call ended.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The call; also the id of its record in the journal.
+    pub call_id: CallId,
+    /// The tool's full name, or what was asked for where no tool was found.
+    pub tool: String,
+    /// What came of it.
+    #[serde(flatten)]
+    pub status: Status,
+    /// What was mended in the arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Repair>,
+    /// How often the tool was started.
+    pub attempts: u32,
+    /// How long it all took.
+    pub duration_us: u64,
+    /// The earlier call with the same idempotency key whose outcome this is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_of: Option<CallId>,
+}
+
+impl Outcome {
+    /// An outcome with nothing mended and nothing started.
+    pub fn new(call_id: CallId, tool: impl Into<String>, status: Status) -> Self {
+        Self {
+            call_id,
+            tool: tool.into(),
+            status,
+            repairs: Vec::new(),
+            attempts: 0,
+            duration_us: 0,
+            replay_of: None,
+        }
+    }
+
+    /// The result, or why there is none. A pending call counts as an error.
+    pub fn into_result(self) -> Result<Value, ToolError> {
+        match self.status {
+            Status::Done(output) => Ok(output.value),
+            Status::Failed(error) => Err(error),
+            Status::Pending(pending) => Err(pending.into_error()),
+        }
+    }
+
+    /// Whether the tool ran and succeeded.
+    pub fn is_success(&self) -> bool {
+        matches!(&self.status, Status::Done(output) if !output.is_failure)
+    }
+
+    /// The error, where the call failed.
+    pub fn error(&self) -> Option<&ToolError> {
+        match &self.status {
+            Status::Failed(error) => Some(error),
+            Status::Done(_) | Status::Pending(_) => None,
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Status {
+    /// The tool ran and answered.
+    Done(Output),
+    /// The call was refused, or the tool failed.
+    Failed(#[serde(with = "as_error")] ToolError),
+    /// A person must decide first.
+    Pending(Pending),
+}
+
+/// Puts the error in a field of its own, so that `status` and `code` do not mix.
+mod as_error {
+    use super::{Deserialize, Serialize, ToolError};
+
+    #[derive(Serialize, Deserialize)]
+    struct Field<E> {
+        error: E,
+    }
+
+    pub(super) fn serialize<S: serde::Serializer>(
+        error: &ToolError,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Field { error }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<ToolError, D::Error> {
+        Field::deserialize(deserializer).map(|field| field.error)
+    }
+}
+
+/// A tool's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// The answer.
+    #[serde(rename = "result")]
+    pub value: Value,
+    /// Whether the answer is an error that the tool's failure mode made a result of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_failure: bool,
+}
+
+impl Output {
+    /// An answer.
+    pub fn success(value: Value) -> Self {
+        Self { value, is_failure: false }
+    }
+
+    /// A failure as an answer.
+    pub fn failure(error: &ToolError) -> Self {
+        Self { value: json!({ "error": error }), is_failure: true }
+    }
+}
+
+/// A question put to a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pending {
+    /// The question's id.
+    pub approval_id: ApprovalId,
+    /// Why it is asked, one line each.
+    pub reasons: Vec<String>,
+    /// A digest of tool, arguments and caller: what an approval will be bound to.
+    pub binding: String,
+}
+
+impl Pending {
+    /// The question as an error, for callers that know only results and errors.
+    pub fn into_error(self) -> ToolError {
+        let message = format!("waiting for approval {}: {}", self.approval_id, self.reasons.join("; "));
+        ToolError::new(crate::ErrorCode::PermissionDenied, message)
+            .suggest("tell the user that a person must approve this call; do not repeat it meanwhile")
+    }
+}
+
+/// Something that was mended in the arguments before the call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    /// JSON Pointer to what was mended.
+    pub path: String,
+    /// What was done.
+    pub detail: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_have_a_stable_shape() {
+        let id: CallId = "call_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        let done = Outcome::new(id, "add", Status::Done(Output::success(json!(5))));
+        assert_eq!(
+            serde_json::to_value(&done).unwrap(),
+            json!({ "call_id": id, "tool": "add", "status": "done", "result": 5, "attempts": 0, "duration_us": 0 })
+        );
+        let failed = Outcome::new(id, "add", Status::Failed(ToolError::failed("no")));
+        let json = serde_json::to_value(&failed).unwrap();
+        assert_eq!(json["status"], "failed");
+        assert_eq!(json["error"]["code"], "execution_failed");
+        for status in [done.status, failed.status] {
+            let text = serde_json::to_string(&status).unwrap();
+            let back: Status = serde_json::from_str(&text).unwrap();
+            assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Where calls are recorded.
+
+use std::sync::Arc;
+
+use crate::BoxFuture;
+use crate::id::CallId;
+use crate::outcome::Status;
+use crate::record::{Entry, Started};
+
+/// Where calls are recorded. No journal, no call: where an entry is refused, the tool does not run.
+pub trait Journal: Send + Sync + 'static {
+    /// Whether entries can be written. Cheap: asked before every call.
+    fn check(&self) -> Result<(), JournalError>;
+
+    /// Queues an entry to be written with the next group, without waiting.
+    ///
+    /// For calls that change nothing: what a power cut may lose of them is milliseconds of reading.
+    fn append(&self, entry: Entry) -> Result<(), JournalError>;
+
+    /// Writes an entry and waits until it would survive a power cut.
+    fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Commits the start of a call under its idempotency key, unless the key was used before.
+    ///
+    /// Where an earlier call with the key is still running, waits for its end.
+    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>>;
+
+    /// Commits the end of a call that [`Journal::begin`] let start, with what to answer when its
+    /// key comes again.
+    fn finish(
+        &self,
+        entry: Entry,
+        claim: KeyClaim,
+        status: Arc<Status>,
+    ) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Waits until everything queued so far is on disk.
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>>;
+}
+
+/// A claim on an idempotency key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyClaim {
+    /// The key within its scope: who calls, which tool, which key.
+    pub scoped_key: [u8; 32],
+    /// A digest of the arguments. The same key with other arguments is a mistake.
+    pub fingerprint: [u8; 32],
+    /// Whether running again is harmless, should an earlier run have been cut short.
+    pub repeatable: bool,
+}
+
+/// What became of a claim.
+#[derive(Debug, Clone)]
+pub enum Begun {
+    /// The key is new, and the start is on disk: run.
+    Fresh,
+    /// An earlier call with the key has ended so.
+    Finished {
+        /// The earlier call.
+        call_id: CallId,
+        /// How it ended.
+        status: Arc<Status>,
+    },
+    /// An earlier call with the key was cut short, and nobody knows how far it came.
+    Unknown {
+        /// The earlier call.
+        call_id: CallId,
+    },
+    /// The key was used with other arguments.
+    Conflict {
+        /// The earlier call.
+        call_id: CallId,
+    },
+}
+
+/// The journal cannot take an entry.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the journal cannot be written: {reason}")]
+pub struct JournalError {
+    reason: String,
+    #[source]
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl JournalError {
+    /// Why, in words for the person who answers for the machine.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), source: None }
+    }
+
+    /// Keeps the cause.
+    pub fn with_source(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+}

@@ -1,0 +1,74 @@
+//! Where programs are started.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::BoxFuture;
+
+/// Starts programs. The sandbox crate is the only implementation outside tests.
+pub trait Launcher: Send + Sync + 'static {
+    /// Runs a program to its end, its limits or `cancellation`, whichever comes first. Nothing it
+    /// started is left behind.
+    fn launch(
+        &self,
+        program: Program,
+        cancellation: CancellationToken,
+    ) -> BoxFuture<'_, Result<Exit, LaunchError>>;
+}
+
+/// A program to run, with everything it gets and all its limits.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The executable: a path, or a name to be looked up in `PATH`.
+    pub command: PathBuf,
+    /// Its arguments. No shell reads them.
+    pub args: Vec<String>,
+    /// Its whole environment.
+    pub env: Vec<(String, String)>,
+    /// Where it starts.
+    pub work_dir: Option<PathBuf>,
+    /// What it reads.
+    pub stdin: Vec<u8>,
+    /// How long it may run.
+    pub timeout: Duration,
+    /// How much it may write, on each of its two streams.
+    pub output_bytes_max: usize,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone)]
+pub struct Exit {
+    /// In a word.
+    pub status: ExitStatus,
+    /// What it wrote.
+    pub stdout: Vec<u8>,
+    /// What it wrote to the other stream.
+    pub stderr: Vec<u8>,
+}
+
+/// How a program ended, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// By itself, with a code.
+    Code(i32),
+    /// By a signal that we did not send.
+    Signal(i32),
+    /// It took too long and was killed.
+    TimedOut,
+    /// It wrote too much and was killed.
+    OutputTooLarge,
+    /// The call was taken back and it was killed.
+    Cancelled,
+}
+
+/// A program that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot start `{}`: {reason}", .command.display())]
+pub struct LaunchError {
+    /// The executable.
+    pub command: PathBuf,
+    /// Why.
+    pub reason: String,
+}

@@ -1,0 +1,67 @@
+//! What must hold before a tool runs, as declared. The pipeline's `ready` stage checks it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A condition with what it means when it does not hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Precondition {
+    /// What must hold, for people and models.
+    pub description: String,
+    /// Whether the tool must not run without it. Otherwise it runs in degraded mode.
+    #[serde(default = "yes")]
+    pub critical: bool,
+    /// What is checked.
+    #[serde(flatten)]
+    pub condition: Condition,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The five sorts of condition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Condition {
+    /// Something is at hand, such as a browser.
+    Resource {
+        /// Its name.
+        resource: String,
+    },
+    /// A state has a value, or satisfies a predicate such as `> 0`.
+    State {
+        /// Its key.
+        state: String,
+        /// The value or predicate.
+        expected: Value,
+    },
+    /// The caller was granted something.
+    Permission {
+        /// What was granted.
+        permission: String,
+    },
+    /// Another tool is there, or has completed in this session.
+    Dependency {
+        /// The other tool.
+        tool: String,
+        /// What is asked of it.
+        status: DependencyStatus,
+    },
+    /// A check that a pack or the embedding program provides.
+    Custom {
+        /// Which check.
+        id: String,
+    },
+}
+
+/// What a dependency asks of another tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DependencyStatus {
+    /// It has completed in this session.
+    Completed,
+    /// It is registered.
+    Available,
+}

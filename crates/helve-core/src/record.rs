@@ -1,0 +1,239 @@
+//! What the journal keeps of a call.
+//!
+//! An entry has a head, which the hash chain covers and which never changes, and a payload, which
+//! the chain covers by a salted digest only, so that it can be erased later.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::call::Caller;
+use crate::definition::Risk;
+use crate::error::{ErrorCode, Stage, ToolError};
+use crate::id::{ApprovalId, CallId};
+use crate::outcome::Repair;
+
+/// JSON text that is kept as it is.
+pub type RawJson = Box<RawValue>;
+
+/// One line in the journal.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// A call that changes the world is about to start.
+    Started(Box<Started>),
+    /// A call has ended.
+    Finished(Box<Finished>),
+}
+
+impl Entry {
+    /// The call it is about.
+    pub fn call_id(&self) -> CallId {
+        self.facts().call_id
+    }
+
+    /// What is known of the call from the beginning.
+    pub fn facts(&self) -> &Facts {
+        match self {
+            Self::Started(started) => &started.facts,
+            Self::Finished(finished) => &finished.facts,
+        }
+    }
+
+    /// When it happened.
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Started(started) => started.at,
+            Self::Finished(finished) => finished.at,
+        }
+    }
+}
+
+/// What is known of a call from the beginning.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Facts {
+    /// The call.
+    pub call_id: CallId,
+    /// When it came.
+    pub received_at: Timestamp,
+    /// Joins it with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// The tool's full name, or what was asked for where no tool was found.
+    pub tool: String,
+    /// Whether that name is a tool's.
+    pub resolved: bool,
+    /// The tool's risk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub risk: Option<Risk>,
+    /// Whether the tool may change the world.
+    pub changes_world: bool,
+    /// The caller's key for repeating safely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Arc<str>>,
+}
+
+/// A call that changes the world is about to start.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// When.
+    pub at: Timestamp,
+    /// The call.
+    pub facts: Facts,
+    /// With what, secrets removed.
+    pub arguments: RawJson,
+}
+
+/// A call has ended.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// When.
+    pub at: Timestamp,
+    /// The call.
+    pub facts: Facts,
+    /// How.
+    pub ending: Ending,
+    /// What was said, secrets removed.
+    pub payload: Payload,
+}
+
+/// How a call ended: the part of the record that is never erased.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ending {
+    /// In a word.
+    pub status: EndStatus,
+    /// The error's code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// Where in the pipeline the error happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// The question put to a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
+    /// The earlier call whose outcome was returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_of: Option<CallId>,
+    /// How often the tool was started, and how each time ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+    /// How long each stage took.
+    pub timings: Timings,
+    /// Size of the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
+}
+
+/// How a call ended, in a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndStatus {
+    /// The tool answered.
+    Done,
+    /// The tool failed, and its failure mode made a result of that.
+    Returned,
+    /// The tool failed, or the call was wrong.
+    Failed,
+    /// It was forbidden.
+    Denied,
+    /// A person is asked.
+    Pending,
+}
+
+impl EndStatus {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Returned => "returned",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Pending => "pending",
+        }
+    }
+}
+
+/// One start of a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// How long it took.
+    pub duration_us: u64,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// How the handler came to its end.
+    pub handler: HandlerEnd,
+}
+
+/// How a handler came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandlerEnd {
+    /// It returned.
+    Returned,
+    /// It panicked.
+    Panicked,
+    /// It was stopped at the deadline or by cancellation.
+    Stopped,
+    /// It could not be stopped and was left behind; it may still be running.
+    Abandoned,
+}
+
+/// How long each stage took, in nanoseconds. A stage that was not reached is absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timings([u64; Stage::ALL.len()]);
+
+impl Timings {
+    /// Adds time to a stage.
+    pub fn add(&mut self, stage: Stage, nanos: u64) {
+        // A stage that was reached took some time, however little.
+        self.0[stage as usize] += nanos.max(1);
+    }
+
+    /// Stages that were reached, with their nanoseconds.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, u64)> + '_ {
+        Stage::ALL.into_iter().zip(self.0).filter(|(_, nanos)| *nanos > 0)
+    }
+
+    /// All stages together.
+    pub fn total_nanos(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl Serialize for Timings {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter().map(|(stage, nanos)| (stage.as_str(), nanos)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Timings {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = std::collections::HashMap::<Stage, u64>::deserialize(deserializer)?;
+        let mut timings = Self::default();
+        for (stage, nanos) in map {
+            timings.add(stage, nanos);
+        }
+        Ok(timings)
+    }
+}
+
+/// What was said in a call: the part of the record that can be erased.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Payload {
+    /// Arguments as the tool got them, or as they came where they were refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<RawJson>,
+    /// What was mended in them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repairs: Vec<Repair>,
+    /// The result, where it is small enough to keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<RawJson>,
+    /// The error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+}

@@ -1,0 +1,205 @@
+//! Whether and how a failed attempt is repeated.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ErrorCode, ToolError};
+
+/// When to try again, how often, and how long to wait.
+///
+/// ```
+/// use helve_core::retry::RetryPolicy;
+/// use helve_core::{ErrorCode, ToolError};
+/// let policy = RetryPolicy::standard();
+/// let offline = ToolError::new(ErrorCode::Network, "no route to host");
+/// assert!(policy.allows(&offline, 1));
+/// assert_eq!(policy.backoff.delay(2, 0.5).as_millis(), 2_000);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// How many attempts may follow the first.
+    pub retries_max: u32,
+    /// How long to wait between attempts.
+    pub backoff: Backoff,
+    /// Codes worth another attempt.
+    pub retryable_codes: Vec<RetryableCode>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl RetryPolicy {
+    /// One attempt.
+    pub fn none() -> Self {
+        Self { retries_max: 0, backoff: Backoff::None, retryable_codes: Vec::new() }
+    }
+
+    /// Three more attempts, a second apart.
+    pub fn quick() -> Self {
+        Self {
+            retries_max: 3,
+            backoff: Backoff::Fixed { delay_ms: 1_000 },
+            retryable_codes: vec![RetryableCode::Timeout, RetryableCode::RateLimit, RetryableCode::Network],
+        }
+    }
+
+    /// Three more attempts after 1, 2 and 4 seconds.
+    pub fn standard() -> Self {
+        Self {
+            retries_max: 3,
+            backoff: Backoff::Exponential { base_ms: 1_000, max_ms: 30_000, multiplier: 2.0 },
+            retryable_codes: vec![
+                RetryableCode::Timeout,
+                RetryableCode::RateLimit,
+                RetryableCode::Network,
+                RetryableCode::ServerError,
+            ],
+        }
+    }
+
+    /// Five more attempts with growing, jittered waits.
+    pub fn aggressive() -> Self {
+        let base = Backoff::Exponential { base_ms: 500, max_ms: 60_000, multiplier: 2.0 };
+        let mut policy = Self::standard();
+        policy.retries_max = 5;
+        policy.backoff = Backoff::Jittered { base: Box::new(base), jitter: 0.1 };
+        policy.retryable_codes.push(RetryableCode::Lock);
+        policy
+    }
+
+    /// Whether attempt number `attempt` (from 1), which ended in `error`, may be followed by another.
+    pub fn allows(&self, error: &ToolError, attempt: u32) -> bool {
+        attempt <= self.retries_max
+            && self.retryable_codes.iter().any(|code| ErrorCode::from(*code) == error.code())
+    }
+}
+
+/// The codes that a retry policy may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryableCode {
+    /// [`ErrorCode::Timeout`]
+    Timeout,
+    /// [`ErrorCode::RateLimit`]
+    RateLimit,
+    /// [`ErrorCode::Network`]
+    Network,
+    /// [`ErrorCode::ServerError`]
+    ServerError,
+    /// [`ErrorCode::Lock`]
+    Lock,
+    /// [`ErrorCode::McpConnection`]
+    McpConnection,
+    /// [`ErrorCode::ExecutionFailed`]
+    ExecutionFailed,
+}
+
+impl From<RetryableCode> for ErrorCode {
+    fn from(code: RetryableCode) -> Self {
+        match code {
+            RetryableCode::Timeout => Self::Timeout,
+            RetryableCode::RateLimit => Self::RateLimit,
+            RetryableCode::Network => Self::Network,
+            RetryableCode::ServerError => Self::ServerError,
+            RetryableCode::Lock => Self::Lock,
+            RetryableCode::McpConnection => Self::McpConnection,
+            RetryableCode::ExecutionFailed => Self::ExecutionFailed,
+        }
+    }
+}
+
+/// How long to wait between attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Backoff {
+    /// Not at all.
+    None,
+    /// Always the same time.
+    Fixed {
+        /// Milliseconds.
+        delay_ms: u64,
+    },
+    /// A little longer each time.
+    Linear {
+        /// The first wait, in milliseconds.
+        base_ms: u64,
+        /// What each later wait adds.
+        increment_ms: u64,
+    },
+    /// Many times longer each time, up to a bound.
+    Exponential {
+        /// The first wait, in milliseconds.
+        base_ms: u64,
+        /// The longest wait.
+        max_ms: u64,
+        /// How many times longer.
+        multiplier: f64,
+    },
+    /// Another backoff, spread so that callers do not return all at once.
+    Jittered {
+        /// The other backoff.
+        base: Box<Backoff>,
+        /// By which part, up and down: 0.1 is ten per cent.
+        jitter: f64,
+    },
+}
+
+impl Backoff {
+    /// No wait is longer than a day, whatever was configured.
+    const DELAY_MS_MAX: f64 = 86_400_000.0;
+
+    /// The wait after attempt number `attempt` (from 1). `random` is in 0..1.
+    pub fn delay(&self, attempt: u32, random: f64) -> Duration {
+        let ms = self.delay_ms(attempt, random);
+        Duration::from_millis(if ms.is_finite() { ms.clamp(0.0, Self::DELAY_MS_MAX) as u64 } else { 0 })
+    }
+
+    fn delay_ms(&self, attempt: u32, random: f64) -> f64 {
+        let earlier = attempt.saturating_sub(1);
+        match self {
+            Self::None => 0.0,
+            Self::Fixed { delay_ms } => *delay_ms as f64,
+            Self::Linear { base_ms, increment_ms } => {
+                *base_ms as f64 + *increment_ms as f64 * f64::from(earlier)
+            }
+            Self::Exponential { base_ms, max_ms, multiplier } => {
+                (*base_ms as f64 * multiplier.powf(f64::from(earlier))).min(*max_ms as f64)
+            }
+            Self::Jittered { base, jitter } => {
+                base.delay_ms(attempt, random) * (1.0 + jitter * (2.0 * random - 1.0))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_follow_the_seeds_numbers() {
+        let waits = |backoff: &Backoff| -> Vec<u128> {
+            (1..=6).map(|attempt| backoff.delay(attempt, 0.5).as_millis()).collect()
+        };
+        assert_eq!(waits(&RetryPolicy::quick().backoff), [1_000; 6]);
+        assert_eq!(waits(&RetryPolicy::standard().backoff), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000]);
+        assert_eq!(waits(&Backoff::Linear { base_ms: 5, increment_ms: 10 }), [5, 15, 25, 35, 45, 55]);
+        let aggressive = RetryPolicy::aggressive().backoff;
+        assert_eq!(aggressive.delay(1, 0.0).as_millis(), 450);
+        assert_eq!(aggressive.delay(1, 1.0).as_millis(), 550);
+    }
+
+    #[test]
+    fn a_hostile_multiplier_stays_bounded() {
+        let wild = Backoff::Exponential { base_ms: u64::MAX, max_ms: u64::MAX, multiplier: f64::INFINITY };
+        assert!(wild.delay(400, 0.5) <= Duration::from_secs(86_400));
+        let odd = Backoff::Jittered { base: Box::new(wild), jitter: f64::NAN };
+        assert_eq!(odd.delay(3, 0.5), Duration::ZERO);
+    }
+}

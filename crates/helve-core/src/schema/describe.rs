@@ -1,0 +1,231 @@
+//! Turns a validator's error into a line that a model can act on.
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+use serde_json::Value;
+
+use super::Schema;
+use crate::error::FieldError;
+use crate::json::brief;
+
+impl FieldError {
+    /// An error whose message says all three parts in one line.
+    pub fn new(path: impl Into<String>, expected: impl Into<String>, received: impl Into<String>) -> Self {
+        let (path, expected, received) = (path.into(), expected.into(), received.into());
+        let place = if path.is_empty() { "the arguments".to_owned() } else { format!("`{path}`") };
+        let message = format!("{place}: expected {expected}, received {received}");
+        Self { path, expected, received, message }
+    }
+}
+
+pub(super) fn too_complex() -> FieldError {
+    FieldError::new(
+        "",
+        "a value that its schema can check in bounded time",
+        "one too deeply nested for this recursive schema; send a flatter value",
+    )
+}
+
+/// One error may name several fields: each unexpected one, or each in the closest alternative.
+pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<FieldError> {
+    let path = error.instance_path().as_str();
+    let received = brief(error.instance());
+    let one = |expected: String| vec![FieldError::new(path, expected, received.as_str())];
+    match error.kind() {
+        Kind::Required { property } => {
+            let key = property.as_str().unwrap_or_default();
+            let at = format!("{path}/{}", crate::json::escape_pointer(key));
+            let wanted = super::graph::at_path(schema.json(), &at)
+                .first()
+                .map_or_else(|| "a value".to_owned(), |node| wants(node));
+            vec![FieldError::new(at, format!("{wanted} (required)"), "nothing")]
+        }
+        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            let known = known_fields(schema, path);
+            unexpected.iter().map(|key| unexpected_field(path, key, &known)).collect()
+        }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            closest(context, schema).unwrap_or_else(|| one(format!("one of {} alternatives", context.len())))
+        }
+        Kind::OneOfMultipleValid { .. } => {
+            one("a value that fits exactly one of the alternatives, not several".to_owned())
+        }
+        Kind::Type { kind } => one(type_names(kind)),
+        Kind::Enum { options } => one(match options.as_array() {
+            Some(options) => format!("one of {}", list(options)),
+            None => "one of the listed values".to_owned(),
+        }),
+        Kind::Constant { expected_value } => one(brief(expected_value)),
+        Kind::Minimum { limit } => one(format!("a number of at least {limit}")),
+        Kind::Maximum { limit } => one(format!("a number of at most {limit}")),
+        Kind::ExclusiveMinimum { limit } => one(format!("a number greater than {limit}")),
+        Kind::ExclusiveMaximum { limit } => one(format!("a number less than {limit}")),
+        Kind::MultipleOf { multiple_of } => one(format!("a multiple of {multiple_of}")),
+        Kind::MinLength { limit } => one(format!("at least {limit} characters")),
+        Kind::MaxLength { limit } => one(format!("at most {limit} characters")),
+        Kind::MinItems { limit } => one(format!("at least {limit} items")),
+        Kind::MaxItems { limit } => one(format!("at most {limit} items")),
+        Kind::AdditionalItems { limit } => one(format!("at most {limit} items")),
+        Kind::MinProperties { limit } => one(format!("at least {limit} fields")),
+        Kind::MaxProperties { limit } => one(format!("at most {limit} fields")),
+        Kind::UniqueItems => one("items that all differ".to_owned()),
+        Kind::Pattern { pattern } => one(format!("text matching `{pattern}`")),
+        Kind::Format { format } => one(format!("text in the format `{format}`")),
+        Kind::FalseSchema => one("nothing here".to_owned()),
+        Kind::Contains => one("at least one item of the required form".to_owned()),
+        Kind::UnevaluatedItems { .. } => one("no further items".to_owned()),
+        Kind::PropertyNames { .. } => one("field names of the required form".to_owned()),
+        Kind::ContentEncoding { content_encoding } => one(format!("text encoded as `{content_encoding}`")),
+        Kind::ContentMediaType { content_media_type } => {
+            one(format!("content of type `{content_media_type}`"))
+        }
+        Kind::Not { .. } => one("a value outside the forbidden form".to_owned()),
+        Kind::BacktrackLimitExceeded { .. } | Kind::RegexEngineFailure { .. } => {
+            one("text that its pattern can check in bounded time".to_owned())
+        }
+        Kind::FromUtf8 { .. } => one("valid UTF-8 text".to_owned()),
+        Kind::Custom { message, .. } => one(message.clone()),
+        Kind::Referencing(_) => one("a value whose schema can be resolved".to_owned()),
+    }
+}
+
+/// The errors of the alternative that is closest to fitting: more use to a model than "none fits".
+fn closest(context: &[Vec<ValidationError<'static>>], schema: &Schema) -> Option<Vec<FieldError>> {
+    let wrong_shape = |errors: &[ValidationError<'_>]| {
+        errors
+            .iter()
+            .filter(|error| matches!(error.kind(), Kind::Type { .. } | Kind::Constant { .. }))
+            .count()
+    };
+    let best = context
+        .iter()
+        .filter(|errors| !errors.is_empty())
+        .min_by_key(|errors| (wrong_shape(errors), errors.len()))?;
+    // A scalar that fits no alternative's type: name all the types instead of one at random.
+    if best.len() == 1 && context.len() > 1 && matches!(best[0].kind(), Kind::Type { .. }) {
+        let mut names: Vec<_> = context
+            .iter()
+            .flatten()
+            .filter_map(|error| match error.kind() {
+                Kind::Type { kind } => Some(type_names(kind)),
+                _ => None,
+            })
+            .collect();
+        names.dedup();
+        return Some(vec![FieldError::new(
+            best[0].instance_path().as_str(),
+            names.join(" or "),
+            brief(best[0].instance()),
+        )]);
+    }
+    Some(best.iter().flat_map(|error| describe(error, schema)).collect())
+}
+
+fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
+    let short: String = key.chars().take(64).collect();
+    let at = format!("{path}/{}", crate::json::escape_pointer(&short));
+    let expected = match super::repair::near_miss(key, known.iter().map(String::as_str)) {
+        Some(meant) => format!("no such field (did you mean `{meant}`?)"),
+        None if known.is_empty() => "no fields here".to_owned(),
+        None => format!(
+            "only the fields {}",
+            known.iter().take(12).map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ")
+        ),
+    };
+    FieldError::new(at, expected, "an unknown field")
+}
+
+/// The fields that an object at `path` may have.
+pub(super) fn known_fields(schema: &Schema, path: &str) -> Vec<String> {
+    let root = schema.json();
+    let mut known: Vec<String> = super::graph::at_path(root, path)
+        .into_iter()
+        .flat_map(|node| super::graph::in_place(root, node))
+        .filter_map(|node| node.get("properties").and_then(Value::as_object))
+        .flat_map(|properties| properties.keys().cloned())
+        .collect();
+    known.sort_unstable();
+    known.dedup();
+    known
+}
+
+fn wants(schema: &Value) -> String {
+    if let Some(options) = schema.get("enum").and_then(Value::as_array) {
+        return format!("one of {}", list(options));
+    }
+    match schema.get("type") {
+        Some(Value::String(name)) => name.clone(),
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ => "a value".to_owned(),
+    }
+}
+
+fn list(options: &[Value]) -> String {
+    const SHOWN_MAX: usize = 16;
+    let mut shown: Vec<_> = options.iter().take(SHOWN_MAX).map(brief).collect();
+    if options.len() > SHOWN_MAX {
+        shown.push(format!("… ({} in all)", options.len()));
+    }
+    shown.join(", ")
+}
+
+fn type_names(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(name) => name.to_string(),
+        TypeKind::Multiple(names) => {
+            names.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(" or ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Schema;
+    use serde_json::{Value, json};
+
+    fn lines(schema: Value, value: Value) -> Vec<String> {
+        let errors = Schema::compile(schema).unwrap().validate(&value).unwrap_err();
+        errors.into_iter().map(|error| error.message).collect()
+    }
+
+    #[test]
+    fn every_field_error_is_listed_at_once() {
+        let schema = json!({ "type": "object", "additionalProperties": false, "required": ["startDate", "kind"], "properties": {
+            "startDate": { "type": "string" }, "limit": { "type": "integer", "minimum": 1, "maximum": 50 },
+            "kind": { "enum": ["event", "task"] }, "tags": { "type": "array", "items": { "type": "string", "maxLength": 3 } } } });
+        let mut found = lines(schema, json!({ "limit": "not-a-number", "tags": ["ok", "long"], "limt": 1 }));
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "`/kind`: expected one of \"event\", \"task\" (required), received nothing",
+                "`/limit`: expected integer, received \"not-a-number\"",
+                "`/limt`: expected no such field (did you mean `limit`?), received an unknown field",
+                "`/startDate`: expected string (required), received nothing",
+                "`/tags/1`: expected at most 3 characters, received \"long\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn alternatives_show_what_the_closest_one_lacks() {
+        let schema = json!({ "type": "object", "properties": { "target": { "anyOf": [
+            { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } },
+            { "type": "string" } ] } } });
+        assert_eq!(
+            lines(schema.clone(), json!({ "target": {} })),
+            ["`/target/id`: expected integer (required), received nothing"]
+        );
+        assert_eq!(
+            lines(schema, json!({ "target": 7 })),
+            ["`/target`: expected object or string, received 7"]
+        );
+    }
+
+    #[test]
+    fn hostile_values_make_short_messages() {
+        let schema = json!({ "type": "object", "properties": { "a": { "type": "integer" } }, "additionalProperties": false });
+        let found = lines(schema, json!({ "a": "x".repeat(1 << 20), "y".repeat(1 << 20): 1 }));
+        assert!(found.iter().all(|line| line.len() < 400), "{}", found[0].len());
+    }
+}

@@ -1,0 +1,156 @@
+//! JSON Schemas: checked and compiled once a tool, used on every call.
+//!
+//! - [`check`] refuses at registration what could hang or mislead us later;
+//! - [`Schema::validate`] lists every field error at once;
+//! - [`repair`] mends what models often get wrong;
+//! - [`example`] makes arguments that would have been right;
+//! - [`redact`] hides secrets before anything is recorded.
+
+mod check;
+mod cost;
+mod defaults;
+mod describe;
+pub mod example;
+mod graph;
+pub mod redact;
+pub mod repair;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::definition::Problem;
+use crate::error::FieldError;
+
+pub use redact::Redactor;
+
+/// Most field errors reported at once.
+const FIELD_ERRORS_MAX: usize = 24;
+
+/// A schema that passed all checks, with its compiled validator.
+///
+/// ```
+/// use helve_core::Schema;
+/// use serde_json::json;
+/// let schema = Schema::compile(json!({
+///     "type": "object",
+///     "properties": { "limit": { "type": "integer", "minimum": 1 } },
+///     "required": ["limit"],
+/// })).unwrap();
+/// let errors = schema.validate(&json!({ "limit": 0 })).unwrap_err();
+/// assert_eq!(errors[0].path, "/limit");
+/// ```
+#[derive(Clone)]
+pub struct Schema(Arc<Compiled>);
+
+struct Compiled {
+    json: Value,
+    validator: jsonschema::Validator,
+    defaults: defaults::Defaults,
+    /// The schema refers to itself: the work depends on the value and is metered.
+    recursive: bool,
+    has_secrets: bool,
+}
+
+impl Schema {
+    /// Checks and compiles a schema of any type.
+    pub fn compile(json: Value) -> Result<Self, Vec<Problem>> {
+        let checked = check::check(&json)?;
+        let validator = jsonschema::options()
+            .with_draft(jsonschema::Draft::Draft202012)
+            .with_pattern_options(
+                jsonschema::PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1 << 20),
+            )
+            .should_validate_formats(true)
+            .offline()
+            .build(&json)
+            .map_err(|error| vec![check::problem(error.schema_path().as_str(), error.to_string())])?;
+        let defaults = defaults::Defaults::of(&json);
+        let schema = Self(Arc::new(Compiled {
+            validator,
+            defaults,
+            recursive: checked.recursive,
+            has_secrets: checked.has_secrets,
+            json,
+        }));
+        schema.check_defaults()?;
+        Ok(schema)
+    }
+
+    /// Checks and compiles a schema that describes an object, as arguments must be.
+    pub fn compile_object(json: Value) -> Result<Self, Vec<Problem>> {
+        if json.get("type") != Some(&Value::from("object")) {
+            return Err(vec![check::problem(
+                "",
+                "the top level must be an object schema: say `\"type\": \"object\"` and list the fields under `properties`",
+            )]);
+        }
+        Self::compile(json)
+    }
+
+    /// The schema as JSON.
+    pub fn json(&self) -> &Value {
+        &self.0.json
+    }
+
+    /// Whether a value fits. The fast path: makes no error text.
+    pub fn accepts(&self, value: &Value) -> bool {
+        self.within_budget(value) && self.0.validator.is_valid(value)
+    }
+
+    /// Lists everything that is wrong with a value.
+    pub fn validate(&self, value: &Value) -> Result<(), Vec<FieldError>> {
+        if !self.within_budget(value) {
+            return Err(vec![describe::too_complex()]);
+        }
+        if self.0.validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(self
+            .errors(value)
+            .iter()
+            .flat_map(|error| describe::describe(error, self))
+            .take(FIELD_ERRORS_MAX)
+            .collect())
+    }
+
+    /// Fills in defaults for fields that are absent.
+    pub fn apply_defaults(&self, value: &mut Value) {
+        self.0.defaults.apply(value);
+    }
+
+    fn errors<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
+        self.0.validator.iter_errors(value).take(FIELD_ERRORS_MAX).collect()
+    }
+
+    fn within_budget(&self, value: &Value) -> bool {
+        !self.0.recursive || cost::affordable(&self.0.json, value)
+    }
+
+    fn check_defaults(&self) -> Result<(), Vec<Problem>> {
+        let problems: Vec<_> = self
+            .0
+            .defaults
+            .top_level()
+            .flat_map(|(key, default)| {
+                let object = Value::Object([(key.to_owned(), default.clone())].into_iter().collect());
+                let at = format!("/{}", crate::json::escape_pointer(key));
+                let wrong =
+                    self.errors(&object).iter().any(|error| error.instance_path().as_str().starts_with(&at));
+                wrong.then(|| {
+                    check::problem(
+                        &format!("/properties{at}/default"),
+                        "the default does not fit its own schema",
+                    )
+                })
+            })
+            .collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Schema({})", self.0.json)
+    }
+}

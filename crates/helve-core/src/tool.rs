@@ -1,0 +1,293 @@
+//! A tool: a checked definition, compiled schemas, and what runs.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::BoxFuture;
+use crate::builder::ToolBuilder;
+use crate::context::Context;
+use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
+use crate::error::ToolError;
+use crate::name::{NameError, ToolName};
+use crate::schema::Schema;
+
+/// What runs when a permitted call is executed.
+///
+/// Arguments have passed the input schema. The future must be cancel-safe: at the deadline it is
+/// told through [`Context::cancelled`] and soon after dropped.
+pub trait Handler: Send + Sync + 'static {
+    /// Runs the tool once.
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>>;
+
+    /// What sort of thing runs.
+    fn implementation(&self) -> Implementation {
+        Implementation::Function
+    }
+}
+
+/// The sorts of implementation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Implementation {
+    /// A Rust function.
+    Function,
+    /// A request to an HTTP API.
+    Http,
+    /// A program in a box.
+    Program,
+    /// A tool of an MCP server.
+    Mcp,
+    /// Other tools, put together.
+    Composition,
+}
+
+impl Implementation {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Function => "function",
+            Self::Http => "http",
+            Self::Program => "program",
+            Self::Mcp => "mcp",
+            Self::Composition => "composition",
+        }
+    }
+}
+
+/// A tool that passed all checks.
+///
+/// ```
+/// use helve_core::{Context, Tool, ToolError};
+/// use schemars::JsonSchema;
+/// use serde::{Deserialize, Serialize};
+///
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Add {
+///     a: f64,
+///     b: f64,
+/// }
+///
+/// async fn add(input: Add, _context: Context) -> Result<f64, ToolError> {
+///     Ok(input.a + input.b)
+/// }
+///
+/// let tool = Tool::function("add", "Adds two numbers.", add).build().unwrap();
+/// assert_eq!(tool.name().as_str(), "add");
+/// ```
+#[derive(Clone)]
+pub struct Tool(Arc<Inner>);
+
+struct Inner {
+    definition: Definition,
+    input: Schema,
+    output: Option<Schema>,
+    handler: Arc<dyn Handler>,
+    provider_name: String,
+    digest: OnceLock<String>,
+}
+
+impl Tool {
+    /// Starts a tool with explicit schemas or parameters.
+    pub fn builder(name: impl Into<String>) -> ToolBuilder {
+        ToolBuilder::new(name)
+    }
+
+    /// Starts a tool from a typed async function. Both schemas come from its types.
+    pub fn function<I, O, F, R>(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        function: F,
+    ) -> ToolBuilder
+    where
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema + Send + 'static,
+        F: Fn(I, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        ToolBuilder::new(name).description(description).function(function)
+    }
+
+    /// Checks a definition, compiles its schemas and joins it with what runs.
+    pub fn new(definition: Definition, handler: Arc<dyn Handler>) -> Result<Self, DefinitionError> {
+        let mut problems = check_texts(&definition);
+        let mut compile = |at: &str, compiled: Result<Schema, Vec<Problem>>| match compiled {
+            Ok(schema) => Some(schema),
+            Err(found) => {
+                problems.extend(
+                    found.into_iter().map(|p| Problem { at: format!("{at}{}", p.at), message: p.message }),
+                );
+                None
+            }
+        };
+        let input = compile("input_schema", Schema::compile_object(definition.input_schema.clone()));
+        let output =
+            definition.output_schema.clone().and_then(|json| compile("output_schema", Schema::compile(json)));
+        if let Some(input) = &input {
+            problems.extend(check_examples(&definition, input));
+        }
+        match input {
+            Some(input) if problems.is_empty() => Ok(Self(Arc::new(Inner {
+                provider_name: definition.name.provider_name(),
+                definition,
+                input,
+                output,
+                handler,
+                digest: OnceLock::new(),
+            }))),
+            _ => Err(DefinitionError { tool: definition.name.to_string(), problems }),
+        }
+    }
+
+    /// The same tool inside a namespace.
+    pub fn within(&self, namespace: &str) -> Result<Self, NameError> {
+        let mut definition = self.0.definition.clone();
+        definition.name = definition.name.within(namespace)?;
+        Ok(Self(Arc::new(Inner {
+            provider_name: definition.name.provider_name(),
+            definition,
+            input: self.0.input.clone(),
+            output: self.0.output.clone(),
+            handler: Arc::clone(&self.0.handler),
+            digest: OnceLock::new(),
+        })))
+    }
+
+    /// Full name.
+    pub fn name(&self) -> &ToolName {
+        &self.0.definition.name
+    }
+
+    /// The name that every provider accepts; see [`ToolName::provider_name`].
+    pub fn provider_name(&self) -> &str {
+        &self.0.provider_name
+    }
+
+    /// What it says of itself.
+    pub fn definition(&self) -> &Definition {
+        &self.0.definition
+    }
+
+    /// What its arguments must fit.
+    pub fn input(&self) -> &Schema {
+        &self.0.input
+    }
+
+    /// What its results must fit.
+    pub fn output(&self) -> Option<&Schema> {
+        self.0.output.as_ref()
+    }
+
+    /// What runs.
+    pub fn handler(&self) -> &Arc<dyn Handler> {
+        &self.0.handler
+    }
+
+    /// A digest of all that the tool says of itself. An approval or a pin is bound to it.
+    pub fn digest(&self) -> &str {
+        self.0.digest.get_or_init(|| {
+            let json = serde_json::to_value(&self.0.definition).expect("a definition is plain data");
+            crate::json::sha256_hex(crate::json::canonical(&json).as_bytes())
+        })
+    }
+
+    /// What is allowed but unwise. `helve tools lint` shows it.
+    pub fn warnings(&self) -> Vec<Problem> {
+        let definition = &self.0.definition;
+        let mut warnings = Vec::new();
+        let mut warn = |at: &str, message: String| warnings.push(Problem { at: at.to_owned(), message });
+        if self.0.provider_name != definition.name.as_str() {
+            warn(
+                "name",
+                format!("model providers refuse `{}`; they see `{}`", definition.name, self.0.provider_name),
+            );
+        }
+        if definition.description.len() < 20 {
+            warn(
+                "description",
+                "a model chooses by the description; say what it does and returns".to_owned(),
+            );
+        }
+        if definition.when_to_use.is_none() {
+            warn("when_to_use", "absent; a line on when to choose the tool helps models most".to_owned());
+        }
+        let fields =
+            definition.input_schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        for (key, field) in fields {
+            if field.get("description").is_none() && field.get("$ref").is_none() {
+                warn(&format!("input_schema/properties/{key}"), "has no description".to_owned());
+            }
+        }
+        if !definition.effects.is_empty() {
+            warn(
+                "effects",
+                "declared for people and policy; this version records but does not apply them".to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("name", self.name()).finish_non_exhaustive()
+    }
+}
+
+fn check_texts(definition: &Definition) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut refuse = |at: &str, message: String| problems.push(Problem { at: at.to_owned(), message });
+    if definition.description.trim().is_empty() {
+        refuse("description", "it is empty; a model chooses a tool by it".to_owned());
+    }
+    for (at, text) in
+        [("description", Some(&definition.description)), ("when_to_use", definition.when_to_use.as_ref())]
+    {
+        if text.is_some_and(|text| text.len() > limits::TEXT_BYTES_MAX) {
+            refuse(at, format!("it is longer than {} bytes", limits::TEXT_BYTES_MAX));
+        }
+        if text.is_some_and(|text| text.contains('\0')) {
+            refuse(at, "it contains a NUL character".to_owned());
+        }
+    }
+    if definition.timeout_ms == Some(0) {
+        refuse("timeout_ms", "zero would stop every call; leave it out for the default".to_owned());
+    }
+    for alias in &definition.aliases {
+        let plain = !alias.is_empty() && alias.len() <= 128 && alias.bytes().all(|b| b.is_ascii_graphic());
+        if !plain {
+            refuse(
+                "aliases",
+                format!("`{}` is not a name of 1 to 128 visible ASCII characters", alias.escape_debug()),
+            );
+        }
+    }
+    for (at, count, max) in [
+        ("examples", definition.examples.len(), limits::EXAMPLES_MAX),
+        ("aliases", definition.aliases.len(), limits::ITEMS_MAX),
+        ("integrations", definition.integrations.len(), limits::ITEMS_MAX),
+        ("preconditions", definition.preconditions.len(), limits::ITEMS_MAX),
+        ("effects", definition.effects.len(), limits::ITEMS_MAX),
+    ] {
+        if count > max {
+            refuse(at, format!("{count} are too many; at most {max}"));
+        }
+    }
+    problems
+}
+
+fn check_examples(definition: &Definition, input: &Schema) -> Vec<Problem> {
+    let wrong = |(index, example): (usize, &Example)| {
+        let Example::Arguments { arguments, .. } = example else { return None };
+        let error = input.validate(arguments).err()?.into_iter().next()?;
+        Some(Problem {
+            at: format!("examples/{index}"),
+            message: format!("does not fit the input schema: {}", error.message),
+        })
+    };
+    definition.examples.iter().enumerate().filter_map(wrong).collect()
+}

@@ -1,0 +1,1 @@
+//! The one guarded outbound HTTP client.

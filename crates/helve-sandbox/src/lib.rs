@@ -1,0 +1,1 @@
+//! Where programs are started and confined.

@@ -1,0 +1,1 @@
+//! Helve's ledger on SQLite.

@@ -1,0 +1,1 @@
+//! Helve's built-in tools, and tools from configuration.
