@@ -8,6 +8,8 @@
 //! - `hostile`: schemas and arguments made to hurt;
 //! - `seeds`: the seeds' own test cases.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod calls;
 mod endings;
 mod events;
