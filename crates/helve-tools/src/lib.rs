@@ -3,5 +3,7 @@
 pub mod common;
 
 pub mod builtin;
+pub mod program;
 
 pub use builtin::builtin_tools;
+pub use program::{ProgramToolConfig, program_tool};
