@@ -1,3 +1,6 @@
 //! Helve's built-in tools, and tools from configuration.
 
 pub mod common;
+
+pub mod http;
+pub mod openapi;
