@@ -3,6 +3,8 @@
 pub mod common;
 
 pub mod builtin;
+pub mod http;
+pub mod openapi;
 pub mod program;
 
 pub use builtin::builtin_tools;
