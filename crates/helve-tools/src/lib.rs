@@ -1,1 +1,11 @@
 //! Helve's built-in tools, and tools from configuration.
+
+pub mod common;
+
+pub mod builtin;
+pub mod http;
+pub mod openapi;
+pub mod program;
+
+pub use builtin::builtin_tools;
+pub use program::{ProgramToolConfig, program_tool};
