@@ -2,11 +2,13 @@
 //!
 //! The model is scripted, so that this runs with no network: it reads the messages it gets and
 //! answers in the provider's own format. Everything else is what a real loop does: export the
-//! tools, read the calls in an answer, run them, send the results back, until the model is done.
+//! tools, run the calls in each answer, send the results back, until the model is done.
 //!
 //! `cargo run -p helve-examples --example agent-loop`
 
-use helve::formats::{Format, ParseLimits, ResultBudget, parse_calls, result_messages};
+use std::sync::Arc;
+
+use helve::formats::Format;
 use helve::{Caller, Layer, Registry, Runtime};
 use serde_json::{Value, json};
 
@@ -28,30 +30,19 @@ async fn run_agent(runtime: &Runtime, format: Format) -> Result<(), Box<dyn std:
     let tools = runtime.registry().export(format);
     let mut model = ScriptedModel { format, turn: 0 };
     let mut messages = vec![json!({ "role": "user", "content": "What is 17% of 4,250?" })];
-    let caller = Caller::agent("example").session(format.to_string());
+    let caller = Arc::new(Caller::agent("example").session(format.to_string()));
     for _ in 0..TURNS_MAX {
         let answer = model.answer(&tools, &messages);
-        let calls = parse_calls(format, &answer, &ParseLimits::default())?;
-        if calls.is_empty() {
+        let results = runtime.answer(format, &answer, caller.clone()).await?;
+        if results.is_empty() {
             println!("model:  {}", text_of(&answer));
             return Ok(());
         }
         messages.push(answer);
-        let mut outcomes = Vec::new();
-        for call in calls {
-            println!("call:   {}", call.name);
-            // Arguments that are no JSON become an outcome too: the model is told and tries again.
-            let outcome = match call.to_call(caller.clone()) {
-                Ok(call) => runtime.call(call).await,
-                Err(error) => call.refused(error),
-            };
-            println!(
-                "result: {}",
-                outcome.clone().into_result().map_or_else(|e| e.to_string(), |v| v.to_string())
-            );
-            outcomes.push((call, outcome));
+        for result in results {
+            println!("result: {result}");
+            messages.push(result);
         }
-        messages.extend(result_messages(format, &outcomes, &ResultBudget::default()));
     }
     Err("the model did not come to an end".into())
 }
