@@ -181,7 +181,7 @@ mod tests {
         let cut = cut_value(&json!({ "total": 500, "rows": rows, "next": "abc" }), 300);
         assert_eq!(cut.value["total"], 500);
         assert_eq!(cut.value["next"], "abc");
-        let kept = cut.value["rows"].as_array().unwrap();
+        let kept = cut.value["rows"].as_array().map(Vec::as_slice).unwrap_or_default();
         assert!(kept.len() > 5 && kept.iter().all(|row| row["name"] == "row"), "{kept:?}");
         assert_eq!(cut.notes, [format!("`/rows`: the first {} of 500 items", kept.len())]);
     }
