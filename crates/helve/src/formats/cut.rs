@@ -105,11 +105,11 @@ impl Cutter {
             left -= bytes;
             kept.push(item.clone());
         }
-        self.note(format!("the first {} of {} items", kept.len().max(1), items.len()));
         // Part of one item is better than none.
         if let (true, Some(first)) = (kept.is_empty(), items.first()) {
             kept.extend(self.within("0", |this| this.shrink(first, left)));
         }
+        self.note(format!("the first {} of {} items", kept.len(), items.len()));
         kept.into()
     }
 
@@ -121,12 +121,12 @@ impl Cutter {
         let mut kept = Map::new();
         let mut missing = Vec::new();
         let count = sized.len();
-        for (index, (bytes, key, value)) in sized.into_iter().enumerate() {
+        for (index, (_, key, value)) in sized.into_iter().enumerate() {
             let name_bytes = json_bytes(&Value::from(key.as_str())) + 2;
             let share = left / (count - index);
             let shrunk = share
                 .checked_sub(name_bytes)
-                .and_then(|share| self.within(key, |this| this.shrink(value, share.max(bytes.min(share)))));
+                .and_then(|share| self.within(key, |this| this.shrink(value, share)));
             match shrunk {
                 Some(value) => {
                     left -= name_bytes + json_bytes(&value);
