@@ -168,6 +168,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether those who can wait should: long before anybody is refused.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) >= self.pending_max / 4
+    }
+
     /// Queues a job, or says why not.
     ///
     /// While the journal is broken, reports are kept for later and refused nonetheless, because
