@@ -30,12 +30,8 @@ impl NetPolicy {
     pub fn verdict(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), NetError> {
         let target = Target::of(url)?;
         addresses.iter().try_for_each(|address| {
-            self.check(&target.host, target.port, *address).map_err(|refused| NetError::Forbidden {
-                host: target.to_string(),
-                address: refused.address,
-                range: refused.range,
-                entry: target.to_string(),
-            })
+            self.check(&target.host, target.port, *address)
+                .map_err(|refused| NetError::forbidden(target.to_string(), &refused))
         })
     }
 
@@ -52,7 +48,7 @@ impl NetPolicy {
                 }
                 Hosts::Network(network, length) => address::contains(*network, *length, plain),
             });
-        if allowed { Ok(()) } else { Err(RefusedAddress { address, range: special.name }) }
+        if allowed { Ok(()) } else { Err(RefusedAddress { address, special }) }
     }
 
     /// The ports that entries name: for these the answer may differ from all other ports.
@@ -162,13 +158,13 @@ fn parse(text: &str) -> Option<HostPattern> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inside, after) = rest.split_once(']')?;
         let (length, port) = match after.split_once(':') {
-            Some((length, port)) => (length, Some(port.parse().ok()?)),
+            Some((length, text)) => (length, Some(port(text)?)),
             None => (after, None),
         };
         return Some(HostPattern { hosts: network(&format!("{inside}{length}"))?, port });
     }
     let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) => (host, Some(port.parse().ok()?)),
+        Some((host, text)) => (host, Some(port(text)?)),
         None => (text, None),
     };
     let hosts = match (network(host), host.strip_prefix("*.")) {
@@ -177,6 +173,11 @@ fn parse(text: &str) -> Option<HostPattern> {
         (None, None) => Hosts::Name(name(host)?),
     };
     Some(HostPattern { hosts, port })
+}
+
+/// Nothing listens on port 0, and the client uses it for "any port that no entry names".
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port != 0)
 }
 
 fn network(text: &str) -> Option<Hosts> {

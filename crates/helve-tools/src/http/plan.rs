@@ -183,7 +183,9 @@ impl Compiler {
         if url.contains('#') {
             self.refuse("url", "a part after `#` is never sent; remove it");
         }
-        let authority = url.find("://").map_or(0, |at| at + 3);
+        // A variable may hold the scheme too; then the first `://` is part of something later.
+        let scheme = url.find("://").filter(|at| url.find('/') == Some(at + 1));
+        let authority = scheme.map_or(0, |at| at + 3);
         let split = url[authority..].find(['/', '?']).map_or(url.len(), |at| authority + at);
         let base = self.template("url", &url[..split])?;
         if base.arguments().next().is_some() {

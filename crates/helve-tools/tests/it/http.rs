@@ -395,3 +395,17 @@ fn a_misspelt_key_is_refused() {
         assert!(serde_json::from_value::<HttpToolConfig>(config).is_err(), "{more}");
     }
 }
+
+#[test]
+fn every_key_is_documented() {
+    for schema in [
+        schemars::schema_for!(HttpToolConfig),
+        schemars::schema_for!(helve_tools::openapi::OpenApiConfig),
+        schemars::schema_for!(NetPolicy),
+    ] {
+        let schema = serde_json::to_value(schema).unwrap();
+        for (key, property) in schema["properties"].as_object().unwrap() {
+            assert!(property.get("description").is_some(), "{key} of {}", schema["title"]);
+        }
+    }
+}

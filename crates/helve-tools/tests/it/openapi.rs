@@ -256,6 +256,7 @@ fn servers_take_variables_and_credentials_stay_on_one_origin() {
 fn unsound_configurations_are_refused() {
     for (more, hint) in [
         (json!({ "auth": { "bearer": "abc" } }), "${env:NAME}"),
+        (json!({ "auth": { "baerer": "${env:TOKEN}" } }), "it has `basic`, `bearer`, `key`, `queryKey`"),
         (json!({ "headers": { "Authorization": "Bearer abc" } }), "${env:NAME}"),
         (json!({ "headers": { "X-A": "{arg}" } }), "no argument"),
         (json!({ "query": { "a": "${" } }), "env:NAME"),
