@@ -409,3 +409,19 @@ fn every_key_is_documented() {
         }
     }
 }
+
+#[test]
+fn a_configuration_file_reads_as_documented() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        net: NetPolicy,
+        http: Vec<HttpToolConfig>,
+        openapi: Vec<helve_tools::openapi::OpenApiConfig>,
+    }
+    let file: File = toml::from_str(include_str!("../fixtures/tools.toml")).unwrap();
+    assert_eq!(file.net.allow.len(), 3);
+    assert_eq!(file.openapi[0].include.len(), 2);
+    for config in file.http {
+        http_tool_with(config, backend()).unwrap();
+    }
+}
