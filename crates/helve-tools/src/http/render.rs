@@ -1,8 +1,8 @@
 //! Fills a plan's holes, each with the encoding of its place.
 
 use helve::{Context, ErrorCode, FieldError, ToolError};
-use helve_net::header::{CONTENT_TYPE, COOKIE};
-use helve_net::{HeaderMap, HeaderName, HeaderValue, Method, Redirects, Request, Url};
+use helve_net::header::{ACCEPT, CONTENT_TYPE, COOKIE};
+use helve_net::{HeaderMap, HeaderName, HeaderValue, Method, Request, Url};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
@@ -37,6 +37,8 @@ pub(super) fn request(
         url.set_query(Some(&query));
     }
     let mut headers = HeaderMap::new();
+    // Some APIs answer in XML or HTML unless they are asked.
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.8"));
     let (body, media_type) = body(&plan.body, arguments, secrets)?;
     if let Some(media_type) = media_type {
         set(&mut headers, CONTENT_TYPE, &media_type, Secrecy::Open)?;
@@ -50,8 +52,7 @@ pub(super) fn request(
         set(&mut headers, HeaderName::from_static("idempotency-key"), key, Secrecy::Open)?;
     }
     let mut request = Request::new(plan.method.clone(), url)
-        .response_bytes_max(plan.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX))
-        .redirects(Redirects::Follow);
+        .response_bytes_max(plan.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX));
     request.headers = headers;
     request.body = body;
     request.deadline = context.deadline();
@@ -124,7 +125,7 @@ fn path_value(value: &Value, name: &str) -> Result<Option<String>, ToolError> {
 }
 
 /// Whether a URL parser takes a segment for `.` or `..`; it does so for `%2e` as well.
-fn is_dots(segment: &str) -> bool {
+pub(crate) fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
@@ -239,11 +240,11 @@ type Content = (Option<Vec<u8>>, Option<String>);
 fn body(plan: &BodyPlan, arguments: &Arguments, secrets: &Secrets) -> Result<Content, ToolError> {
     match plan {
         BodyPlan::None => Ok((None, None)),
-        BodyPlan::Json(plan) => match json(plan, arguments, secrets) {
+        BodyPlan::Json { content, media_type } => match json(content, arguments, secrets) {
             Some(value) => {
                 let text = serde_json::to_vec(&value)
                     .map_err(|error| ToolError::failed("the content is not JSON").with_source(error))?;
-                Ok((Some(text), Some("application/json".to_owned())))
+                Ok((Some(text), Some(media_type.clone())))
             }
             None => Ok((None, None)),
         },

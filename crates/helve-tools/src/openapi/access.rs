@@ -14,7 +14,7 @@ use super::document::{Document, fields, items, text};
 use super::naming;
 use crate::http::config::QueryStyle;
 use crate::http::literal;
-use crate::http::plan::{HeaderForm, HeaderPlan, QueryPlan};
+use crate::http::plan::{CLIENT_HEADERS, HeaderForm, HeaderPlan, QueryPlan};
 use crate::http::template::Template;
 
 /// What the operator gives for every request of an API, read once.
@@ -55,6 +55,9 @@ impl Access {
             let value = template(&at, name, text)?;
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| format!("{at}: it is not the name of a header"))?;
+            if CLIENT_HEADERS.contains(&name.as_str()) {
+                return Err(format!("{at}: the client sets this header itself; remove it"));
+            }
             access.headers.push(HeaderPlan { name, value, form: HeaderForm::Plain });
         }
         for (name, text) in &config.query {

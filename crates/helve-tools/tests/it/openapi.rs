@@ -163,6 +163,7 @@ async fn arguments_arrive_where_the_document_says() {
         ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "path", json!("/v1/pets/7")),
         ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "body", json!(r#"{"petId":"new"}"#)),
         ("notes_add", json!({ "body": ["a"] }), "body", json!(r#"["a"]"#)),
+        ("notes_add", json!({ "body": ["a"] }), "content-type", json!("application/vnd.notes+json")),
         ("families_create", json!({}), "body", json!("")),
         ("families_create", json!({ "body": { "name": "x" } }), "body", json!(r#"{"name":"x"}"#)),
         (
