@@ -38,16 +38,7 @@ impl NetPolicy {
     /// Whether one address may be reached under this name and port.
     pub(crate) fn check(&self, host: &str, port: u16, address: IpAddr) -> Result<(), RefusedAddress> {
         let Some(special) = address::special(address) else { return Ok(()) };
-        let plain = address::unwrap_embedded(address);
-        let allowed =
-            self.allow.iter().filter(|entry| entry.port.is_none_or(|p| p == port)).any(|entry| match &entry
-                .hosts
-            {
-                Hosts::Name(_) | Hosts::Below(_) => {
-                    special.reach == Reach::Private && entry.hosts.matches_name(host)
-                }
-                Hosts::Network(network, length) => address::contains(*network, *length, plain),
-            });
+        let allowed = self.allow.iter().any(|entry| entry.opens(host, port, address, special.reach));
         if allowed { Ok(()) } else { Err(RefusedAddress { address, special }) }
     }
 
@@ -119,6 +110,18 @@ enum Hosts {
     /// `*.domain`: every name below, not the domain itself.
     Below(String),
     Network(IpAddr, u8),
+}
+
+impl HostPattern {
+    fn opens(&self, host: &str, port: u16, address: IpAddr, reach: Reach) -> bool {
+        let by_host = match &self.hosts {
+            Hosts::Name(_) | Hosts::Below(_) => reach == Reach::Private && self.hosts.matches_name(host),
+            Hosts::Network(network, length) => {
+                address::contains(*network, *length, address::unwrap_embedded(address))
+            }
+        };
+        by_host && self.port.is_none_or(|only| only == port)
+    }
 }
 
 impl Hosts {

@@ -294,3 +294,41 @@ fn invalid(argument: &str, expected: &str) -> ToolError {
     };
     ToolError::new(ErrorCode::ValidationFailed, message).with_fields(vec![field])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn plan() -> RequestPlan {
+        let config = json!({ "name": "t", "description": "d", "input_schema": { "type": "object" },
+            "url": "https://a.example/x/{id}/y?q={q}" });
+        crate::http::plan::compile(&serde_json::from_value(config).unwrap()).unwrap()
+    }
+
+    fn decoded(text: &str) -> String {
+        percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned()
+    }
+
+    proptest! {
+        #[test]
+        fn no_argument_leaves_its_place(id in r"(\PC{0,12}|[./\\%2eE?#@:;&=\r\n ]{0,8})", q in "\\PC{0,12}") {
+            let context = Context::new(
+                helve::CallId::new(jiff::Timestamp::now()),
+                helve::ToolName::new("t").unwrap(),
+                helve::Caller::local(),
+                std::time::Instant::now(),
+            );
+            let Value::Object(arguments) = json!({ "id": id, "q": q }) else { unreachable!() };
+            // Refusing is always right; what is sent must be what was given.
+            if let Ok(request) = request(&plan(), &arguments, &Secrets::default(), &context) {
+                let segments: Vec<_> = request.url.path_segments().unwrap().map(decoded).collect();
+                prop_assert_eq!(segments, ["x", id.as_str(), "y"]);
+                prop_assert_eq!(request.url.host_str(), Some("a.example"));
+                let pairs: Vec<_> = request.url.query_pairs().into_owned().collect();
+                prop_assert_eq!(pairs, [("q".to_owned(), q)]);
+            }
+        }
+    }
+}
