@@ -9,7 +9,7 @@ use helve_core::{BoxFuture, CallId, Status};
 use tokio::sync::watch;
 
 /// Most entries that are kept; older ones make room.
-const ENTRIES_MAX: usize = 10_000;
+const ENTRIES_MAX: usize = 1_000;
 
 /// Most idempotency keys that are remembered. Beyond it new keys are refused: forgetting one
 /// would let a call run twice.

@@ -35,6 +35,7 @@ pub(super) async fn execute(
     record: &mut OpenRecord<'_>,
 ) -> Result<Executed, ToolError> {
     let (tool, mut call) = permitted.into_parts();
+    parts.pulse.call();
     let deadline = Instant::now() + timeout(parts, &tool, &call);
     if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
         return Err(attempt::cancelled());

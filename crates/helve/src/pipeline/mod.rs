@@ -37,10 +37,10 @@ pub(crate) async fn refuse(parts: &Parts, call: Call, error: ToolError) -> Outco
 }
 
 async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
-    record.refuse_without_journal()?;
-
     record.enter(Stage::Resolve);
     let resolved = resolve::resolve(parts, call, record)?;
+
+    record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);
     let authorized = authorize::authorize(parts, resolved, record)?;

@@ -54,7 +54,7 @@ impl<'p> OpenRecord<'p> {
             received_at: now,
             correlation_id: call.correlation_id.clone(),
             caller: Arc::clone(&call.caller),
-            tool: shortened(&call.tool),
+            tool: unnamed(),
             resolved: false,
             risk: None,
             changes_world: false,
@@ -93,6 +93,11 @@ impl<'p> OpenRecord<'p> {
         self.timings.add(self.stage, nanos);
         self.since = now;
         self.stage = stage;
+    }
+
+    /// Nobody has this name.
+    pub(super) fn asked_for(&mut self, name: &str) {
+        self.facts.tool = shortened(name);
     }
 
     pub(super) fn tool_is(&mut self, tool: &Tool) {
@@ -236,7 +241,11 @@ impl<'p> OpenRecord<'p> {
         if let Status::Failed(error) = status {
             payload.error = Some(error.clone());
         }
-        Entry::Finished(Box::new(Finished { at: self.parts.clock.now(), facts, ending, payload }))
+        // Received plus elapsed: the wall clock may jump between the two, and asking it costs more.
+        let elapsed =
+            jiff::SignedDuration::from_nanos(i64::try_from(self.timings.total_nanos()).unwrap_or(i64::MAX));
+        let at = facts.received_at.checked_add(elapsed).unwrap_or(facts.received_at);
+        Entry::Finished(Box::new(Finished { at, facts, ending, payload }))
     }
 
     /// An end that could not be recorded is not reported as a success.
@@ -354,6 +363,12 @@ fn end_status(status: &Status) -> EndStatus {
             | ErrorKind::Internal => EndStatus::Failed,
         },
     }
+}
+
+/// Stands for a tool until it is resolved.
+fn unnamed() -> Arc<str> {
+    static UNNAMED: std::sync::OnceLock<Arc<str>> = std::sync::OnceLock::new();
+    Arc::clone(UNNAMED.get_or_init(|| Arc::from("")))
 }
 
 /// What was asked for may be anything; the record keeps the beginning.

@@ -24,6 +24,7 @@ pub(super) fn resolve(
             Ok(ResolvedCall { tool, call })
         }
         None => {
+            record.asked_for(&call.tool);
             record.keep_unchecked_arguments(&call.arguments);
             Err(not_found(parts, &call))
         }

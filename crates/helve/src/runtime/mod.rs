@@ -1,6 +1,7 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
 mod providers;
+mod pulse;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::memory_journal::MemoryJournal;
 use crate::pipeline;
 use crate::registry::{Registry, RegistryError};
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub(crate) use pulse::Pulse;
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
 #[derive(Clone)]
@@ -27,6 +29,7 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) pulse: Pulse,
 }
 
 impl Runtime {
@@ -148,6 +151,7 @@ impl RuntimeBuilder {
             integrations: self.integrations,
             clock: self.clock,
             settings: self.settings,
+            pulse: Pulse::default(),
         }))
     }
 }
