@@ -1,0 +1,60 @@
+//! Events as they happen, to whoever listens. A slow listener never slows a call.
+
+use std::sync::Arc;
+
+use helve_core::Event;
+use helve_core::event::EventKind;
+use tokio::sync::broadcast;
+
+/// How many events a listener may fall behind before it misses some.
+const BACKLOG: usize = 1_024;
+
+/// Where events are published.
+#[derive(Debug, Clone)]
+pub struct Bus(broadcast::Sender<Arc<Event>>);
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(BACKLOG))
+    }
+}
+
+impl Bus {
+    /// Starts listening: every event from now on.
+    pub fn subscribe(&self) -> Subscription {
+        Subscription(self.0.subscribe())
+    }
+
+    /// Publishes what `make` makes, if anybody listens.
+    pub(crate) fn publish(&self, make: impl FnOnce() -> EventKind) {
+        if self.0.receiver_count() > 0 {
+            let event = Event::new(jiff::Timestamp::now(), make());
+            // The last listener may have gone meanwhile; then nobody misses it.
+            let _ = self.0.send(Arc::new(event));
+        }
+    }
+}
+
+/// A listener's end of the bus.
+#[derive(Debug)]
+pub struct Subscription(broadcast::Receiver<Arc<Event>>);
+
+/// What a listener gets.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// An event.
+    Event(Arc<Event>),
+    /// The listener was too slow; so many events are gone.
+    Missed(u64),
+}
+
+impl Subscription {
+    /// Waits for the next event. `None` once the runtime is gone.
+    pub async fn next(&mut self) -> Option<Delivery> {
+        match self.0.recv().await {
+            Ok(event) => Some(Delivery::Event(event)),
+            Err(broadcast::error::RecvError::Lagged(count)) => Some(Delivery::Missed(count)),
+            Err(broadcast::error::RecvError::Closed) => None,
+        }
+    }
+}

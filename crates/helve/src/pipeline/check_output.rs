@@ -1,0 +1,65 @@
+//! Schema and size of the answer.
+
+use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use super::execute::Answer;
+use super::record::OpenRecord;
+use crate::runtime::Parts;
+
+pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
+    let Answer { tool, result } = answer;
+    match result {
+        Ok(value) => {
+            check_schema(&tool, &value)?;
+            check_size(parts, &tool, &value, record)?;
+            Ok(Status::Done(Output::success(value)))
+        }
+        Err(error) if returns_failure(&tool, &error) => {
+            let output = Output::failure(&error);
+            record.returned(error);
+            Ok(Status::Done(output))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A cancelled call has nobody to return a result to.
+fn returns_failure(tool: &Tool, error: &ToolError) -> bool {
+    tool.definition().failure_mode == FailureMode::Return && error.code() != ErrorCode::Cancelled
+}
+
+fn check_schema(tool: &Tool, value: &Value) -> Result<(), ToolError> {
+    let Some(schema) = tool.output() else { return Ok(()) };
+    if schema.accepts(value) {
+        return Ok(());
+    }
+    let fields = schema.validate(value).err().unwrap_or_default();
+    let first = fields
+        .first()
+        .map(|field| field.message.replacen("the arguments", "the result", 1))
+        .unwrap_or_default();
+    let message = format!("`{}` answered something else than it promises: {first}", tool.name());
+    Err(ToolError::new(ErrorCode::OutputInvalid, message)
+        .suggest("this is a defect in the tool; other arguments may avoid it")
+        .with_fields(fields))
+}
+
+fn check_size(
+    parts: &Parts,
+    tool: &Tool,
+    value: &Value,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    let text = to_raw_value(value).map_err(|error| {
+        ToolError::failed("the tool's answer cannot be written as JSON").with_source(error)
+    })?;
+    let (bytes, bytes_max) = (text.get().len(), parts.settings.result_bytes_max);
+    if bytes > bytes_max {
+        let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
+        return Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"));
+    }
+    record.keep_result(value, text);
+    Ok(())
+}

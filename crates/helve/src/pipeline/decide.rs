@@ -1,0 +1,76 @@
+//! The gate: allow, deny or ask. The strictest voice wins.
+
+use std::sync::Arc;
+
+use helve_core::json::{canonical, sha256_hex};
+use helve_core::{AdvisedAction, ApprovalId, Call, ErrorCode, Pending, Tool, ToolError};
+
+use super::ready::ReadyCall;
+use super::resolve::ResolvedCall;
+use crate::runtime::Parts;
+
+/// A call that may run. Only this stage makes one, and only this can be executed.
+pub(super) struct PermittedCall {
+    tool: Tool,
+    call: Call,
+}
+
+impl PermittedCall {
+    pub(super) fn into_parts(self) -> (Tool, Call) {
+        (self.tool, self.call)
+    }
+}
+
+pub(super) enum Decision {
+    Allow(PermittedCall),
+    Ask(Pending),
+}
+
+pub(super) fn decide(parts: &Parts, ready: ReadyCall) -> Result<Decision, ToolError> {
+    let ResolvedCall { tool, call } = ready.0;
+    if let Some(advice) = &call.advice
+        && advice.action == AdvisedAction::Deny
+    {
+        let why = advice.reasoning.as_deref().unwrap_or("it gave no reason");
+        let message = format!("the calling agent decided against this call: {why}");
+        return Err(ToolError::new(ErrorCode::PermissionDenied, message));
+    }
+    let reasons = reasons_to_ask(parts, &tool, &call);
+    if reasons.is_empty() {
+        return Ok(Decision::Allow(PermittedCall { tool, call }));
+    }
+    Ok(Decision::Ask(Pending {
+        approval_id: ApprovalId::new(parts.clock.now()),
+        reasons,
+        binding: binding(&tool, &call),
+    }))
+}
+
+fn reasons_to_ask(parts: &Parts, tool: &Tool, call: &Call) -> Vec<String> {
+    let definition = tool.definition();
+    let mut reasons = Vec::new();
+    if definition.risk >= parts.settings.ask_from {
+        reasons.push(format!("`{}` is of {} risk", definition.name, definition.risk));
+    }
+    if definition.requires_approval {
+        reasons.push(format!("`{}` always needs approval", definition.name));
+    }
+    if let Some(advice) = &call.advice
+        && advice.action == AdvisedAction::RequestApproval
+    {
+        reasons.push(match &advice.reasoning {
+            Some(reasoning) => format!("the calling agent asks for approval: {reasoning}"),
+            None => "the calling agent asks for approval".to_owned(),
+        });
+    }
+    reasons
+}
+
+/// What an approval is good for: this tool as it is, these arguments, this caller.
+fn binding(tool: &Tool, call: &Call) -> String {
+    let caller = serde_json::to_string(&Arc::as_ref(&call.caller)).unwrap_or_default();
+    let parts = [tool.digest(), &canonical(&call.arguments), &caller];
+    // Lengths keep one part from running into the next.
+    let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+    sha256_hex(text.as_bytes())
+}

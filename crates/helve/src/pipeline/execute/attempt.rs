@@ -1,0 +1,120 @@
+//! One start of a tool, from its task to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::record::{Attempt, HandlerEnd};
+use helve_core::{Call, Context, ErrorCode, Tool, ToolError};
+use serde_json::Value;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::record::OpenRecord;
+use crate::runtime::Parts;
+
+/// How long an aborted task has to let go. One that is blocked in a system call will not.
+const ABORT_WAIT: Duration = Duration::from_millis(20);
+
+type Joined = Result<Result<Value, ToolError>, JoinError>;
+
+pub(super) async fn attempt(
+    parts: &Parts,
+    tool: &Tool,
+    context: Context,
+    arguments: Value,
+    deadline: Instant,
+    record: &mut OpenRecord<'_>,
+) -> Result<Value, ToolError> {
+    let started = Instant::now();
+    let (result, handler) = run(parts, tool, context, arguments, deadline).await;
+    record.attempted(Attempt {
+        duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
+        code: result.as_ref().err().map(ToolError::code),
+        handler,
+    });
+    result
+}
+
+async fn run(
+    parts: &Parts,
+    tool: &Tool,
+    context: Context,
+    arguments: Value,
+    deadline: Instant,
+) -> (Result<Value, ToolError>, HandlerEnd) {
+    let token = context.cancellation().clone();
+    let handler = Arc::clone(tool.handler());
+    // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
+    // cannot keep us from noticing the deadline.
+    let task = tokio::spawn(async move { handler.call(arguments, context).await });
+    let mut running = Running { task, token };
+    let error = tokio::select! {
+        biased;
+        joined = &mut running.task => return finished(tool, joined),
+        () = running.token.cancelled() => cancelled(),
+        () = tokio::time::sleep_until(deadline) => timed_out(tool),
+    };
+    (Err(error), running.stop(parts.settings.cancel_grace).await)
+}
+
+/// A handler's task. Dropped with its call, it is told to stop and stopped.
+struct Running {
+    task: JoinHandle<Result<Value, ToolError>>,
+    token: CancellationToken,
+}
+
+impl Running {
+    async fn stop(&mut self, grace: Duration) -> HandlerEnd {
+        self.token.cancel();
+        if tokio::time::timeout(grace, &mut self.task).await.is_ok() {
+            return HandlerEnd::Stopped;
+        }
+        self.task.abort();
+        match tokio::time::timeout(ABORT_WAIT, &mut self.task).await {
+            Ok(_) => HandlerEnd::Stopped,
+            Err(_) => HandlerEnd::Abandoned,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.task.is_finished() {
+            self.token.cancel();
+            self.task.abort();
+        }
+    }
+}
+
+fn finished(tool: &Tool, joined: Joined) -> (Result<Value, ToolError>, HandlerEnd) {
+    match joined {
+        Ok(result) => (result, HandlerEnd::Returned),
+        Err(error) => {
+            let message = format!("`{}` crashed; this is a defect in the tool", tool.name());
+            // What it panicked with may hold anything, so it goes to the log alone.
+            (Err(ToolError::failed(message).with_source(error)), HandlerEnd::Panicked)
+        }
+    }
+}
+
+pub(super) fn cancelled() -> ToolError {
+    ToolError::new(ErrorCode::Cancelled, "the call was cancelled")
+}
+
+fn timed_out(tool: &Tool) -> ToolError {
+    ToolError::new(ErrorCode::Timeout, format!("`{}` did not finish in time", tool.name()))
+        .suggest("ask for less at once, or allow more time")
+}
+
+/// Waits between attempts.
+pub(super) async fn wait_or_cancel(wait: Duration, call: &Call) -> Result<(), ToolError> {
+    let Some(token) = &call.cancellation else {
+        tokio::time::sleep(wait).await;
+        return Ok(());
+    };
+    tokio::select! {
+        () = tokio::time::sleep(wait) => Ok(()),
+        () = token.cancelled() => Err(cancelled()),
+    }
+}

@@ -1,0 +1,145 @@
+//! What happens between the permission and the start: the record on disk, and the check that the
+//! same call has not run before.
+
+use std::sync::Arc;
+
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve_core::record::{Entry, Started};
+use helve_core::{Call, CallId, Caller, ErrorCode, FieldError, Status, Tool, ToolError};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::super::record::{OpenRecord, unavailable};
+use super::attempt;
+use crate::runtime::Parts;
+
+pub(super) enum Start {
+    Run,
+    Replay(Status),
+}
+
+/// Longest idempotency key.
+const KEY_BYTES_MAX: usize = 256;
+
+pub(super) async fn start(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    record: &mut OpenRecord<'_>,
+    deadline: Instant,
+) -> Result<Start, ToolError> {
+    match &call.idempotency_key {
+        Some(key) => begin(parts, tool, call, key, record, deadline).await,
+        None if tool.definition().changes_world() => {
+            let started = record.started();
+            record.must_survive();
+            parts.journal.commit(Entry::Started(started)).await.map_err(unavailable)?;
+            Ok(Start::Run)
+        }
+        None => Ok(Start::Run),
+    }
+}
+
+async fn begin(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    key: &str,
+    record: &mut OpenRecord<'_>,
+    deadline: Instant,
+) -> Result<Start, ToolError> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err(bad_key(format!("1 to {KEY_BYTES_MAX} bytes"), format!("{} bytes", key.len())));
+    }
+    let claim = KeyClaim {
+        scoped_key: scoped_key(&call.caller, tool, key),
+        fingerprint: fingerprint(&call.arguments),
+        repeatable: tool.definition().repeatable(),
+    };
+    let waiting = claim_in_background(Arc::clone(&parts.journal), record, claim.clone());
+    let begun = tokio::select! {
+        begun = waiting => begun.unwrap_or_else(|_| Err(JournalError::new("it was shut down"))),
+        () = tokio::time::sleep_until(deadline) => return Err(still_running()),
+        () = cancellation(call) => return Err(attempt::cancelled()),
+    };
+    match begun.map_err(unavailable)? {
+        Begun::Fresh => {
+            record.claimed(claim);
+            Ok(Start::Run)
+        }
+        Begun::Finished { call_id, status } => {
+            record.replays(call_id);
+            Ok(Start::Replay(Arc::unwrap_or_clone(status)))
+        }
+        Begun::Unknown { call_id } => Err(unknown(call_id)),
+        Begun::Conflict { call_id } => Err(bad_key(
+            format!("a new key, or the arguments of {call_id}"),
+            "a key used with other arguments".to_owned(),
+        )),
+    }
+}
+
+/// Claims the key in a task of its own. Should the caller go away while the claim is being
+/// written, the task gives the key back as cancelled; otherwise it would look running for ever.
+fn claim_in_background(
+    journal: Arc<dyn Journal>,
+    record: &OpenRecord<'_>,
+    claim: KeyClaim,
+) -> oneshot::Receiver<Result<Begun, JournalError>> {
+    let (answer, waiting) = oneshot::channel();
+    let started: Box<Started> = record.started();
+    let given_back = record.given_back();
+    tokio::spawn(async move {
+        let begun = journal.begin(started, claim.clone()).await;
+        if let Err(Ok(Begun::Fresh)) = answer.send(begun) {
+            let status = Arc::new(Status::Failed(attempt::cancelled()));
+            if let Err(error) = journal.finish(given_back, claim, status).await {
+                tracing::error!(%error, "a cancelled call could not be recorded");
+            }
+        }
+    });
+    waiting
+}
+
+async fn cancellation(call: &Call) {
+    match &call.cancellation {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Keys of different callers or tools never meet.
+fn scoped_key(caller: &Caller, tool: &Tool, key: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in [caller.principal.as_deref().unwrap_or_default(), tool.name().as_str(), key] {
+        hash.update(part.len().to_le_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+fn fingerprint(arguments: &Value) -> [u8; 32] {
+    Sha256::digest(helve_core::json::canonical(arguments)).into()
+}
+
+fn bad_key(expected: String, received: String) -> ToolError {
+    let field = FieldError::new("idempotency_key", expected, received);
+    ToolError::new(ErrorCode::ValidationFailed, field.message.clone())
+        .with_fields(vec![field])
+        .retryable(false)
+}
+
+fn still_running() -> ToolError {
+    ToolError::new(ErrorCode::Timeout, "an earlier call with the same idempotency key is still running")
+        .suggest("call again with the same key to get its outcome")
+}
+
+fn unknown(earlier: CallId) -> ToolError {
+    let message = format!(
+        "{earlier} started with this idempotency key and was cut short; nobody knows how far it came"
+    );
+    ToolError::new(ErrorCode::OutcomeUnknown, message)
+        .suggest(format!("find out whether {earlier} had its effect; if not, call again with a new key"))
+}

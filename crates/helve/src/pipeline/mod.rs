@@ -1,0 +1,59 @@
+//! The pipeline: every call, from whatever side, takes this way and no other.
+//!
+//! [`run`] opens the record and closes it with the outcome, once. [`stages`] is the way itself.
+//! The order matters: nobody learns what a tool takes before they may use it (authorize before
+//! prepare); a person is asked about exactly what will run (prepare before decide); nothing that
+//! changes the world starts before its start is on disk (within execute).
+
+mod authorize;
+mod check_output;
+mod decide;
+mod execute;
+mod prepare;
+mod ready;
+mod record;
+mod resolve;
+
+use helve_core::{Call, Outcome, Stage, Status, ToolError};
+
+use crate::runtime::Parts;
+use decide::Decision;
+use record::OpenRecord;
+
+/// Runs a call and records it.
+pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call);
+    let result = stages(parts, call, &mut record).await;
+    record.close(result).await
+}
+
+async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
+    record.refuse_without_journal()?;
+
+    record.enter(Stage::Resolve);
+    let resolved = resolve::resolve(parts, call, record)?;
+
+    record.enter(Stage::Authorize);
+    let authorized = authorize::authorize(parts, resolved, record)?;
+
+    record.enter(Stage::Prepare);
+    let prepared = prepare::prepare(parts, authorized, record)?;
+
+    record.enter(Stage::Ready);
+    let ready = ready::ready(parts, prepared)?;
+
+    record.enter(Stage::Decide);
+    let permitted = match decide::decide(parts, ready)? {
+        Decision::Allow(permitted) => permitted,
+        Decision::Ask(pending) => return Ok(Status::Pending(pending)),
+    };
+
+    record.enter(Stage::Execute);
+    let answer = match execute::execute(parts, permitted, record).await? {
+        execute::Executed::Answered(answer) => answer,
+        execute::Executed::Replayed(status) => return Ok(status),
+    };
+
+    record.enter(Stage::CheckOutput);
+    check_output::check(parts, answer, record)
+}

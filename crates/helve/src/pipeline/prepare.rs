@@ -1,0 +1,88 @@
+//! Defaults, repairs, validation: after this the arguments fit the tool's schema.
+
+use helve_core::json::check as check_limits;
+use helve_core::schema::example::corrected;
+use helve_core::schema::redact::REDACTED;
+use helve_core::schema::repair::repair;
+use helve_core::{ErrorCode, FieldError, Repair, Tool, ToolError};
+use serde_json::{Map, Value};
+
+use super::authorize::AuthorizedCall;
+use super::record::OpenRecord;
+use super::resolve::ResolvedCall;
+use crate::runtime::Parts;
+
+/// A call whose arguments fit the tool's schema.
+pub(super) struct PreparedCall(pub(super) ResolvedCall);
+
+/// How many field errors the message itself names; all of them are in the list.
+const NAMED_MAX: usize = 3;
+
+pub(super) fn prepare(
+    parts: &Parts,
+    authorized: AuthorizedCall,
+    record: &mut OpenRecord<'_>,
+) -> Result<PreparedCall, ToolError> {
+    let mut resolved = authorized.0;
+    let tool = &resolved.tool;
+    let arguments = &mut resolved.call.arguments;
+    if let Err(error) = check_limits(arguments, parts.settings.arguments) {
+        // Arguments beyond the limits are not recorded either.
+        return Err(ToolError::new(ErrorCode::ValidationFailed, error.to_string()));
+    }
+    if arguments.is_null() {
+        *arguments = Value::Object(Map::new());
+    }
+    let result = fit(parts, tool, arguments);
+    record.keep_arguments(arguments);
+    record.repaired(result?);
+    Ok(PreparedCall(resolved))
+}
+
+fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
+    let schema = tool.input();
+    schema.apply_defaults(arguments);
+    if schema.accepts(arguments) {
+        return Ok(Vec::new());
+    }
+    if parts.settings.repair
+        && let Some(mut repairs) = repair(schema, arguments)
+    {
+        // A repair can make an object of a string, whose defaults are still to come.
+        schema.apply_defaults(arguments);
+        for repair in &mut repairs {
+            if parts.settings.redactor.hides(Some(schema), &repair.path) {
+                repair.detail = "a secret value was mended".to_owned();
+            }
+        }
+        return Ok(repairs);
+    }
+    let fields = schema.validate(arguments).err().unwrap_or_default();
+    Err(invalid(parts, tool, arguments, fields))
+}
+
+fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {
+    let redactor = &parts.settings.redactor;
+    for field in &mut fields {
+        if redactor.hides(Some(tool.input()), &field.path) {
+            *field = FieldError::new(
+                std::mem::take(&mut field.path),
+                std::mem::take(&mut field.expected),
+                REDACTED,
+            );
+        }
+    }
+    let named: Vec<_> = fields.iter().take(NAMED_MAX).map(|field| field.message.as_str()).collect();
+    let more = match fields.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let message = format!("the arguments of `{}` do not fit: {}{more}", tool.name(), named.join("; "));
+    let error = ToolError::new(ErrorCode::ValidationFailed, message)
+        .suggest("correct the listed fields and call again")
+        .with_fields(fields);
+    match corrected(tool.input(), arguments, redactor) {
+        Some(example) => error.with_example(example),
+        None => error,
+    }
+}

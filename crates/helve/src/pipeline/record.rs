@@ -1,0 +1,363 @@
+//! The record of a call: opened first, closed last, exactly once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use helve_core::event::EventKind;
+use helve_core::json::check as check_limits;
+use helve_core::ports::{JournalError, KeyClaim};
+use helve_core::record::{
+    Attempt, EndStatus, Ending, Entry, Facts, Finished, HandlerEnd, Payload, RawJson, Started, Timings,
+};
+use helve_core::{Call, CallId, ErrorCode, ErrorKind, Outcome, Repair, Stage, Status, Tool, ToolError};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use crate::runtime::{Durability, Parts};
+
+/// What is known so far of a running call. Dropped before it is closed, it records that the
+/// caller went away.
+pub(super) struct OpenRecord<'p> {
+    parts: &'p Parts,
+    facts: Facts,
+    tool: Option<Tool>,
+    payload: Payload,
+    attempts: Vec<Attempt>,
+    result_bytes: Option<u64>,
+    replay_of: Option<CallId>,
+    claim: Option<KeyClaim>,
+    wait: Wait,
+    stage: Stage,
+    since: Instant,
+    timings: Timings,
+    state: State,
+}
+
+/// Whether the call waits until its end is on disk.
+#[derive(Clone, Copy, PartialEq)]
+enum Wait {
+    No,
+    Yes,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Open,
+    Closed,
+}
+
+impl<'p> OpenRecord<'p> {
+    pub(super) fn open(parts: &'p Parts, call: &Call) -> Self {
+        let now = parts.clock.now();
+        let facts = Facts {
+            call_id: CallId::new(now),
+            received_at: now,
+            correlation_id: call.correlation_id.clone(),
+            caller: Arc::clone(&call.caller),
+            tool: String::new(),
+            resolved: false,
+            risk: None,
+            changes_world: false,
+            idempotency_key: call.idempotency_key.clone(),
+        };
+        Self {
+            parts,
+            facts: Facts { tool: shortened(&call.tool), ..facts },
+            tool: None,
+            payload: Payload::default(),
+            attempts: Vec::new(),
+            result_bytes: None,
+            replay_of: None,
+            claim: None,
+            wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
+            stage: Stage::Resolve,
+            since: Instant::now(),
+            timings: Timings::default(),
+            state: State::Open,
+        }
+    }
+
+    /// No journal, no call.
+    pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
+        self.parts.journal.check().map_err(unavailable)
+    }
+
+    pub(super) fn call_id(&self) -> CallId {
+        self.facts.call_id
+    }
+
+    /// Books the time so far to the stage that ends, and begins another.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        let now = Instant::now();
+        let nanos = u64::try_from((now - self.since).as_nanos()).unwrap_or(u64::MAX);
+        self.timings.add(self.stage, nanos);
+        self.since = now;
+        self.stage = stage;
+    }
+
+    pub(super) fn tool_is(&mut self, tool: &Tool) {
+        let definition = tool.definition();
+        self.facts.tool.clear();
+        self.facts.tool.push_str(definition.name.as_str());
+        self.facts.resolved = true;
+        self.facts.risk = Some(definition.risk);
+        self.facts.changes_world = definition.changes_world();
+        self.tool = Some(tool.clone());
+    }
+
+    /// Keeps the arguments without their secrets; nothing of arguments beyond the limits.
+    pub(super) fn keep_arguments(&mut self, arguments: &Value) {
+        if check_limits(arguments, self.parts.settings.arguments).is_err() {
+            return;
+        }
+        let schema = self.tool.as_ref().map(Tool::input);
+        let shown = self.parts.settings.redactor.redact(schema, arguments);
+        self.payload.arguments = to_raw_value(&shown).ok();
+    }
+
+    pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
+        self.payload.repairs = repairs;
+    }
+
+    pub(super) fn attempted(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+    }
+
+    pub(super) fn last_attempt(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// Keeps a result without its secrets, if it is small enough.
+    pub(super) fn keep_result(&mut self, value: &Value, text: RawJson) {
+        self.result_bytes = Some(text.get().len() as u64);
+        if text.get().len() > self.parts.settings.journal_result_bytes_max {
+            return;
+        }
+        let schema = self.tool.as_ref().and_then(Tool::output);
+        self.payload.result = match self.parts.settings.redactor.redact(schema, value) {
+            std::borrow::Cow::Borrowed(_) => Some(text),
+            std::borrow::Cow::Owned(shown) => to_raw_value(&shown).ok(),
+        };
+    }
+
+    /// The tool failed, and its failure mode makes a result of that.
+    pub(super) fn returned(&mut self, error: ToolError) {
+        self.payload.error = Some(error);
+    }
+
+    pub(super) fn replays(&mut self, earlier: CallId) {
+        self.replay_of = Some(earlier);
+    }
+
+    /// From now on the end must be on disk before it is reported.
+    pub(super) fn must_survive(&mut self) {
+        self.wait = Wait::Yes;
+    }
+
+    /// The call holds its idempotency key until it is closed.
+    pub(super) fn claimed(&mut self, claim: KeyClaim) {
+        self.claim = Some(claim);
+        self.must_survive();
+    }
+
+    /// The entry that says: about to start.
+    pub(super) fn started(&self) -> Box<Started> {
+        Box::new(Started {
+            at: self.parts.clock.now(),
+            facts: self.facts.clone(),
+            arguments: self
+                .payload
+                .arguments
+                .clone()
+                .unwrap_or_else(|| RawJson::from(serde_json::value::RawValue::NULL.to_owned())),
+        })
+    }
+
+    /// The entry that says: the caller went away before the tool started.
+    pub(super) fn given_back(&self) -> Entry {
+        let error = went_away().at(Stage::Execute);
+        self.finished_with(&Status::Failed(error), self.facts.clone(), self.payload.clone(), Vec::new())
+    }
+
+    /// Writes the record and tells the outcome.
+    pub(super) async fn close(mut self, result: Result<Status, ToolError>) -> Outcome {
+        let stage = self.stage;
+        let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
+        self.enter(Stage::Record);
+        self.state = State::Closed;
+        let facts = self.facts.clone();
+        let payload = std::mem::take(&mut self.payload);
+        let attempts = std::mem::take(&mut self.attempts);
+        let (repairs, attempted) = (payload.repairs.clone(), attempts.len());
+        let entry = self.finished_with(&status, facts, payload, attempts);
+        let written = match (self.claim.take(), self.wait) {
+            (Some(claim), _) => self.parts.journal.finish(entry, claim, Arc::new(status.clone())).await,
+            (None, Wait::Yes) => self.parts.journal.commit(entry).await,
+            (None, Wait::No) => self.parts.journal.append(entry),
+        };
+        let status = match written {
+            Ok(()) => status,
+            Err(error) => self.unrecorded(status, attempted, error),
+        };
+        self.enter(Stage::Record);
+        let duration_us = self.timings.total_nanos() / 1_000;
+        self.announce(&status, duration_us);
+        let mut outcome = Outcome::new(self.facts.call_id, std::mem::take(&mut self.facts.tool), status);
+        outcome.repairs = repairs;
+        outcome.attempts = u32::try_from(attempted).unwrap_or(u32::MAX);
+        outcome.duration_us = duration_us;
+        outcome.replay_of = self.replay_of;
+        outcome
+    }
+
+    fn finished_with(
+        &self,
+        status: &Status,
+        facts: Facts,
+        mut payload: Payload,
+        attempts: Vec<Attempt>,
+    ) -> Entry {
+        let error = match status {
+            Status::Failed(error) => Some(error),
+            Status::Done(_) | Status::Pending(_) => payload.error.as_ref(),
+        };
+        let ending = Ending {
+            status: end_status(status),
+            code: error.map(ToolError::code),
+            stage: error.and_then(ToolError::stage),
+            approval_id: match status {
+                Status::Pending(pending) => Some(pending.approval_id),
+                Status::Done(_) | Status::Failed(_) => None,
+            },
+            replay_of: self.replay_of,
+            attempts,
+            timings: self.timings,
+            result_bytes: self.result_bytes,
+        };
+        if let Status::Failed(error) = status {
+            payload.error = Some(error.clone());
+        }
+        Entry::Finished(Box::new(Finished { at: self.parts.clock.now(), facts, ending, payload }))
+    }
+
+    /// An end that could not be recorded is not reported as a success.
+    fn unrecorded(&self, status: Status, attempted: usize, error: JournalError) -> Status {
+        tracing::error!(call_id = %self.facts.call_id, tool = %self.facts.tool, %error, "a call could not be recorded");
+        if matches!(&status, Status::Failed(failed) if failed.code() == ErrorCode::JournalUnavailable) {
+            return status;
+        }
+        let refusal = unavailable(error).at(Stage::Record);
+        let ran_and_changed = attempted > 0 && self.facts.changes_world;
+        Status::Failed(if ran_and_changed {
+            refusal.retryable(false).suggest("the tool did run; find out what it did before calling again")
+        } else {
+            refusal
+        })
+    }
+
+    fn announce(&self, status: &Status, duration_us: u64) {
+        let call_id = self.facts.call_id;
+        if let Status::Failed(error) = status {
+            let source = std::error::Error::source(error).map(tracing::field::display);
+            tracing::debug!(%call_id, tool = %self.facts.tool, code = %error.code(), source, "call failed: {error}");
+        } else {
+            tracing::debug!(%call_id, tool = %self.facts.tool, duration_us, "call ended");
+        }
+        self.parts.registry.bus().publish(|| match (status, &self.tool) {
+            (Status::Done(output), Some(tool)) if !output.is_failure => {
+                EventKind::Executed { call_id, tool: tool.name().clone(), duration_us }
+            }
+            (Status::Pending(pending), Some(tool)) => {
+                EventKind::Pending { call_id, tool: tool.name().clone(), approval_id: pending.approval_id }
+            }
+            (Status::Failed(error), _) => {
+                EventKind::Failed { call_id, tool: self.facts.tool.clone(), code: error.code(), duration_us }
+            }
+            (Status::Done(_) | Status::Pending(_), _) => EventKind::Failed {
+                call_id,
+                tool: self.facts.tool.clone(),
+                code: ErrorCode::ExecutionFailed,
+                duration_us,
+            },
+        });
+    }
+}
+
+impl Drop for OpenRecord<'_> {
+    fn drop(&mut self) {
+        if self.state == State::Closed {
+            return;
+        }
+        let status = Status::Failed(went_away().at(self.stage));
+        self.enter(Stage::Record);
+        let mut attempts = std::mem::take(&mut self.attempts);
+        if self.stage_was_reached(Stage::Execute) && self.wait == Wait::Yes {
+            attempts.push(Attempt {
+                duration_us: 0,
+                code: Some(ErrorCode::Cancelled),
+                handler: HandlerEnd::Stopped,
+            });
+        }
+        let payload = std::mem::take(&mut self.payload);
+        let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
+        self.write_in_background(entry, status);
+    }
+}
+
+impl OpenRecord<'_> {
+    fn stage_was_reached(&self, stage: Stage) -> bool {
+        self.timings.iter().any(|(reached, _)| reached == stage)
+    }
+
+    /// From a destructor nothing can be awaited; a key is given back by a task.
+    fn write_in_background(&mut self, entry: Entry, status: Status) {
+        let call_id = self.facts.call_id;
+        let lost = move |error: JournalError| tracing::error!(%call_id, %error, "a cancelled call could not be recorded");
+        match (self.claim.take(), tokio::runtime::Handle::try_current()) {
+            (Some(claim), Ok(handle)) => {
+                let journal = Arc::clone(&self.parts.journal);
+                handle.spawn(async move {
+                    if let Err(error) = journal.finish(entry, claim, Arc::new(status)).await {
+                        lost(error);
+                    }
+                });
+            }
+            _ => {
+                if let Err(error) = self.parts.journal.append(entry) {
+                    lost(error);
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn unavailable(error: JournalError) -> ToolError {
+    ToolError::new(ErrorCode::JournalUnavailable, format!("{error}; without a record no tool runs"))
+        .suggest("tell the operator; `helve doctor` says what is wrong")
+        .with_source(error)
+}
+
+fn went_away() -> ToolError {
+    ToolError::new(ErrorCode::Cancelled, "the caller went away before the call had ended")
+}
+
+fn end_status(status: &Status) -> EndStatus {
+    match status {
+        Status::Done(output) if output.is_failure => EndStatus::Returned,
+        Status::Done(_) => EndStatus::Done,
+        Status::Pending(_) => EndStatus::Pending,
+        Status::Failed(error) => match error.kind() {
+            ErrorKind::Denied => EndStatus::Denied,
+            ErrorKind::Caller
+            | ErrorKind::Setup
+            | ErrorKind::Transient
+            | ErrorKind::Tool
+            | ErrorKind::Internal => EndStatus::Failed,
+        },
+    }
+}
+
+/// What was asked for may be anything; the record keeps the beginning.
+fn shortened(name: &str) -> String {
+    name.chars().take(128).collect()
+}

@@ -1,0 +1,50 @@
+//! Name to tool.
+
+use helve_core::{Call, ErrorCode, Tool, ToolError};
+
+use super::record::OpenRecord;
+use crate::runtime::Parts;
+
+/// A call whose tool is known.
+pub(super) struct ResolvedCall {
+    pub(super) tool: Tool,
+    pub(super) call: Call,
+}
+
+const NEAR_MAX: usize = 3;
+
+pub(super) fn resolve(
+    parts: &Parts,
+    call: Call,
+    record: &mut OpenRecord<'_>,
+) -> Result<ResolvedCall, ToolError> {
+    match parts.registry.tool(&call.tool) {
+        Some(tool) => {
+            record.tool_is(&tool);
+            Ok(ResolvedCall { tool, call })
+        }
+        None => {
+            record.keep_arguments(&call.arguments);
+            Err(not_found(parts, &call))
+        }
+    }
+}
+
+fn not_found(parts: &Parts, call: &Call) -> ToolError {
+    let asked: String = call.tool.chars().take(64).collect();
+    let asked = asked.escape_debug();
+    // Only what the caller may use is named, or a mistake would tell what else there is.
+    let near: Vec<_> = parts
+        .registry
+        .near(&call.tool, NEAR_MAX)
+        .into_iter()
+        .filter(|name| call.caller.access.allows(name))
+        .collect();
+    let message = match near.first() {
+        Some(best) => format!("no tool named `{asked}`; did you mean `{best}`?"),
+        None => format!("no tool named `{asked}`"),
+    };
+    near.iter().fold(ToolError::new(ErrorCode::ToolNotFound, message), |error, name| {
+        error.suggest(format!("call `{name}`"))
+    })
+}

@@ -1,0 +1,245 @@
+//! The registry: every tool, in layers and namespaces.
+//!
+//! Readers work on a snapshot that never changes; a writer makes the next one and swaps it in. So
+//! reads never wait, for each other or for a writer.
+
+mod filter;
+mod index;
+mod near;
+mod pattern;
+mod shards;
+mod snapshot;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use helve_core::event::EventKind;
+use helve_core::{Layer, Tool, ToolName};
+
+use crate::bus::{Bus, Subscription};
+use crate::workspace::Workspace;
+
+pub use filter::Filter;
+pub use snapshot::{Hit, Registered, Snapshot};
+
+/// Most tools by default.
+pub const TOOLS_MAX: usize = 1_000;
+
+/// Every tool, in layers and namespaces. Cheap to clone; clones share their tools.
+///
+/// ```
+/// use helve::{Layer, Registry, Tool};
+/// use serde_json::json;
+///
+/// let registry = Registry::default();
+/// let tool = Tool::builder("ping").description("Answers pong.").handler(|_, _| async { Ok(json!("pong")) });
+/// registry.register(Layer::Project, tool.build().unwrap()).unwrap();
+/// assert!(registry.has("ping"));
+/// assert_eq!(registry.search("pong", 5)[0].registered.name().as_str(), "ping");
+/// ```
+#[derive(Clone)]
+pub struct Registry(Arc<Inner>);
+
+struct Inner {
+    snapshot: ArcSwap<Snapshot>,
+    /// One writer at a time; readers never take it.
+    writer: Mutex<()>,
+    tools_max: usize,
+    bus: Bus,
+}
+
+/// Why a change to the registry was refused. Nothing was changed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// The layer has a tool of this name.
+    #[error(
+        "`{name}` is registered in the {layer} layer already; replace it explicitly, or choose another name"
+    )]
+    Duplicate {
+        /// The name.
+        name: ToolName,
+        /// The layer.
+        layer: Layer,
+    },
+    /// Another tool answers to this name, alias or provider name.
+    #[error("`{name}` of `{tool}` is taken by `{owner}`; choose another name")]
+    Taken {
+        /// The name, alias or provider name.
+        name: String,
+        /// The tool that was refused.
+        tool: ToolName,
+        /// The tool that has it.
+        owner: ToolName,
+    },
+    /// The registry is full.
+    #[error("the registry holds {tools_max} tools, its limit; raise `registry.tools_max`")]
+    Full {
+        /// The limit.
+        tools_max: usize,
+    },
+    /// There is no such tool in the layer.
+    #[error("no tool `{name}` in the {layer} layer")]
+    NotFound {
+        /// The name.
+        name: String,
+        /// The layer.
+        layer: Layer,
+    },
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::with_limit(TOOLS_MAX)
+    }
+}
+
+impl Registry {
+    /// A registry that holds at most `tools_max` tools.
+    pub fn with_limit(tools_max: usize) -> Self {
+        Self(Arc::new(Inner {
+            snapshot: ArcSwap::from_pointee(Snapshot::default()),
+            writer: Mutex::new(()),
+            tools_max,
+            bus: Bus::default(),
+        }))
+    }
+
+    /// Adds a tool to a layer.
+    pub fn register(&self, layer: Layer, tool: Tool) -> Result<(), RegistryError> {
+        self.register_many(layer, [tool])
+    }
+
+    /// Adds tools to a layer: all of them, or none.
+    pub fn register_many(
+        &self,
+        layer: Layer,
+        tools: impl IntoIterator<Item = Tool>,
+    ) -> Result<(), RegistryError> {
+        let mut added = Vec::new();
+        self.change(|snapshot| {
+            for tool in tools {
+                added.push(tool.name().clone());
+                snapshot.insert(layer, tool, self.0.tools_max)?;
+            }
+            Ok(())
+        })?;
+        for name in added {
+            self.warn_of_override(&name, layer);
+            self.0.bus.publish(|| EventKind::Registered { tool: name, layer });
+        }
+        Ok(())
+    }
+
+    /// Adds a whole workspace to a layer: all its tools, or none.
+    pub fn register_workspace(&self, layer: Layer, workspace: Workspace) -> Result<(), RegistryError> {
+        self.register_many(layer, workspace.into_tools())
+    }
+
+    /// Puts a tool in place of the one with the same name in the same layer, which must be there.
+    pub fn replace(&self, layer: Layer, tool: Tool) -> Result<(), RegistryError> {
+        let name = tool.name().clone();
+        self.change(|snapshot| {
+            snapshot.remove(layer, name.as_str())?;
+            snapshot.insert(layer, tool, self.0.tools_max)
+        })?;
+        self.0.bus.publish(|| EventKind::Replaced { tool: name, layer });
+        Ok(())
+    }
+
+    /// Takes a tool out of a layer. One that it overrode comes back.
+    pub fn unregister(&self, layer: Layer, name: &str) -> Result<(), RegistryError> {
+        let mut removed = None;
+        self.change(|snapshot| {
+            removed = Some(snapshot.remove(layer, name)?);
+            Ok(())
+        })?;
+        if let Some(tool) = removed {
+            self.0.bus.publish(|| EventKind::Unregistered { tool: tool.name().clone(), layer });
+        }
+        Ok(())
+    }
+
+    /// The tool with this full name, alias or provider name.
+    pub fn get(&self, name: &str) -> Option<Registered> {
+        self.0.snapshot.load().get(name).map(|slot| slot.to_registered())
+    }
+
+    /// The tool alone: what the pipeline needs on every call.
+    pub(crate) fn tool(&self, name: &str) -> Option<Tool> {
+        self.0.snapshot.load().get(name).map(|slot| slot.tool().clone())
+    }
+
+    /// Whether there is a tool with this full name, alias or provider name.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.snapshot.load().get(name).is_some()
+    }
+
+    /// How many tools there are, overridden ones not counted.
+    pub fn len(&self) -> usize {
+        self.0.snapshot.load().len()
+    }
+
+    /// Whether there is no tool.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The tools that pass a filter, by name.
+    pub fn list(&self, filter: &Filter) -> Vec<Registered> {
+        self.snapshot().sorted().iter().filter(|registered| filter.passes(registered)).cloned().collect()
+    }
+
+    /// The tools that fit some words best, best first.
+    pub fn search(&self, words: &str, limit: usize) -> Vec<Hit> {
+        self.snapshot().search(words, limit)
+    }
+
+    /// The tools whose full name matches a pattern with `*` and `?`, by name.
+    pub fn matching(&self, pattern: &str) -> Vec<Registered> {
+        let named = |registered: &&Registered| pattern::matches(pattern, registered.name().as_str());
+        self.snapshot().sorted().iter().filter(named).cloned().collect()
+    }
+
+    /// Names that `name` may have been meant to be, best first.
+    pub fn near(&self, name: &str, limit: usize) -> Vec<ToolName> {
+        near::near(&self.snapshot(), name, limit)
+    }
+
+    /// All tools as they are now: a view that never changes.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.snapshot.load_full()
+    }
+
+    /// Learns of changes, and of the calls of a runtime with this registry.
+    pub fn subscribe(&self) -> Subscription {
+        self.0.bus.subscribe()
+    }
+
+    pub(crate) fn bus(&self) -> &Bus {
+        &self.0.bus
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&mut Snapshot) -> Result<(), RegistryError>,
+    ) -> Result<(), RegistryError> {
+        // A writer that panicked has swapped nothing in, so what is there is whole.
+        let _turn = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.0.snapshot.load().next();
+        change(&mut next)?;
+        self.0.snapshot.store(Arc::new(next));
+        Ok(())
+    }
+
+    fn warn_of_override(&self, name: &ToolName, layer: Layer) {
+        let Some(registered) = self.get(name.as_str()) else { return };
+        if !registered.overrides.is_empty() {
+            let overridden = registered.overrides.iter().map(|l| l.as_str()).collect::<Vec<_>>().join(", ");
+            tracing::warn!(tool = %name, layer = %registered.layer, %overridden, added = %layer, "a tool overrides another of the same name");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

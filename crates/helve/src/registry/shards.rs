@@ -1,0 +1,65 @@
+//! A map whose copies share what they have in common.
+//!
+//! A copy costs a few hundred pointers, a change copies one shard of many: so a registry of
+//! 100,000 tools takes one more in microseconds, while readers keep the old one.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::Arc;
+
+const SHARDS: usize = 512;
+
+#[derive(Clone)]
+pub(super) struct Shards<K, V> {
+    shards: Box<[Arc<HashMap<K, V, RandomState>>]>,
+    hasher: RandomState,
+    len: usize,
+}
+
+impl<K, V> Default for Shards<K, V> {
+    fn default() -> Self {
+        let hasher = RandomState::new();
+        let empty = Arc::new(HashMap::with_hasher(hasher.clone()));
+        Self { shards: vec![empty; SHARDS].into(), hasher, len: 0 }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V: Clone> Shards<K, V> {
+    pub(super) fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
+        self.shards[self.place(key)].get(key)
+    }
+
+    pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let place = self.place(&key);
+        let former = Arc::make_mut(&mut self.shards[place]).insert(key, value);
+        self.len += usize::from(former.is_none());
+        former
+    }
+
+    pub(super) fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let place = self.place(key);
+        let former = Arc::make_mut(&mut self.shards[place]).remove(key);
+        self.len -= usize::from(former.is_some());
+        former
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.shards.iter().flat_map(|shard| shard.values())
+    }
+
+    fn place<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        // The low bits: the map inside the shard takes the high ones for its own purposes.
+        self.hasher.hash_one(key) as usize % SHARDS
+    }
+}

@@ -1,0 +1,205 @@
+//! All tools at one moment.
+
+use std::sync::{Arc, OnceLock};
+
+use helve_core::{Layer, Tool, ToolName};
+use serde::Serialize;
+
+use super::RegistryError;
+use super::index::Index;
+use super::shards::Shards;
+
+/// All tools at one moment. Never changes, so whatever is derived from it is derived once.
+#[derive(Default)]
+pub struct Snapshot {
+    tools: Shards<ToolName, Arc<Slot>>,
+    /// Aliases and provider names, where they differ from the full name.
+    other_names: Shards<String, ToolName>,
+    /// Tools of all layers, overridden ones included.
+    registered: usize,
+    sorted: OnceLock<Vec<Registered>>,
+    index: OnceLock<Index>,
+}
+
+/// The tools of one name: one a layer, lowest first, never empty.
+pub(super) struct Slot(Vec<(Layer, Tool)>);
+
+impl Slot {
+    pub(super) fn tool(&self) -> &Tool {
+        &self.top().1
+    }
+
+    pub(super) fn to_registered(&self) -> Registered {
+        let (layer, tool) = self.top();
+        let overrides = self.0[..self.0.len() - 1].iter().rev().map(|(layer, _)| *layer).collect();
+        Registered { tool: tool.clone(), layer: *layer, overrides }
+    }
+
+    fn top(&self) -> &(Layer, Tool) {
+        self.0.last().expect("a slot is never empty")
+    }
+}
+
+/// A tool with its place in the registry.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// The tool.
+    pub tool: Tool,
+    /// Its layer.
+    pub layer: Layer,
+    /// Layers whose tool of the same name it overrides, nearest first.
+    pub overrides: Vec<Layer>,
+}
+
+impl Registered {
+    /// Full name.
+    pub fn name(&self) -> &ToolName {
+        self.tool.name()
+    }
+}
+
+impl Serialize for Registered {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct View<'a> {
+            #[serde(flatten)]
+            definition: &'a helve_core::Definition,
+            implementation: helve_core::Implementation,
+            provider_name: &'a str,
+            layer: Layer,
+            #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
+            overrides: &'a [Layer],
+        }
+        View {
+            definition: self.tool.definition(),
+            implementation: self.tool.handler().implementation(),
+            provider_name: self.tool.provider_name(),
+            layer: self.layer,
+            overrides: &self.overrides,
+        }
+        .serialize(serializer)
+    }
+}
+
+/// A tool found by search.
+#[derive(Debug, Clone, Serialize)]
+pub struct Hit {
+    /// The tool.
+    #[serde(flatten)]
+    pub registered: Registered,
+    /// How well it fits; only good for comparing within one search.
+    pub score: f32,
+}
+
+impl Snapshot {
+    /// How many tools there are, overridden ones not counted.
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// Whether there is no tool.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Every tool, by name.
+    pub fn sorted(&self) -> &[Registered] {
+        self.sorted.get_or_init(|| {
+            let mut all: Vec<_> = self.tools.values().map(|slot| slot.to_registered()).collect();
+            all.sort_unstable_by(|a, b| a.name().cmp(b.name()));
+            all
+        })
+    }
+
+    /// The tools that fit some words best, best first.
+    pub fn search(&self, words: &str, limit: usize) -> Vec<Hit> {
+        let tools = self.sorted();
+        let found = self.index.get_or_init(|| Index::of(tools)).search(words, limit);
+        found.into_iter().map(|(place, score)| Hit { registered: tools[place].clone(), score }).collect()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Slot> {
+        let slot = self.tools.get(name).or_else(|| self.tools.get(self.other_names.get(name)?.as_str()));
+        slot.map(Arc::as_ref)
+    }
+
+    /// The start of the next snapshot: the same tools, nothing derived yet.
+    pub(super) fn next(&self) -> Self {
+        Self {
+            tools: self.tools.clone(),
+            other_names: self.other_names.clone(),
+            registered: self.registered,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn insert(&mut self, layer: Layer, tool: Tool, tools_max: usize) -> Result<(), RegistryError> {
+        if self.registered >= tools_max {
+            return Err(RegistryError::Full { tools_max });
+        }
+        let name = tool.name().clone();
+        self.check_names(&tool)?;
+        let mut stack = self.tools.get(name.as_str()).map(|slot| slot.0.clone()).unwrap_or_default();
+        match stack.binary_search_by_key(&layer, |(layer, _)| *layer) {
+            Ok(_) => return Err(RegistryError::Duplicate { name, layer }),
+            Err(place) => stack.insert(place, (layer, tool)),
+        }
+        self.put(name, stack);
+        self.registered += 1;
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, layer: Layer, name: &str) -> Result<Tool, RegistryError> {
+        let not_found = || RegistryError::NotFound { name: name.to_owned(), layer };
+        let slot = self.tools.get(name).ok_or_else(not_found)?;
+        let mut stack = slot.0.clone();
+        let place = stack.iter().position(|(other, _)| *other == layer).ok_or_else(not_found)?;
+        let (_, removed) = stack.remove(place);
+        self.put(removed.name().clone(), stack);
+        self.registered -= 1;
+        Ok(removed)
+    }
+
+    /// Puts a stack in its slot and keeps the other names those of its top tool.
+    fn put(&mut self, name: ToolName, stack: Vec<(Layer, Tool)>) {
+        if let Some(former) = self.tools.remove(name.as_str()) {
+            for other in other_names(former.tool()) {
+                self.other_names.remove(other);
+            }
+        }
+        if stack.is_empty() {
+            return;
+        }
+        let slot = Slot(stack);
+        for other in other_names(slot.tool()) {
+            self.other_names.insert(other.to_owned(), name.clone());
+        }
+        self.tools.insert(name, Arc::new(slot));
+    }
+
+    /// No two tools may answer to one name, or a call could reach the wrong one.
+    fn check_names(&self, tool: &Tool) -> Result<(), RegistryError> {
+        let name = tool.name();
+        let taken = |text: &str, owner: &ToolName| RegistryError::Taken {
+            name: text.to_owned(),
+            tool: name.clone(),
+            owner: owner.clone(),
+        };
+        if let Some(owner) = self.other_names.get(name.as_str()).filter(|owner| *owner != name) {
+            return Err(taken(name.as_str(), owner));
+        }
+        for other in other_names(tool) {
+            let as_name = self.tools.get(other).map(|slot| slot.tool().name());
+            let owner = as_name.or_else(|| self.other_names.get(other)).filter(|owner| *owner != name);
+            if let Some(owner) = owner {
+                return Err(taken(other, owner));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn other_names(tool: &Tool) -> impl Iterator<Item = &str> {
+    let provider = Some(tool.provider_name()).filter(|name| *name != tool.name().as_str());
+    tool.definition().aliases.iter().map(String::as_str).chain(provider)
+}

@@ -1,0 +1,206 @@
+//! The runtime: a registry, a journal and settings, and the one way to call a tool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::json::JsonLimits;
+use helve_core::ports::{Clock, Connected, Integrations, Journal, SystemClock};
+use helve_core::schema::Redactor;
+use helve_core::{Call, DefinitionError, Layer, Outcome, Risk};
+
+use crate::bus::Subscription;
+use crate::memory_journal::MemoryJournal;
+use crate::pipeline;
+use crate::registry::{Registry, RegistryError};
+use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+
+/// Runs calls. Cheap to clone; clones are the same runtime.
+#[derive(Clone)]
+pub struct Runtime(Arc<Parts>);
+
+/// What the pipeline's stages work with.
+pub(crate) struct Parts {
+    pub(crate) registry: Registry,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) integrations: Arc<dyn Integrations>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) settings: Settings,
+}
+
+impl Runtime {
+    /// Starts a runtime with no tools, default settings and a journal in memory.
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder {
+            registry: Registry::default(),
+            journal: None,
+            integrations: Arc::new(Connected::default()),
+            clock: Arc::new(SystemClock),
+            settings: Settings::default(),
+        }
+    }
+
+    /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
+    /// record in the journal; also when the returned future is dropped.
+    pub async fn call(&self, call: Call) -> Outcome {
+        pipeline::run(&self.0, call).await
+    }
+
+    /// The tools.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    /// Learns of calls and of changes to the registry as they happen.
+    pub fn subscribe(&self) -> Subscription {
+        self.0.registry.subscribe()
+    }
+
+    /// Waits until everything recorded so far is on disk.
+    pub async fn flush(&self) -> Result<(), helve_core::ports::JournalError> {
+        self.0.journal.flush().await
+    }
+}
+
+/// A runtime in the making.
+#[must_use = "a builder does nothing until `build`"]
+pub struct RuntimeBuilder {
+    registry: Registry,
+    journal: Option<Arc<dyn Journal>>,
+    integrations: Arc<dyn Integrations>,
+    clock: Arc<dyn Clock>,
+    settings: Settings,
+}
+
+/// A tool that could not be added.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddToolError {
+    /// It is broken.
+    #[error(transparent)]
+    Definition(#[from] DefinitionError),
+    /// A namespace makes a name that is none.
+    #[error(transparent)]
+    Workspace(WorkspaceError),
+    /// The registry refuses it.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+}
+
+impl From<WorkspaceError> for AddToolError {
+    fn from(error: WorkspaceError) -> Self {
+        match error {
+            WorkspaceError::Definition(error) => Self::Definition(error),
+            WorkspaceError::Name(_) => Self::Workspace(error),
+        }
+    }
+}
+
+impl RuntimeBuilder {
+    /// Adds a tool to the project's layer.
+    pub fn tool(self, tool: impl Into<Toolish>) -> Result<Self, AddToolError> {
+        let workspace = WorkspaceBuilder::default().tool(tool).build()?;
+        self.registry.register_workspace(Layer::Project, workspace)?;
+        Ok(self)
+    }
+
+    /// Uses a registry that was filled before.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Records to this journal instead of to memory.
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Asks this for connected accounts.
+    pub fn integrations(mut self, integrations: Arc<dyn Integrations>) -> Self {
+        self.integrations = integrations;
+        self
+    }
+
+    /// Takes the time from this clock.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Uses these settings.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Makes the runtime.
+    pub fn build(self) -> Runtime {
+        Runtime(Arc::new(Parts {
+            registry: self.registry,
+            journal: self.journal.unwrap_or_else(|| Arc::new(MemoryJournal::default())),
+            integrations: self.integrations,
+            clock: self.clock,
+            settings: self.settings,
+        }))
+    }
+}
+
+/// How calls are run. The defaults are safe.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a tool that does not say may run.
+    pub timeout_default: Duration,
+    /// How long any tool may run.
+    pub timeout_max: Duration,
+    /// How long a cancelled tool has to finish by itself before it is stopped.
+    pub cancel_grace: Duration,
+    /// Whether to mend what models often get wrong in arguments.
+    pub repair: bool,
+    /// Bounds on arguments.
+    pub arguments: JsonLimits,
+    /// Largest result, as JSON.
+    pub result_bytes_max: usize,
+    /// Largest result that the journal keeps; of larger ones it keeps the size.
+    pub journal_result_bytes_max: usize,
+    /// Whether callers must say who they are.
+    pub require_authentication: bool,
+    /// The lowest risk at which a person is asked.
+    pub ask_from: Risk,
+    /// Which records are waited for.
+    pub durability: Durability,
+    /// What is hidden before anything is recorded.
+    pub redactor: Redactor,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            timeout_default: Duration::from_secs(30),
+            timeout_max: Duration::from_secs(300),
+            cancel_grace: Duration::from_millis(100),
+            repair: true,
+            arguments: JsonLimits::default(),
+            result_bytes_max: 16 << 20,
+            journal_result_bytes_max: 16 << 10,
+            require_authentication: false,
+            ask_from: Risk::High,
+            durability: Durability::Changes,
+            redactor: Redactor::default(),
+        }
+    }
+}
+
+/// Which records a call waits for until they would survive a power cut.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Those of calls that may change the world. Others are written within milliseconds.
+    #[default]
+    Changes,
+    /// All.
+    All,
+}
