@@ -9,6 +9,7 @@ mod config;
 mod failure;
 mod suggest;
 mod ui;
+mod wire;
 
 use std::io;
 use std::process::ExitCode;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use helve::json::escape_pointer;
 use helve::{FieldError, Layer, Schema};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::document::{Document, at};
 use super::overrides::{self, Override};
@@ -50,12 +50,31 @@ pub(crate) struct ToolEntry {
     pub(crate) base_dir: PathBuf,
 }
 
+impl ToolEntry {
+    /// Its name, or what stands for one.
+    pub(crate) fn label(&self) -> &str {
+        let named = |key: &str| self.value.get(key).and_then(Value::as_str);
+        named("name").or_else(|| named("namespace")).unwrap_or("(no name)")
+    }
+}
+
 /// The sorts of entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ToolKind {
     Http,
     Program,
     OpenApi,
+}
+
+impl ToolKind {
+    /// The list in the file.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            Self::Http => "tool.http",
+            Self::Program => "tool.program",
+            Self::OpenApi => "openapi",
+        }
+    }
 }
 
 impl Loaded {
@@ -98,8 +117,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         overrides::put(&mut merged, &pointer, value);
         origins.insert(pointer, origin);
     }
-    let config: Config = serde_json::from_value(merged.clone())
-        .map_err(|error| Failure::usage("the configuration is wrong").because(&error))?;
+    let config = typed(&merged, &origins)?;
     check_together(&config, &origins)?;
 
     let file_of = |wanted: Layer| {
@@ -109,6 +127,25 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
     Ok(Loaded { config, tools, user_file: file_of(Layer::Org), project_file, journal_path, merged, origins })
+}
+
+/// The typed whole. Its shape was checked before; here a value can still be wrong in itself, such
+/// as a host that is none.
+fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Failure> {
+    serde_json::from_value(merged.clone()).map_err(|error| {
+        let culprits = origins.iter().filter_map(|(pointer, origin)| {
+            let mut alone = json!({});
+            overrides::put(&mut alone, pointer, merged.pointer(pointer)?.clone());
+            let why = serde_json::from_value::<Config>(alone).err()?;
+            Some(format!("{}  `{}`: {why}", at(origin), dotted(pointer)))
+        });
+        let mut lines: Vec<_> = culprits.collect();
+        lines.sort();
+        if lines.is_empty() {
+            lines.push(error.to_string());
+        }
+        Failure::usage("the configuration has a problem").details(lines)
+    })
 }
 
 /// The files, the user's first.
@@ -321,13 +358,20 @@ mod tests {
     fn every_problem_is_listed_with_its_place() {
         let file = "[execution]\nmax_timeout = 1\n[registry]\ntools_max = \"many\"\n[joural]\npath = 'x'\n";
         let text = refusal(file, &[], &[]);
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        DIR/helve.toml:2:1  `execution.max_timeout` is not a key; did you mean `max_timeout_ms`?
+        DIR/helve.toml:4:1  `registry.tools_max`: expected integer, received "many"
+        DIR/helve.toml:5:2  `joural` is not a key; did you mean `journal`?
+        "#);
     }
 
     #[test]
     fn wrong_flags_and_variables_are_named() {
         let text = refusal("", &["repair.enabled=maybe"], &[("HELVE_REGISTRY__TOOL_MAX", "1")]);
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!(text, @r#"
+        HELVE_REGISTRY__TOOL_MAX  `registry.tool_max` is not a key; did you mean `tools_max`?
+        --set repair.enabled=maybe  `repair.enabled`: expected boolean, received "maybe"
+        "#);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use helve::{Risk, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,11 +49,20 @@ pub(crate) struct Execution {
     /// The most time that any tool or call may ask for, in milliseconds.
     #[schemars(range(min = 1, max = 86_400_000))]
     pub(crate) max_timeout_ms: u64,
+    /// How long a cancelled tool has to finish by itself before it is stopped, in milliseconds.
+    #[schemars(range(max = 60_000))]
+    pub(crate) cancel_grace_ms: u64,
 }
 
 impl Default for Execution {
     fn default() -> Self {
-        Self { default_timeout_ms: 30_000, max_timeout_ms: 300_000 }
+        let settings = Settings::default();
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            default_timeout_ms: ms(settings.timeout_default),
+            max_timeout_ms: ms(settings.timeout_max),
+            cancel_grace_ms: ms(settings.cancel_grace),
+        }
     }
 }
 
@@ -66,7 +77,7 @@ pub(crate) struct RegistrySection {
 
 impl Default for RegistrySection {
     fn default() -> Self {
-        Self { tools_max: 1_000 }
+        Self { tools_max: helve::registry::TOOLS_MAX }
     }
 }
 
@@ -77,6 +88,9 @@ pub(crate) struct Limits {
     /// Largest arguments of a call, in bytes of JSON.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
     pub(crate) arguments_bytes: usize,
+    /// Most values in the arguments of a call, counted at every level.
+    #[schemars(range(min = 1))]
+    pub(crate) arguments_values: usize,
     /// Deepest nesting of arguments.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) arguments_depth: usize,
@@ -87,7 +101,13 @@ pub(crate) struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { arguments_bytes: 4 << 20, arguments_depth: 64, result_bytes: 4 << 20 }
+        let Settings { arguments, result_bytes_max, .. } = Settings::default();
+        Self {
+            arguments_bytes: arguments.bytes,
+            arguments_values: arguments.values,
+            arguments_depth: arguments.depth,
+            result_bytes: result_bytes_max,
+        }
     }
 }
 
@@ -125,7 +145,11 @@ pub(crate) struct JournalSection {
 
 impl Default for JournalSection {
     fn default() -> Self {
-        Self { path: None, durability: Durability::default(), keep_results_bytes: 64 << 10 }
+        Self {
+            path: None,
+            durability: Durability::default(),
+            keep_results_bytes: Settings::default().journal_result_bytes_max,
+        }
     }
 }
 
@@ -150,12 +174,21 @@ pub(crate) struct Redact {
 }
 
 /// Who may call.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Security {
     /// Whether a call by nobody in particular is refused. The person at the command line is
     /// somebody.
     pub(crate) require_authentication: bool,
+    /// The lowest risk at which a person is asked first: `low`, `medium`, `high` or `critical`.
+    pub(crate) ask_from: Risk,
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self { require_authentication: settings.require_authentication, ask_from: settings.ask_from }
+    }
 }
 
 /// What outgoing requests may reach.

@@ -42,11 +42,12 @@ pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     indent: u16,
+    row_lines_max: Option<usize>,
 }
 
 impl Table {
     pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
-        Self { headings: headings.to_vec(), rows: Vec::new(), indent: 0 }
+        Self { headings: headings.to_vec(), rows: Vec::new(), indent: 0, row_lines_max: None }
     }
 
     /// A table without headings.
@@ -57,6 +58,12 @@ impl Table {
     /// Moves the whole table to the right.
     pub(crate) fn indented(mut self) -> Self {
         self.indent = 2;
+        self
+    }
+
+    /// Cuts on a terminal what does not fit on one line.
+    pub(crate) fn one_line_rows(mut self) -> Self {
+        self.row_lines_max = Some(1);
         self
     }
 
@@ -83,7 +90,13 @@ impl Table {
                 comfy_table::Cell::new(text).add_attribute(Attribute::Bold).add_attribute(Attribute::Underlined)
             }));
         }
-        table.add_rows(self.rows.into_iter().map(|row| row.into_iter().map(styled).collect::<Vec<_>>()));
+        for row in self.rows {
+            let mut row = comfy_table::Row::from(row.into_iter().map(styled).collect::<Vec<_>>());
+            if let Some(lines) = self.row_lines_max.filter(|_| width.is_some()) {
+                row.max_height(lines);
+            }
+            table.add_row(row);
+        }
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((if index == 0 { self.indent } else { 0 }, 2));
         }

@@ -1,0 +1,102 @@
+//! Wiring: from configuration to a registry, a store and a runtime.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::ports::{Integrations, Journal};
+use helve::{Caller, Layer, Registry, Runtime, Settings};
+use helve::json::JsonLimits;
+use helve::schema::{Redactor, redact::SECRET_NAMES};
+
+use crate::config::{Config, Durability, Loaded};
+use crate::failure::Failure;
+
+/// How calls are run, from the configuration.
+pub(crate) fn settings(config: &Config) -> Settings {
+    let names = SECRET_NAMES.into_iter().chain(config.redact.names.iter().map(String::as_str));
+    Settings {
+        timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
+        timeout_max: Duration::from_millis(config.execution.max_timeout_ms),
+        cancel_grace: Duration::from_millis(config.execution.cancel_grace_ms),
+        repair: config.repair.enabled,
+        arguments: JsonLimits {
+            bytes: config.limits.arguments_bytes,
+            values: config.limits.arguments_values,
+            depth: config.limits.arguments_depth,
+        },
+        result_bytes_max: config.limits.result_bytes,
+        journal_result_bytes_max: config.journal.keep_results_bytes,
+        require_authentication: config.security.require_authentication,
+        ask_from: config.security.ask_from,
+        durability: match config.journal.durability {
+            Durability::Changes => helve::Durability::Changes,
+            Durability::All => helve::Durability::All,
+        },
+        redactor: Redactor::new(names),
+    }
+}
+
+/// Every tool that the configuration gives.
+pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
+    let registry = Registry::with_limit(loaded.config.registry.tools_max);
+    Ok(registry)
+}
+
+/// Runs a future to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(future);
+    // A tool that cannot be stopped must not keep the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// A runtime on these tools.
+pub(crate) fn runtime(
+    loaded: &Loaded,
+    registry: Registry,
+    journal: Arc<dyn Journal>,
+    settings: Settings,
+) -> Runtime {
+    let integrations = Arc::new(ByVariable::new(&loaded.config));
+    Runtime::builder().registry(registry).journal(journal).integrations(integrations).settings(settings).build()
+}
+
+/// Accounts that are connected when an environment variable is set.
+pub(crate) struct ByVariable(Vec<(String, String)>);
+
+impl ByVariable {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self(config.integrations.iter().map(|(name, one)| (name.clone(), one.env.clone())).collect())
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, variable)| variable.as_str())
+    }
+}
+
+impl Integrations for ByVariable {
+    fn connected(&self, name: &str, _caller: &Caller) -> bool {
+        self.variable(name).is_some_and(is_set)
+    }
+
+    fn how_to_connect(&self, name: &str) -> String {
+        match self.variable(name) {
+            Some(variable) => format!("set the environment variable {variable} to connect `{name}`"),
+            None => format!("add `[integrations.{name}]` with `env = \"VARIABLE\"` to helve.toml, and set that variable"),
+        }
+    }
+}
+
+/// Whether a variable holds something.
+pub(crate) fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
+pub(crate) fn open_store(_loaded: &Loaded) -> Result<Arc<helve::MemoryJournal>, Failure> {
+    Ok(Arc::default())
+}
+pub(crate) async fn close(runtime: &Runtime, _store: Arc<helve::MemoryJournal>) -> anyhow::Result<()> {
+    runtime.flush().await?;
+    Ok(())
+}
