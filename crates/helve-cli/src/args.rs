@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{audit, call, completions, config, doctor, init, tools, up};
 use crate::ui::Colour;
@@ -97,7 +97,7 @@ helve call text-stats '{\"text\": \"Hello\"}'    … or with JSON, @file or - fo
 helve tools export --format anthropic        what a model is given
 helve audit verify                           prove that no record was changed";
 
-/// The command with its grouped help.
+/// The command line with its grouped help.
 pub(crate) fn command() -> clap::Command {
     let command = <Cli as clap::CommandFactory>::command();
     let (header, literal, plain) = (STYLES.get_header(), STYLES.get_literal(), anstyle::Reset);
@@ -116,18 +116,8 @@ pub(crate) fn command() -> clap::Command {
         template.push_str(&format!("  {literal}{typed}{plain}{remark}\n"));
     }
     template.push_str("\n{all-args}");
-    command.help_template(template).mut_subcommands(|sub| sub)
-}
-
-/// A shell.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-    Elvish,
-    #[value(name = "powershell")]
-    PowerShell,
+    // The groups above list them; clap would list them again.
+    command.help_template(template).mut_subcommands(|subcommand| subcommand.hide(true))
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! `helve completions`: a script for the shell.
 
+use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
 use crate::app::App;
+use crate::args::Cli;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -20,7 +22,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    generate(args.shell, &mut crate::args::command(), "helve", &mut script);
+    generate(args.shell, &mut Cli::command(), "helve", &mut script);
     app.ui.text(&String::from_utf8(script)?)?;
     Ok(Exit::Done)
 }

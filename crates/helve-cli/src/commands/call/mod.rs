@@ -72,11 +72,8 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum AdviceArg {
-    /// Run it, if nothing else objects
     Execute,
-    /// Ask a person
     RequestApproval,
-    /// Do not run it
     Deny,
 }
 
