@@ -129,43 +129,36 @@ pub(super) fn in_place<'a>(root: &'a Value, start: &'a Value) -> Vec<&'a Value> 
 }
 
 /// The schemas that apply to the field `key` of a value to which `schema` applies.
-///
-/// Patterns are not matched: every one counts, so that what is asked of the answer ("may this be
-/// secret?") errs on the safe side.
 pub(super) fn field<'a>(root: &'a Value, schema: &'a Value, key: &str) -> Vec<&'a Value> {
-    in_place(root, schema)
-        .into_iter()
-        .flat_map(|node| {
-            let named = node.get("properties").and_then(|properties| properties.get(key));
-            let patterns = node
-                .get("patternProperties")
-                .and_then(Value::as_object)
-                .into_iter()
-                .flat_map(|map| map.values());
-            let others =
-                ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|k| node.get(*k));
-            let others = others.filter(move |_| named.is_none());
-            named.into_iter().chain(patterns).chain(others).collect::<Vec<_>>()
-        })
-        .collect()
+    in_place(root, schema).into_iter().flat_map(|node| own_field(node, key)).collect()
 }
 
 /// The schemas that apply to the items of an array to which `schema` applies.
 pub(super) fn items<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
-    in_place(root, schema)
-        .into_iter()
-        .flat_map(|node| {
-            let lists = ["prefixItems", "items"]
-                .iter()
-                .filter_map(|k| node.get(*k).and_then(Value::as_array))
-                .flatten();
-            let single = ["items", "additionalItems", "unevaluatedItems", "contains"]
-                .iter()
-                .filter_map(|k| node.get(*k))
-                .filter(|value| !value.is_array());
-            lists.chain(single).collect::<Vec<_>>()
-        })
-        .collect()
+    in_place(root, schema).into_iter().flat_map(own_items).collect()
+}
+
+/// What `schema` itself, and none that it refers to, says of the field `key`.
+///
+/// Patterns are not matched: every one counts, so that what is asked of the answer ("may this be
+/// secret?") errs on the safe side.
+pub(super) fn own_field<'a>(schema: &'a Value, key: &str) -> Vec<&'a Value> {
+    let named = schema.get("properties").and_then(|properties| properties.get(key));
+    let patterns = schema.get("patternProperties").and_then(Value::as_object);
+    let patterns = patterns.into_iter().flat_map(|map| map.values());
+    let others = ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|k| schema.get(*k));
+    let others = others.filter(|_| named.is_none());
+    named.into_iter().chain(patterns).chain(others).collect()
+}
+
+/// What `schema` itself, and none that it refers to, says of the items of an array.
+pub(super) fn own_items(schema: &Value) -> Vec<&Value> {
+    let lists = ["prefixItems", "items"].iter().filter_map(|k| schema.get(*k).and_then(Value::as_array));
+    let single = ["items", "additionalItems", "unevaluatedItems", "contains"]
+        .iter()
+        .filter_map(|k| schema.get(*k))
+        .filter(|value| !value.is_array());
+    lists.flatten().chain(single).collect()
 }
 
 /// The schemas that apply to the part of a value that `path` points to.

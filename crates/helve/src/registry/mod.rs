@@ -240,6 +240,3 @@ impl Registry {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

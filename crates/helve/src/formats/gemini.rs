@@ -1,0 +1,79 @@
+//! Google's Gemini API.
+
+use serde_json::{Map, Value, json};
+
+use super::call::{FormatError, Found, RawCall, RawId};
+use super::clean::clean_value;
+use super::describe::Description;
+use super::export::ExportOptions;
+use super::result::Answer;
+use super::schema;
+use crate::Tool;
+
+/// `parametersJsonSchema` takes the schema as it is; `parameters` would take only a part of it.
+pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
+    json!({
+        "name": tool.provider_name(),
+        "description": Description::of(tool, tool.provider_name()).into_text(options),
+        "parametersJsonSchema": schema::for_gemini(&tool.definition().input_schema),
+    })
+}
+
+pub(super) const SHAPES: &[&str] =
+    &["candidates", "content", "parts", "functionCall", "function_call", "text", "thought"];
+
+pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+    match answer {
+        // A list of candidates: the others are alternatives to the first.
+        Value::Array(candidates)
+            if candidates.first().is_some_and(|first| first.get("content").is_some()) =>
+        {
+            content(&candidates[0]["content"], found)
+        }
+        Value::Array(parts) => parts.iter().try_for_each(|item| part(item, found)),
+        _ if answer.get("candidates").is_some() => content(&answer["candidates"][0]["content"], found),
+        _ if answer.get("content").is_some() => content(&answer["content"], found),
+        _ => content(answer, found),
+    }
+}
+
+/// A content, or one of its parts.
+fn content(value: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+    match value.get("parts").and_then(Value::as_array) {
+        Some(parts) => parts.iter().try_for_each(|item| part(item, found)),
+        None => part(value, found),
+    }
+}
+
+/// The wire writes camelCase, Google's Python SDK snake_case.
+fn part(part: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+    let either = |camel: &str, snake: &str| part.get(camel).or_else(|| part.get(snake));
+    let Some(call) = either("functionCall", "function_call").filter(|call| !call.is_null()) else {
+        return Ok(());
+    };
+    found.add(RawCall {
+        item: "functionCall",
+        id: RawId::Optional("id", call.get("id")),
+        name: call.get("name"),
+        arguments: call.get("args"),
+        extra: &[("thoughtSignature", either("thoughtSignature", "thought_signature"))],
+    })
+}
+
+pub(super) fn results(answers: &[Answer<'_>]) -> Value {
+    let parts: Vec<_> = answers.iter().map(|answer| json!({ "functionResponse": result(answer) })).collect();
+    json!({ "role": "user", "parts": parts })
+}
+
+fn result(answer: &Answer<'_>) -> Value {
+    let shown =
+        answer.whole.map_or_else(|| answer.text.clone().into(), |value| clean_value(value).into_owned());
+    let key = if answer.is_error { "error" } else { "output" };
+    let mut response = Map::new();
+    response.insert(key.to_owned(), shown);
+    let mut result = json!({ "name": answer.call.name, "response": response });
+    if let Some(id) = &answer.call.id {
+        result["id"] = id.as_str().into();
+    }
+    result
+}

@@ -1,0 +1,57 @@
+//! Plain JSON for a prompt of one's own.
+
+use serde_json::{Value, json};
+
+use super::call::{FormatError, Found, RawCall, RawId};
+use super::result::Answer;
+use crate::{Risk, Status, Tool};
+
+pub(super) fn tool(tool: &Tool) -> Value {
+    let definition = tool.definition();
+    let name = tool.provider_name();
+    let examples: Vec<_> = definition.examples.iter().map(|example| example.to_line(name)).collect();
+    json!({
+        "name": name,
+        "description": definition.description,
+        "whenToUse": definition.when_to_use.as_deref().unwrap_or_default(),
+        "examples": examples,
+        "parameters": definition.input_schema,
+        "requiresApproval": definition.requires_approval || definition.risk >= Risk::High,
+    })
+}
+
+pub(super) const SHAPES: &[&str] = &["name", "toolName"];
+
+/// A call, or a list of calls.
+pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+    match answer {
+        Value::Array(calls) => calls.iter().try_for_each(|item| call(item, found)),
+        item => call(item, found),
+    }
+}
+
+fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+    found.add(RawCall {
+        item: "call",
+        id: RawId::Optional("id", item.get("id")),
+        name: item.get("name").or_else(|| item.get("toolName")),
+        arguments: item.get("parameters").or_else(|| item.get("arguments")),
+        extra: &[],
+    })
+}
+
+pub(super) fn result(answer: &Answer<'_>) -> Value {
+    let mut result = json!({
+        "name": answer.call.name,
+        "success": !answer.is_error,
+        "result": answer.text,
+    });
+    if let Some(id) = &answer.call.id {
+        result["id"] = id.as_str().into();
+    }
+    if let Status::Pending(pending) = &answer.outcome.status {
+        result["approvalRequired"] = true.into();
+        result["approvalId"] = pending.approval_id.to_string().into();
+    }
+    result
+}

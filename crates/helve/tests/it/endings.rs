@@ -1,0 +1,222 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use helve::record::{Entry, HandlerEnd};
+use helve::retry::{Backoff, RetryPolicy, RetryableCode};
+use helve::{Call, ErrorCode, Settings, Tool, ToolBuilder, ToolError};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::support::{Bench, code};
+
+fn sleeper(name: &str) -> ToolBuilder {
+    Tool::builder(name).description("Never ends.").handler(|_, _| std::future::pending())
+}
+
+fn last_handler_end(bench: &Bench) -> HandlerEnd {
+    bench.last_record().ending.attempts.last().unwrap().handler
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_is_stopped_at_its_deadline() {
+    let bench = Bench::new([sleeper("slow").timeout(Duration::from_millis(200)), sleeper("default")]);
+    let before = tokio::time::Instant::now();
+    let outcome = bench.call("slow", json!({})).await;
+    assert_eq!(code(&outcome), "timeout");
+    assert!(outcome.error().unwrap().is_retryable());
+    assert!(before.elapsed() >= Duration::from_millis(200) && before.elapsed() < Duration::from_secs(1));
+    assert_eq!(last_handler_end(&bench), HandlerEnd::Stopped);
+
+    let before = tokio::time::Instant::now();
+    bench.call("default", json!({})).await;
+    assert!(before.elapsed() >= Duration::from_secs(30) && before.elapsed() < Duration::from_secs(31));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gets_more_time_than_the_maximum_and_a_caller_can_ask_for_less() {
+    let bench = Bench::new([sleeper("greedy").timeout(Duration::from_secs(86_400))]);
+    let before = tokio::time::Instant::now();
+    bench.call("greedy", json!({})).await;
+    assert_eq!(before.elapsed().as_secs(), 300);
+    let before = tokio::time::Instant::now();
+    bench.runtime.call(Call::new("greedy", json!({})).timeout(Duration::from_secs(2))).await;
+    assert_eq!(before.elapsed().as_secs(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_listens_can_clean_up_before_it_is_stopped() {
+    let cleaned = Arc::new(AtomicBool::new(false));
+    let flag = cleaned.clone();
+    let tool = Tool::builder("tidy").description("Cleans up.").timeout(Duration::from_secs(1)).handler(
+        move |_, context| {
+            let flag = flag.clone();
+            async move {
+                context.cancelled().await;
+                flag.store(true, Ordering::SeqCst);
+                Ok(json!("too late"))
+            }
+        },
+    );
+    let bench = Bench::new([tool]);
+    assert_eq!(code(&bench.call("tidy", json!({})).await), "timeout");
+    assert!(cleaned.load(Ordering::SeqCst));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_that_cannot_be_stopped_is_abandoned_and_the_journal_says_so() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = Arc::new(std::sync::Mutex::new(blocked));
+    let tool = Tool::builder("stuck")
+        .description("Blocks its thread.")
+        .timeout(Duration::from_millis(50))
+        .handler(move |_, _| {
+            let blocked = blocked.clone();
+            async move {
+                // Deaf to everything until the test lets go.
+                let _ = blocked.lock().unwrap().recv();
+                Ok(json!(null))
+            }
+        });
+    let settings = Settings { cancel_grace: Duration::from_millis(20), ..Settings::default() };
+    let bench = Bench::with([tool], |builder| builder.settings(settings));
+    assert_eq!(code(&bench.call("stuck", json!({})).await), "timeout");
+    assert_eq!(last_handler_end(&bench), HandlerEnd::Abandoned);
+    release.send(()).unwrap();
+}
+
+#[tokio::test]
+async fn a_panic_is_a_clean_error_and_its_text_stays_private() {
+    let bench = Bench::new([
+        Tool::builder("later").description("Panics.").handler(|_, _| async { panic!("password is hunter2") }),
+        Tool::builder("at-once")
+            .description("Panics.")
+            .handler(|_, _| -> std::future::Ready<_> { panic!("hunter2") }),
+    ]);
+    for name in ["later", "at-once"] {
+        let outcome = bench.call(name, json!({})).await;
+        assert_eq!(code(&outcome), "execution_failed");
+        assert!(!serde_json::to_string(&outcome).unwrap().contains("hunter2"));
+        assert_eq!(last_handler_end(&bench), HandlerEnd::Panicked);
+    }
+}
+
+#[tokio::test]
+async fn a_call_can_be_taken_back() {
+    let bench = Bench::new([sleeper("slow")]);
+    let token = CancellationToken::new();
+    token.cancel();
+    let outcome = bench.runtime.call(Call::new("slow", json!({})).cancellation(token)).await;
+    assert_eq!(code(&outcome), "cancelled");
+    assert_eq!(outcome.attempts, 0);
+
+    let token = CancellationToken::new();
+    let started = Arc::new(Notify::new());
+    let signal = started.clone();
+    let bench = Bench::new([Tool::builder("slow").description("Never ends.").handler(move |_, _| {
+        signal.notify_one();
+        std::future::pending()
+    })]);
+    let call = bench.runtime.call(Call::new("slow", json!({})).cancellation(token.clone()));
+    let cancel = async {
+        started.notified().await;
+        token.cancel();
+    };
+    let (outcome, ()) = tokio::join!(call, cancel);
+    assert_eq!(code(&outcome), "cancelled");
+    assert_eq!(bench.last_record().ending.code, Some(ErrorCode::Cancelled));
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_stops_the_tool_and_leaves_a_record() {
+    let (started, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    struct OnDrop(Arc<Notify>);
+    impl Drop for OnDrop {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (signal, gone) = (started.clone(), dropped.clone());
+    let tool = Tool::builder("slow").description("Never ends.").handler(move |_, _| {
+        let guard = OnDrop(gone.clone());
+        signal.notify_one();
+        async move {
+            let _guard = guard;
+            std::future::pending().await
+        }
+    });
+    let bench = Bench::new([tool]);
+    tokio::select! {
+        _ = bench.call("slow", json!({ })) => panic!("it ended"),
+        () = started.notified() => {}
+    }
+    dropped.notified().await;
+    let record = bench.last_record();
+    assert_eq!(record.ending.code, Some(ErrorCode::Cancelled));
+    assert_eq!(record.facts.tool, "slow");
+    assert_eq!(bench.count(|entry| matches!(entry, Entry::Finished(_))), 1);
+}
+
+/// Fails with `error` the first `failures` times.
+fn flaky(failures: u32, error: fn() -> ToolError) -> (ToolBuilder, Arc<AtomicU32>) {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
+    let tool = Tool::builder("flaky").description("Fails at first.").handler(move |_, context| {
+        let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+        assert_eq!(context.attempt(), number);
+        std::future::ready(if number <= failures { Err(error()) } else { Ok(json!(number)) })
+    });
+    (tool, attempts)
+}
+
+fn offline() -> ToolError {
+    ToolError::new(ErrorCode::Network, "no route to host")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_repeated_by_policy_and_each_is_recorded() {
+    let (tool, _) = flaky(2, offline);
+    let bench = Bench::new([tool.read_only().retry(RetryPolicy::standard())]);
+    let before = tokio::time::Instant::now();
+    let outcome = bench.call("flaky", json!({})).await;
+    assert_eq!(outcome.attempts, 3);
+    assert_eq!(outcome.into_result().unwrap(), 3);
+    assert_eq!(before.elapsed().as_secs(), 3, "1 s and 2 s of waiting");
+    let codes: Vec<_> = bench.last_record().ending.attempts.iter().map(|attempt| attempt.code).collect();
+    assert_eq!(codes, [Some(ErrorCode::Network), Some(ErrorCode::Network), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_have_happened_already_is_not_repeated() {
+    // Neither read-only nor idempotent: a lost answer may mean that the mail was sent.
+    let (tool, attempts) = flaky(1, offline);
+    let bench = Bench::new([tool.retry(RetryPolicy::standard())]);
+    assert_eq!(code(&bench.call("flaky", json!({})).await), "network");
+    assert_eq!(attempts.load(Ordering::SeqCst), 1);
+    // "Too many requests" says that nothing was done.
+    let (tool, attempts) = flaky(1, || ToolError::new(ErrorCode::RateLimit, "slow down"));
+    let bench = Bench::new([tool.retry(RetryPolicy::standard())]);
+    assert!(bench.call("flaky", json!({})).await.is_success());
+    assert_eq!(attempts.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_with_their_number_the_deadline_and_other_errors() {
+    let (tool, attempts) = flaky(u32::MAX, offline);
+    let bench = Bench::new([tool.read_only().retry(RetryPolicy::quick())]);
+    assert_eq!(code(&bench.call("flaky", json!({})).await), "network");
+    assert_eq!(attempts.load(Ordering::SeqCst), 4);
+
+    let (tool, attempts) = flaky(u32::MAX, || offline().retry_after(Duration::from_secs(60)));
+    let bench = Bench::new([tool.read_only().retry(RetryPolicy::quick())]);
+    bench.call("flaky", json!({})).await;
+    assert_eq!(attempts.load(Ordering::SeqCst), 1, "the next attempt would be after the deadline");
+
+    let (tool, attempts) = flaky(u32::MAX, || ToolError::failed("no"));
+    let policy =
+        RetryPolicy { retries_max: 5, backoff: Backoff::None, retryable_codes: vec![RetryableCode::Timeout] };
+    let bench = Bench::new([tool.read_only().retry(policy)]);
+    bench.call("flaky", json!({})).await;
+    assert_eq!(attempts.load(Ordering::SeqCst), 1);
+}

@@ -1,0 +1,20 @@
+//! The runtime as its users see it.
+//!
+//! - `calls`: every stage of the pipeline, and what it does with a call;
+//! - `endings`: timeouts, cancellation, panics, retries, and callers who go away;
+//! - `recording`: what the journal keeps, and idempotency keys;
+//! - `registry`: registering, layers, finding;
+//! - `events`: who listens and what they miss;
+//! - `hostile`: schemas and arguments made to hurt;
+//! - `seeds`: the seeds' own test cases.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod calls;
+mod endings;
+mod events;
+mod hostile;
+mod recording;
+mod registry;
+mod seeds;
+mod support;

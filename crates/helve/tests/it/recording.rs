@@ -1,0 +1,227 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use helve::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve::record::{EndStatus, Entry, Started};
+use helve::{BoxFuture, Call, Caller, MemoryJournal, Runtime, Stage, Status, Tool};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::support::{Bench, code, counter, echo, ran};
+
+#[tokio::test]
+async fn every_call_whatever_its_end_is_one_record() {
+    let bench = Bench::new([echo("echo"), echo("risky").risk(helve::Risk::High)]);
+    let narrow = Arc::new(Caller::agent("a").session("s").loop_id("l").allow_only(["risky"]));
+    for (call, expected) in [
+        (Call::new("echo", json!({ "x": 1 })), EndStatus::Done),
+        (Call::new("nobody", json!({ "x": 1 })), EndStatus::Failed),
+        (Call::new("echo", json!([1])), EndStatus::Failed),
+        (Call::new("risky", json!({})), EndStatus::Pending),
+        (Call::new("echo", json!({ "x": 1 })).by(narrow.clone()), EndStatus::Denied),
+    ] {
+        let before = bench.journal.entries().len();
+        let outcome = bench.runtime.call(call.correlation_id("c-1")).await;
+        assert_eq!(bench.journal.entries().len(), before + 1, "{outcome:?}");
+        let record = bench.last_record();
+        assert_eq!(record.ending.status, expected);
+        assert_eq!(record.facts.call_id, outcome.call_id);
+        assert_eq!(record.facts.correlation_id.as_deref(), Some("c-1"));
+        assert_eq!(record.ending.code, outcome.error().map(|error| error.code()));
+    }
+    let record = bench.last_record();
+    assert_eq!(record.facts.caller, narrow);
+    assert_eq!(record.payload.arguments.unwrap().get(), r#"{"x":1}"#);
+}
+
+#[tokio::test]
+async fn a_record_tells_how_long_each_stage_took() {
+    let bench = Bench::new([echo("echo")]);
+    bench.call("echo", json!({})).await;
+    let stages: Vec<_> = bench.last_record().ending.timings.iter().map(|(stage, _)| stage).collect();
+    use Stage::{Authorize, CheckOutput, Decide, Execute, Prepare, Ready, Resolve};
+    assert_eq!(stages, [Resolve, Authorize, Prepare, Ready, Decide, Execute, CheckOutput]);
+    bench.call("nobody", json!({})).await;
+    assert_eq!(bench.last_record().ending.timings.iter().count(), 1);
+}
+
+#[tokio::test]
+async fn secrets_are_not_recorded_neither_given_nor_returned() {
+    let tool = Tool::builder("login")
+        .description("Logs in.")
+        .input_schema(
+            json!({ "type": "object", "properties": { "pin": { "type": "string", "format": "password" } } }),
+        )
+        .output_schema(
+            json!({ "type": "object", "properties": { "session": { "type": "string", "writeOnly": true } } }),
+        )
+        .handler(|_, _| async {
+            Ok(json!({ "session": "hunter2", "access_token": "hunter2", "user": "ada" }))
+        });
+    let bench = Bench::new([tool]);
+    let outcome = bench.call("login", json!({ "pin": "hunter2", "Api-Key": "hunter2", "note": "hi" })).await;
+    assert_eq!(outcome.into_result().unwrap()["session"], "hunter2", "the caller gets the real result");
+    let entries = format!("{:?}", bench.journal.entries());
+    assert!(!entries.contains("hunter2"), "{entries}");
+    assert!(entries.contains("ada") && entries.contains("hi"));
+}
+
+#[tokio::test]
+async fn what_changes_the_world_is_recorded_before_it_starts() {
+    let journal = Arc::new(MemoryJournal::default());
+    let seen = journal.clone();
+    let tool = |name: &str| {
+        let seen = seen.clone();
+        Tool::builder(name).description("Looks at the journal.").handler(move |_, _| {
+            let started = seen.entries().iter().filter(|entry| matches!(entry, Entry::Started(_))).count();
+            async move { Ok(json!(started)) }
+        })
+    };
+    let runtime = Runtime::builder()
+        .journal(journal.clone())
+        .tool(tool("reads").read_only())
+        .unwrap()
+        .tool(tool("writes"))
+        .unwrap()
+        .build();
+    assert_eq!(runtime.call(Call::new("reads", json!({}))).await.into_result().unwrap(), 0);
+    assert_eq!(runtime.call(Call::new("writes", json!({}))).await.into_result().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_finished_key_returns_the_stored_outcome() {
+    let (tool, count) = counter("pay");
+    let bench = Bench::new([tool]);
+    let pay = |arguments, caller: &str, key: &str| {
+        bench.runtime.call(Call::new("pay", arguments).by(Caller::agent(caller)).idempotency_key(key))
+    };
+    let first = pay(json!({ "x": 1 }), "a", "k").await;
+    let again = pay(json!({ "x": 1 }), "a", "k").await;
+    assert_eq!(again.replay_of, Some(first.call_id));
+    assert_eq!(again.into_result().unwrap(), 1);
+    assert_eq!(bench.last_record().ending.replay_of, Some(first.call_id));
+    assert_eq!(ran(&count), 1);
+    // Another caller's key is another key.
+    assert_eq!(pay(json!({ "x": 1 }), "b", "k").await.into_result().unwrap(), 2);
+    // The same key for something else is a mistake, and nothing runs.
+    let conflict = pay(json!({ "x": 2 }), "a", "k").await;
+    assert_eq!(code(&conflict), "validation_failed");
+    for bad in ["", &"k".repeat(300)] {
+        assert_eq!(code(&pay(json!({}), "a", bad).await), "validation_failed");
+    }
+    assert_eq!(ran(&count), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_with_one_key_at_once_run_once_and_all_get_the_outcome() {
+    let gate = Arc::new(Semaphore::new(0));
+    let count = Arc::new(AtomicU32::new(0));
+    let (held, counted) = (gate.clone(), count.clone());
+    let tool = Tool::builder("pay").description("Pays once let.").handler(move |_, _| {
+        let (held, counted) = (held.clone(), counted.clone());
+        async move {
+            held.acquire().await.unwrap().forget();
+            Ok(json!(counted.fetch_add(1, Ordering::SeqCst) + 1))
+        }
+    });
+    let runtime = Runtime::builder().tool(tool).unwrap().build();
+    let calls: Vec<_> = (0..64)
+        .map(|_| {
+            let runtime = runtime.clone();
+            tokio::spawn(async move { runtime.call(Call::new("pay", json!({})).idempotency_key("k")).await })
+        })
+        .collect();
+    gate.add_permits(64);
+    for call in calls {
+        assert_eq!(call.await.unwrap().into_result().unwrap(), 1);
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_key_is_given_back_when_its_caller_goes_away() {
+    let started = Arc::new(tokio::sync::Notify::new());
+    let signal = started.clone();
+    let tool = Tool::builder("slow").description("Never ends.").handler(move |_, _| {
+        signal.notify_one();
+        std::future::pending()
+    });
+    let bench = Bench::new([tool]);
+    let call = || bench.runtime.call(Call::new("slow", json!({})).idempotency_key("k"));
+    tokio::select! {
+        _ = call() => panic!("it ended"),
+        () = started.notified() => {}
+    }
+    let again = call().await;
+    assert_eq!(code(&again), "cancelled");
+    assert!(again.replay_of.is_some());
+}
+
+/// A journal that refuses from a given entry on.
+struct Failing {
+    inner: MemoryJournal,
+    left: AtomicU32,
+}
+
+impl Failing {
+    fn take(&self) -> Result<(), JournalError> {
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| JournalError::new("the disk is full"))
+    }
+}
+
+impl Journal for Failing {
+    fn check(&self) -> Result<(), JournalError> {
+        Ok(())
+    }
+    fn append(&self, entry: Entry) -> Result<(), JournalError> {
+        self.take()?;
+        self.inner.append(entry)
+    }
+    fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
+        match self.take() {
+            Ok(()) => self.inner.commit(entry),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
+        match self.take() {
+            Ok(()) => self.inner.begin(started, claim),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+    fn finish(
+        &self,
+        entry: Entry,
+        claim: KeyClaim,
+        status: Arc<Status>,
+    ) -> BoxFuture<'_, Result<(), JournalError>> {
+        match self.take() {
+            Ok(()) => self.inner.finish(entry, claim, status),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.inner.flush()
+    }
+}
+
+#[tokio::test]
+async fn no_journal_no_call() {
+    let failing_after =
+        |left| Arc::new(Failing { inner: MemoryJournal::default(), left: AtomicU32::new(left) });
+    for key in [None, Some("k")] {
+        let (tool, count) = counter("pay");
+        let runtime = Runtime::builder().tool(tool).unwrap().journal(failing_after(0)).build();
+        let mut call = Call::new("pay", json!({}));
+        call.idempotency_key = key.map(Arc::from);
+        let outcome = runtime.call(call.clone()).await;
+        assert_eq!((code(&outcome), ran(&count)), ("journal_unavailable", 0));
+        // The start was recorded, the end cannot be: no success is reported, nor a retry invited.
+        let (tool, count) = counter("pay");
+        let runtime = Runtime::builder().tool(tool).unwrap().journal(failing_after(1)).build();
+        let outcome = runtime.call(call).await;
+        assert_eq!((code(&outcome), ran(&count)), ("journal_unavailable", 1));
+        assert!(!outcome.error().unwrap().is_retryable());
+    }
+}

@@ -1,0 +1,79 @@
+//! Tools and runtimes for tests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use helve::record::{Entry, Finished};
+use helve::{Call, MemoryJournal, Outcome, Runtime, RuntimeBuilder, Tool, ToolBuilder};
+use serde_json::{Value, json};
+
+/// A runtime whose journal can be looked at.
+pub(crate) struct Bench {
+    pub(crate) runtime: Runtime,
+    pub(crate) journal: Arc<MemoryJournal>,
+}
+
+impl Bench {
+    pub(crate) fn new(tools: impl IntoIterator<Item = ToolBuilder>) -> Self {
+        Self::with(tools, |builder| builder)
+    }
+
+    pub(crate) fn with(
+        tools: impl IntoIterator<Item = ToolBuilder>,
+        change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder,
+    ) -> Self {
+        let journal = Arc::new(MemoryJournal::default());
+        let mut builder = change(Runtime::builder().journal(journal.clone()));
+        for tool in tools {
+            builder = builder.tool(tool).unwrap();
+        }
+        Self { runtime: builder.build(), journal }
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        self.runtime.call(Call::new(tool, arguments)).await
+    }
+
+    /// The last record. Fails if the last entry is not the end of a call.
+    pub(crate) fn last_record(&self) -> Finished {
+        match self.journal.entries().pop() {
+            Some(Entry::Finished(finished)) => *finished,
+            other => panic!("the journal ends in {other:?}"),
+        }
+    }
+
+    pub(crate) fn count(&self, wanted: impl Fn(&Entry) -> bool) -> usize {
+        self.journal.entries().iter().filter(|entry| wanted(entry)).count()
+    }
+}
+
+pub(crate) fn code(outcome: &Outcome) -> &'static str {
+    outcome.error().map_or("none", |error| error.code().as_str())
+}
+
+/// A tool that answers with its arguments.
+pub(crate) fn echo(name: &str) -> ToolBuilder {
+    Tool::builder(name)
+        .description("Answers with its arguments.")
+        .input_schema(json!({ "type": "object" }))
+        .read_only()
+        .handler(|arguments, _| async move { Ok(arguments) })
+}
+
+/// A tool that counts how often it ran.
+pub(crate) fn counter(name: &str) -> (ToolBuilder, Arc<AtomicU32>) {
+    let count = Arc::new(AtomicU32::new(0));
+    let counted = count.clone();
+    let tool = Tool::builder(name)
+        .description("Counts how often it ran.")
+        .input_schema(json!({ "type": "object" }))
+        .handler(move |_, _| {
+            let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+            async move { Ok(json!(number)) }
+        });
+    (tool, count)
+}
+
+pub(crate) fn ran(count: &AtomicU32) -> u32 {
+    count.load(Ordering::SeqCst)
+}
