@@ -1,1 +1,27 @@
 //! The one guarded outbound HTTP client.
+//!
+//! A model chooses many of the URLs that Helve fetches, so every request goes through here:
+//!
+//! - [`address`] knows which addresses are not the public internet;
+//! - [`policy`] says which of them may be reached all the same;
+//! - [`resolver`] looks a name up once and lets a connection only go to addresses that passed;
+//! - [`client`] sends, follows redirects hop by hop under the same checks, and bounds time and size.
+
+pub mod address;
+pub mod policy;
+
+mod resolver;
+
+pub mod client;
+pub mod error;
+pub mod message;
+
+pub use client::Client;
+pub use error::NetError;
+pub use message::{Redirects, Request, Response};
+pub use policy::{HostPattern, NetPolicy};
+pub use resolver::{Lookup, system_lookup};
+
+pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
+pub use reqwest::{Method, StatusCode};
+pub use url::Url;

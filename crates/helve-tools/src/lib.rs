@@ -1,1 +1,3 @@
 //! Helve's built-in tools, and tools from configuration.
+
+pub mod common;

@@ -1,0 +1,207 @@
+//! Sends a request and follows its redirects, every hop under the same checks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{self, HeaderMap, HeaderName};
+use reqwest::{Method, StatusCode};
+use url::Url;
+
+use crate::error::NetError;
+use crate::message::{Redirects, Request, Response};
+use crate::policy::{NetPolicy, Target};
+use crate::resolver::{GuardedResolver, Lookup, system_lookup};
+
+/// Most redirects that are followed.
+const REDIRECTS_MAX: usize = 5;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
+
+/// What a request keeps on its way to another origin. A list of what may stay cannot miss a
+/// secret; a list of what must go can.
+const KEPT_ACROSS_ORIGINS: [HeaderName; 4] =
+    [header::ACCEPT, header::ACCEPT_LANGUAGE, header::RANGE, header::USER_AGENT];
+
+/// The guarded client. Cheap to clone; connections are kept and shared.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), helve_net::NetError> {
+/// use helve_net::{Client, NetPolicy, Request};
+/// let client = Client::new(NetPolicy::default())?;
+/// let response = client.fetch(Request::get("https://example.com/")?).await?;
+/// assert!(client.fetch(Request::get("http://169.254.169.254/latest/meta-data")?).await.is_err());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    policy: Arc<NetPolicy>,
+    /// For ports that no entry of the policy names.
+    any_port: reqwest::Client,
+    by_port: HashMap<u16, reqwest::Client>,
+}
+
+impl Client {
+    /// A client under a policy.
+    pub fn new(policy: NetPolicy) -> Result<Self, NetError> {
+        Self::with_lookup(policy, system_lookup())
+    }
+
+    /// A client that turns names into addresses in a way of its own.
+    pub fn with_lookup(policy: NetPolicy, lookup: Lookup) -> Result<Self, NetError> {
+        // Fails only where somebody has installed a provider already, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let policy = Arc::new(policy);
+        let make =
+            |port| build(GuardedResolver { policy: Arc::clone(&policy), port, lookup: Arc::clone(&lookup) });
+        let by_port = policy.ports().map(|port| Ok((port, make(port)?))).collect::<Result<_, NetError>>()?;
+        // No entry names port 0, so it stands for all the others.
+        Ok(Self(Arc::new(Inner { any_port: make(0)?, by_port, policy: Arc::clone(&policy) })))
+    }
+
+    /// The policy that it keeps.
+    pub fn policy(&self) -> &NetPolicy {
+        &self.0.policy
+    }
+
+    /// Sends a request and reads the whole response. Any status is a response.
+    pub async fn fetch(&self, request: Request) -> Result<Response, NetError> {
+        let host = Target::of(&request.url)?.to_string();
+        let deadline = tokio::time::Instant::from_std(request.deadline);
+        // Boxed: a request's state is large and callers keep it in theirs.
+        tokio::time::timeout_at(deadline, Box::pin(self.follow(request)))
+            .await
+            .unwrap_or(Err(NetError::Timeout { host }))
+    }
+
+    async fn follow(&self, mut request: Request) -> Result<Response, NetError> {
+        for _ in 0..=REDIRECTS_MAX {
+            let target = Target::of(&request.url)?;
+            let host = target.to_string();
+            let response = self.send(&request, &target, &host).await?;
+            let next = match request.redirects {
+                Redirects::Follow => redirect_of(&request.url, &host, &response)?,
+                Redirects::Stop => None,
+            };
+            match next {
+                Some(url) => request = redirected(request, response.status(), url, &host)?,
+                None => return read(response, request, &host).await,
+            }
+        }
+        let host = Target::of(&request.url)?.to_string();
+        Err(NetError::Redirect { host, reason: "there were more than five in a row" })
+    }
+
+    async fn send(
+        &self,
+        request: &Request,
+        target: &Target,
+        host: &str,
+    ) -> Result<reqwest::Response, NetError> {
+        // An address in the URL never reaches the resolver, so it is checked here.
+        if let Some(address) = target.address {
+            self.0.policy.verdict(&request.url, &[address])?;
+        }
+        let client = self.0.by_port.get(&target.port).unwrap_or(&self.0.any_port);
+        let mut outgoing = reqwest::Request::new(request.method.clone(), request.url.clone());
+        outgoing.headers_mut().clone_from(&request.headers);
+        *outgoing.body_mut() = request.body.clone().map(reqwest::Body::from);
+        client.execute(outgoing).await.map_err(|error| NetError::sort(host, error))
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("policy", self.policy()).finish_non_exhaustive()
+    }
+}
+
+fn build(resolver: GuardedResolver) -> Result<reqwest::Client, NetError> {
+    reqwest::Client::builder()
+        .dns_resolver(resolver)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .user_agent(USER_AGENT)
+        .build()
+        .map_err(|error| NetError::Setup { source: error.into() })
+}
+
+/// Where a response redirects to, if it does.
+fn redirect_of(from: &Url, host: &str, response: &reqwest::Response) -> Result<Option<Url>, NetError> {
+    let redirects = matches!(
+        response.status(),
+        StatusCode::MOVED_PERMANENTLY
+            | StatusCode::FOUND
+            | StatusCode::SEE_OTHER
+            | StatusCode::TEMPORARY_REDIRECT
+            | StatusCode::PERMANENT_REDIRECT
+    );
+    let Some(location) = response.headers().get(header::LOCATION).filter(|_| redirects) else {
+        return Ok(None);
+    };
+    let refuse = |reason| NetError::Redirect { host: host.to_owned(), reason };
+    let location = location.to_str().map_err(|_| refuse("its target is not text"))?;
+    let mut to = from.join(location).map_err(|_| refuse("its target is not a URL"))?;
+    to.set_fragment(None);
+    if from.scheme() == "https" && to.scheme() != "https" {
+        return Err(refuse("it leads from https to something weaker"));
+    }
+    Ok(Some(to))
+}
+
+/// The request that follows a redirect, as browsers would make it but with less carried along.
+fn redirected(mut request: Request, status: StatusCode, to: Url, host: &str) -> Result<Request, NetError> {
+    let becomes_get = match status {
+        StatusCode::SEE_OTHER => !matches!(request.method, Method::GET | Method::HEAD),
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method == Method::POST,
+        _ => false,
+    };
+    if becomes_get {
+        request.method = Method::GET;
+        request.body = None;
+        for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
+            request.headers.remove(name);
+        }
+    }
+    if request.url.origin() != to.origin() {
+        if request.body.is_some() || !matches!(request.method, Method::GET | Method::HEAD) {
+            let reason = "it would send a change to another origin";
+            return Err(NetError::Redirect { host: host.to_owned(), reason });
+        }
+        request.headers = kept_across_origins(&request.headers);
+    }
+    request.url = to;
+    Ok(request)
+}
+
+fn kept_across_origins(headers: &HeaderMap) -> HeaderMap {
+    let kept = |(name, value): (&HeaderName, &header::HeaderValue)| {
+        (KEPT_ACROSS_ORIGINS.contains(name) && !value.is_sensitive()).then(|| (name.clone(), value.clone()))
+    };
+    headers.iter().filter_map(kept).collect()
+}
+
+/// Reads the content, counting bytes after decompression.
+async fn read(mut response: reqwest::Response, request: Request, host: &str) -> Result<Response, NetError> {
+    let limit = request.response_bytes_max;
+    let too_large = || NetError::TooLarge { host: host.to_owned(), limit };
+    // A HEAD response names the length of a content that does not come.
+    let announced = response.content_length().filter(|_| request.method != Method::HEAD);
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| NetError::sort(host, error))? {
+        if body.len() + chunk.len() > limit {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+    Ok(Response { status, headers, body, url: request.url })
+}

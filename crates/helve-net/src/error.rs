@@ -1,0 +1,144 @@
+//! Why a request did not end in a response.
+//!
+//! Messages name the host and port alone: a path, a query or a header may hold a secret.
+
+use std::net::IpAddr;
+
+/// Why a request did not end in a response.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// Not a URL that Helve fetches.
+    #[error("the URL is refused: {reason}")]
+    BadUrl {
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// The address is not on the public internet and the policy does not list it.
+    #[error(
+        "`{host}` is at {address} ({range}), not on the public internet; if it should be reached, add `{entry}` to [net] allow"
+    )]
+    Forbidden {
+        /// Host and port.
+        host: String,
+        /// Where it is.
+        address: IpAddr,
+        /// What that range is for.
+        range: &'static str,
+        /// The entry that would allow it.
+        entry: String,
+    },
+    /// The name could not be resolved.
+    #[error("the name of `{host}` could not be resolved; check its spelling and this machine's DNS")]
+    Dns {
+        /// Host and port.
+        host: String,
+        /// For the log.
+        source: Source,
+    },
+    /// No connection could be made.
+    #[error("no connection to `{host}`; check that it runs and can be reached from here")]
+    Connect {
+        /// Host and port.
+        host: String,
+        /// For the log.
+        source: Source,
+    },
+    /// The other side could not prove who it is, or does not speak TLS.
+    #[error("no secure connection to `{host}`: {reason}")]
+    Tls {
+        /// Host and port.
+        host: String,
+        /// What went wrong, from the TLS library.
+        reason: String,
+    },
+    /// Not done before the deadline.
+    #[error("`{host}` did not answer in time")]
+    Timeout {
+        /// Host and port.
+        host: String,
+    },
+    /// The response is larger than allowed, after decompression.
+    #[error("the response of `{host}` is larger than {limit} bytes; ask for less, or raise the limit")]
+    TooLarge {
+        /// Host and port.
+        host: String,
+        /// The bound.
+        limit: usize,
+    },
+    /// A redirect that is not followed.
+    #[error("`{host}` redirects, and that is not followed: {reason}")]
+    Redirect {
+        /// Host and port.
+        host: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The connection broke, or what came was not HTTP.
+    #[error("the exchange with `{host}` broke off")]
+    Broken {
+        /// Host and port.
+        host: String,
+        /// For the log.
+        source: Source,
+    },
+    /// The client itself cannot be made.
+    #[error("the HTTP client cannot be made; check that CA certificates are installed")]
+    Setup {
+        /// For the log.
+        source: Source,
+    },
+}
+
+/// What lies beneath, for the log.
+pub type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the resolver says when it refuses, found again in the chain of a client error.
+#[derive(Debug, thiserror::Error)]
+#[error("the address {address} is not allowed")]
+pub(crate) struct RefusedAddress {
+    pub(crate) address: IpAddr,
+    pub(crate) range: &'static str,
+}
+
+impl NetError {
+    /// Sorts an error of the HTTP library.
+    pub(crate) fn sort(host: &str, error: reqwest::Error) -> Self {
+        // Never keep the URL: its query may hold a key.
+        let error = error.without_url();
+        let host = host.to_owned();
+        if let Some(refused) = find::<RefusedAddress>(&error) {
+            let entry = host.clone();
+            return Self::Forbidden { host, address: refused.address, range: refused.range, entry };
+        }
+        if let Some(tls) = find::<rustls::Error>(&error) {
+            return Self::Tls { host, reason: tls.to_string() };
+        }
+        if error.is_timeout() {
+            return Self::Timeout { host };
+        }
+        if error.is_dns() {
+            return Self::Dns { host, source: error.into() };
+        }
+        if error.is_connect() {
+            return Self::Connect { host, source: error.into() };
+        }
+        Self::Broken { host, source: error.into() }
+    }
+}
+
+/// Looks for an error of one type in a chain, also inside I/O errors, which hide what they wrap.
+fn find<'e, E: std::error::Error + 'static>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}

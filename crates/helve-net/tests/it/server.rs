@@ -1,0 +1,33 @@
+//! A real server on loopback, and clients that may reach it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use helve_net::{Client, Lookup, NetPolicy, Request};
+
+/// Serves `router` on a free port until the test ends.
+pub(crate) async fn serve(router: Router) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+/// A client that may reach these hosts.
+pub(crate) fn client<'a>(allow: impl IntoIterator<Item = &'a str>) -> Client {
+    Client::new(NetPolicy::allowing(allow).unwrap()).unwrap()
+}
+
+/// A client for which every name has these addresses.
+pub(crate) fn client_with_dns(allow: &[&str], addresses: &'static [&'static str]) -> Client {
+    let lookup: Lookup = Arc::new(move |_| {
+        let found: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+        Box::pin(async move { Ok(found) })
+    });
+    Client::with_lookup(NetPolicy::allowing(allow.iter().copied()).unwrap(), lookup).unwrap()
+}
+
+pub(crate) fn get(address: SocketAddr, path: &str) -> Request {
+    Request::get(&format!("http://{address}{path}")).unwrap()
+}
