@@ -4,6 +4,7 @@ mod args;
 mod exit;
 
 mod app;
+mod checks;
 mod commands;
 mod config;
 mod failure;

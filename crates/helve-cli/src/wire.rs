@@ -8,6 +8,8 @@ use helve::{Caller, Layer, Registry, Runtime, Settings};
 use helve::json::JsonLimits;
 use helve::schema::{Redactor, redact::SECRET_NAMES};
 
+use helve_store::{Store, StoreOptions};
+
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
 
@@ -93,10 +95,12 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-pub(crate) fn open_store(_loaded: &Loaded) -> Result<Arc<helve::MemoryJournal>, Failure> {
-    Ok(Arc::default())
-}
-pub(crate) async fn close(runtime: &Runtime, _store: Arc<helve::MemoryJournal>) -> anyhow::Result<()> {
-    runtime.flush().await?;
-    Ok(())
+/// Opens the journal, and makes it where there is none.
+pub(crate) fn open_store(loaded: &Loaded) -> Result<Arc<Store>, Failure> {
+    let opened = Store::open(&loaded.journal_path, StoreOptions::default());
+    opened.map(Arc::new).map_err(|error| {
+        Failure::failed("the journal cannot be used, and without a record no tool runs")
+            .because(&error)
+            .hint("`helve doctor` checks the store; `--set journal.path=FILE` uses another one")
+    })
 }

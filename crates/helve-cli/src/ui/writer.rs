@@ -129,6 +129,11 @@ impl Ui {
         writeln!(io::stderr(), "{text}")
     }
 
+    /// Standard output itself, for what is too long to keep in memory.
+    pub(crate) fn writer(&mut self) -> impl Write + '_ {
+        &mut self.out
+    }
+
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }

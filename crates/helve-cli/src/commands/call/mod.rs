@@ -6,6 +6,7 @@ mod result;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -96,14 +97,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let out = args.out.clone();
     let call = resolve(args, value);
 
-    let outcome = wire::block_on(async {
-        let store = wire::open_store(&loaded)?;
-        let runtime = wire::runtime(&loaded, registry, store.clone(), settings);
-        let outcome = call_until_interrupt(&runtime, call).await;
-        wire::close(&runtime, store).await?;
-        anyhow::Ok(outcome)
-    })?;
+    let store = wire::open_store(&loaded)?;
+    let runtime = wire::runtime(&loaded, registry, store.clone(), settings);
+    let outcome = wire::block_on(async { Ok(call_until_interrupt(&runtime, call).await) })?;
     result::print(&outcome, out.as_deref(), app.ui)?;
+    store.close().context("the call is done, but its record may not be on disk")?;
     Ok(Exit::from(&outcome))
 }
 

@@ -51,7 +51,7 @@ impl FilterArgs {
 }
 
 /// Accepts the words of one of our enums.
-fn one_of<T: Copy + Send + Sync + 'static>(
+pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
     all: &[T],
     word: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> + use<T> {

@@ -29,7 +29,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::List(args) => list::run(args, app),
         Command::Show(args) => show::run(&args, app),
         Command::Search(args) => search::run(&args, app),
-        Command::Export(args) => export::run(&args, app),
+        Command::Export(args) => export::run(args, app),
         Command::Lint(args) => lint::run(&args, app),
     }
 }
