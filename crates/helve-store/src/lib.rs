@@ -1,1 +1,29 @@
-//! Helve's ledger on SQLite.
+//! Helve's ledger on SQLite: one file that keeps what became of every call.
+//!
+//! [`Store`] is the durable [`Journal`](helve_core::ports::Journal). One thread writes whatever is
+//! queued in one transaction and only then acknowledges. Entries form a hash chain; [`Audit`] is
+//! the read side, which also checks the chain.
+//!
+//! Next to the database `journal.db` stand `journal.db.head`, the [anchor](crate::Anchored) that
+//! gives away a cut tail, and `journal.db.owners/`, where each living process holds a lock.
+
+mod store;
+
+mod journal;
+mod keys;
+mod queue;
+mod writer;
+
+mod anchor;
+mod chain;
+mod owners;
+mod schema;
+
+mod audit;
+mod error;
+
+pub use audit::{
+    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Head, Problem, Shown, Verification,
+};
+pub use error::StoreError;
+pub use store::{Store, StoreOptions};

@@ -1,0 +1,179 @@
+//! The anchor: a small file next to the database that remembers how far the chain had come.
+//!
+//! A chain alone cannot show that its end was cut off, nor that an older copy was put in its
+//! place. The anchor can, as long as it is not changed along; keep a copy of it elsewhere against
+//! somebody who may write the whole folder.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use helve_core::json::{hex, sha256_hex};
+
+use crate::chain::{GENESIS, HASH_BYTES, Position};
+
+const MAGIC: &str = "helve-head-1";
+const CHECKSUM_DIGITS: usize = 16;
+// Magic, number, hash and checksum with spaces between, and the end of the line.
+const LINE_BYTES: usize = MAGIC.len() + 1 + 20 + 1 + 2 * HASH_BYTES + 1 + CHECKSUM_DIGITS + 1;
+
+/// The anchor file, open for writing.
+pub(crate) struct Anchor {
+    file: File,
+}
+
+/// What an anchor file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// There is none, or it was never filled.
+    Absent,
+    /// The chain has come at least this far.
+    At(Position),
+    /// It is damaged.
+    Damaged,
+}
+
+impl Anchor {
+    /// Where the anchor of a database stands.
+    pub(crate) fn path(database: &Path) -> PathBuf {
+        let mut path = database.as_os_str().to_owned();
+        path.push(".head");
+        path.into()
+    }
+
+    /// Opens the file, and creates it when it is missing.
+    pub(crate) fn open(database: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(Self { file: options.open(Self::path(database))? })
+    }
+
+    /// Keeps other processes from moving it until the guard is dropped.
+    pub(crate) fn lock(&mut self) -> io::Result<LockedAnchor<'_>> {
+        self.file.lock()?;
+        Ok(LockedAnchor { file: &mut self.file })
+    }
+}
+
+/// The anchor while no other process moves it.
+pub(crate) struct LockedAnchor<'a> {
+    file: &'a mut File,
+}
+
+impl LockedAnchor<'_> {
+    pub(crate) fn read(&mut self) -> io::Result<Reading> {
+        read_from(self.file)
+    }
+
+    /// Moves the anchor to `position`, unless it is there or further already.
+    ///
+    /// Not synced: after a power cut an older anchor is still a true one. One write of less than
+    /// a sector, in place, so that it is never seen half written.
+    pub(crate) fn advance(&mut self, position: Position) -> io::Result<()> {
+        match self.read()? {
+            Reading::At(current) if current.seq >= position.seq => Ok(()),
+            // A damaged anchor stays, for `verify` to report.
+            Reading::Damaged => Ok(()),
+            Reading::At(_) | Reading::Absent => self.write(position),
+        }
+    }
+
+    /// Fills a new file, and makes sure that it outlives a power cut.
+    pub(crate) fn create(&mut self, position: Position) -> io::Result<()> {
+        self.write(position)?;
+        self.file.sync_all()
+    }
+
+    fn write(&mut self, position: Position) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(line(position).as_bytes())
+    }
+}
+
+impl Drop for LockedAnchor<'_> {
+    fn drop(&mut self) {
+        // Fails only where locks are not supported, and then it was never taken.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Reads an anchor without keeping it open. Waits for a writer that is just moving it.
+pub(crate) fn read(database: &Path) -> io::Result<Reading> {
+    match File::open(Anchor::path(database)) {
+        Ok(mut file) => {
+            file.lock_shared()?;
+            read_from(&mut file)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Reading::Absent),
+        Err(error) => Err(error),
+    }
+}
+
+fn read_from(file: &mut File) -> io::Result<Reading> {
+    let mut text = Vec::with_capacity(LINE_BYTES + 1);
+    file.seek(SeekFrom::Start(0))?;
+    file.take(LINE_BYTES as u64 + 1).read_to_end(&mut text)?;
+    if text.is_empty() {
+        return Ok(Reading::Absent);
+    }
+    Ok(parse(&text).map_or(Reading::Damaged, Reading::At))
+}
+
+fn line(position: Position) -> String {
+    let body = format!("{MAGIC} {:020} {}", position.seq, hex(&position.hash));
+    let checksum = &sha256_hex(body.as_bytes())[..CHECKSUM_DIGITS];
+    format!("{body} {checksum}\n")
+}
+
+fn parse(text: &[u8]) -> Option<Position> {
+    let text = std::str::from_utf8(text).ok()?;
+    let mut words = text.split(' ').skip(1);
+    let seq = words.next()?.parse().ok()?;
+    let digits = words.next()?;
+    let mut hash = GENESIS;
+    if digits.len() != 2 * HASH_BYTES || !digits.is_ascii() {
+        return None;
+    }
+    for (index, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * index..2 * index + 2], 16).ok()?;
+    }
+    let position = Position { seq, hash };
+    // Writing it again checks magic, checksum, padding and length at once.
+    (line(position) == text).then_some(position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seq: i64) -> Position {
+        Position { seq, hash: [seq as u8; HASH_BYTES] }
+    }
+
+    #[test]
+    fn an_anchor_only_moves_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("j.db");
+        let mut anchor = Anchor::open(&database).unwrap();
+        assert_eq!(read(&database).unwrap(), Reading::Absent);
+        for (moved_to, expected) in [(5, 5), (3, 5), (9, 9)] {
+            anchor.lock().unwrap().advance(at(moved_to)).unwrap();
+            assert_eq!(read(&database).unwrap(), Reading::At(at(expected)));
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_of_an_anchor_is_noticed() {
+        let good = line(at(7)).into_bytes();
+        assert_eq!(good.len(), LINE_BYTES);
+        assert_eq!(parse(&good), Some(at(7)));
+        for index in 0..good.len() {
+            let mut bad = good.clone();
+            bad[index] ^= 1;
+            assert_eq!(parse(&bad), None, "byte {index}");
+        }
+        assert_eq!(parse(&good[..50]), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The audit trail: the journal's read side.
+//!
+//! Every query opens a connection of its own that can only read, so that none waits for the
+//! writer or for another, and a copy of the file on a read-only disk will do.
+
+mod query;
+mod record;
+mod rows;
+mod verify;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+pub use self::query::{AuditQuery, Shown};
+pub use self::record::{CallRecord, CallStatus, ChainLink};
+pub use self::verify::{Anchored, Head, Problem, Verification};
+use crate::error::StoreError;
+use crate::schema;
+
+/// Reads a journal.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    path: PathBuf,
+}
+
+impl Audit {
+    /// Reads the journal at `path`, which must exist. It is not written, not even by SQLite.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        if path.is_dir() {
+            return Err(StoreError::IsDirectory(path.to_owned()));
+        }
+        if !path.exists() {
+            return Err(StoreError::Missing(path.to_owned()));
+        }
+        Ok(Self::of(path))
+    }
+
+    pub(crate) fn of(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
+        schema::check_version(&db, &self.path)?;
+        Ok(db)
+    }
+
+    fn error(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::sqlite(&self.path, source)
+    }
+}
+
+fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(ready);
+    match opened {
+        Err(error) if is_unwritable(&error) && !has_log(path) => {
+            // Reading in WAL mode needs a helper file next to the database. Where that cannot be
+            // created nobody else can write either, so the file will not change under us.
+            Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
+                .and_then(ready)
+        }
+        other => other,
+    }
+}
+
+fn ready(db: Connection) -> rusqlite::Result<Connection> {
+    db.busy_timeout(std::time::Duration::from_secs(5))?;
+    // SQLite opens files late; this makes it.
+    db.query_one("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(db)
+}
+
+fn is_unwritable(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+fn has_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
+}
+
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for character in path.to_string_lossy().chars() {
+        match character {
+            '%' => uri.push_str("%25"),
+            '?' => uri.push_str("%3f"),
+            '#' => uri.push_str("%23"),
+            other => uri.push(other),
+        }
+    }
+    uri.push_str("?immutable=1");
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_paths_survive_as_uris() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a?b#c%20.db");
+        Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        Connection::open_with_flags(immutable_uri(&path), flags).and_then(ready).unwrap();
+    }
+}

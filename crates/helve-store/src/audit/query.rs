@@ -1,0 +1,203 @@
+//! Finding calls.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use helve_core::{CallId, ErrorCode};
+use jiff::Timestamp;
+use rusqlite::params;
+
+use super::Audit;
+use super::record::{self, CallRecord, CallStatus};
+use super::rows::{COLUMNS, each_call};
+use crate::error::StoreError;
+
+/// Every call's id begins so.
+const ID_PREFIX: &str = "call_";
+
+/// Sorts after every id.
+const ID_END: &str = "call_~";
+
+/// How many ids an ambiguous prefix is answered with.
+const CANDIDATES_MAX: usize = 10;
+
+/// Which calls to list. A field that is absent lets every call through.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AuditQuery {
+    /// The tool's full name.
+    pub tool: Option<String>,
+    /// What became of it.
+    pub status: Option<CallStatus>,
+    /// The error's code.
+    pub code: Option<ErrorCode>,
+    /// Who answers for it.
+    pub principal: Option<String>,
+    /// The caller's session.
+    pub session: Option<String>,
+    /// Calls that came at that time or later, to the millisecond, as their ids tell.
+    pub since: Option<Timestamp>,
+    /// Calls that came before.
+    pub until: Option<Timestamp>,
+    /// Calls older than this one: the last of the page before.
+    pub before: Option<CallId>,
+    /// Most calls to return.
+    pub limit: usize,
+}
+
+impl Default for AuditQuery {
+    fn default() -> Self {
+        Self {
+            tool: None,
+            status: None,
+            code: None,
+            principal: None,
+            session: None,
+            since: None,
+            until: None,
+            before: None,
+            limit: 50,
+        }
+    }
+}
+
+/// What [`Audit::show`] found.
+#[derive(Debug, Clone)]
+pub enum Shown {
+    /// The call.
+    Call(Box<CallRecord>),
+    /// Several calls' ids begin so; these are some of them.
+    Ambiguous(Vec<CallId>),
+    /// No call's id begins so.
+    Nothing,
+}
+
+impl Audit {
+    /// Calls that fit, newest first.
+    pub fn list(&self, query: &AuditQuery) -> Result<Vec<CallRecord>, StoreError> {
+        let mut found = Vec::new();
+        if query.limit == 0 {
+            return Ok(found);
+        }
+        let (from, to) = query.id_bounds();
+        let db = self.connect()?;
+        let sql = format!(
+            "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id DESC, seq DESC"
+        );
+        let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
+        let rows = select.query(params![from, to]).map_err(|source| self.error(source))?;
+        each_call(self, rows, |entries| {
+            if let Some(mut record) = record::merge(entries)?.filter(|record| query.fits(record)) {
+                record::fill(&mut record, entries)?;
+                found.push(record);
+            }
+            Ok(if found.len() < query.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        Ok(found)
+    }
+
+    /// One call, by its id or by any beginning of it that no other call shares.
+    pub fn show(&self, id: &str) -> Result<Shown, StoreError> {
+        let prefix = normalize(id).ok_or_else(|| StoreError::NotAnId(id.to_owned()))?;
+        let db = self.connect()?;
+        let sql = format!(
+            "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id, seq"
+        );
+        let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
+        let rows =
+            select.query(params![prefix, format!("{prefix}~")]).map_err(|source| self.error(source))?;
+        let mut found = Vec::new();
+        each_call(self, rows, |entries| {
+            if let Some(mut record) = record::merge(entries)? {
+                record::fill(&mut record, entries)?;
+                found.push(record);
+            }
+            let full = found.len() >= CANDIDATES_MAX;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        Ok(match found.len() {
+            0 => Shown::Nothing,
+            1 => Shown::Call(Box::new(found.remove(0))),
+            _ => Shown::Ambiguous(found.iter().map(|record| record.facts.call_id).collect()),
+        })
+    }
+
+    /// Writes every call as one line of JSON, oldest first, and returns how many. `progress` is
+    /// told after each.
+    pub fn export(&self, mut out: impl Write, mut progress: impl FnMut(u64)) -> Result<u64, StoreError> {
+        let db = self.connect()?;
+        let sql = format!("SELECT {COLUMNS} FROM entries ORDER BY call_id, seq");
+        let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
+        let rows = select.query([]).map_err(|source| self.error(source))?;
+        let mut calls = 0;
+        each_call(self, rows, |entries| {
+            if let Some(mut record) = record::merge(entries)? {
+                record::fill(&mut record, entries)?;
+                let line = serde_json::to_writer(&mut out, &record).map_err(std::io::Error::from);
+                line.and_then(|()| out.write_all(b"\n")).map_err(StoreError::Output)?;
+                calls += 1;
+                progress(calls);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        out.flush().map_err(StoreError::Output)?;
+        Ok(calls)
+    }
+}
+
+impl AuditQuery {
+    fn fits(&self, record: &CallRecord) -> bool {
+        let caller = &record.facts.caller;
+        let code = record.ending.as_ref().and_then(|ending| ending.code);
+        self.tool.as_ref().is_none_or(|tool| *tool == record.facts.tool)
+            && self.status.is_none_or(|status| status == record.status)
+            && self.code.is_none_or(|wanted| code == Some(wanted))
+            && self.principal.as_ref().is_none_or(|name| caller.principal.as_ref() == Some(name))
+            && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
+    }
+
+    /// Ids are ordered by time, so that a span of time is a range of the index.
+    fn id_bounds(&self) -> (String, String) {
+        let from = self.since.map_or_else(|| ID_PREFIX.to_owned(), first_id_at);
+        let until = self.until.map_or_else(|| ID_END.to_owned(), first_id_at);
+        let before = self.before.map_or_else(|| ID_END.to_owned(), |id| id.to_string());
+        (from, until.min(before))
+    }
+}
+
+/// The beginning of the ids made in that millisecond: 48 bits, five a digit.
+fn first_id_at(time: Timestamp) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    let millis = u64::try_from(time.as_millisecond()).unwrap_or(0).min((1 << 48) - 1);
+    let digits = (0..10).rev().map(|place| DIGITS[(millis >> (5 * place) & 31) as usize] as char);
+    ID_PREFIX.chars().chain(digits).collect()
+}
+
+fn normalize(id: &str) -> Option<String> {
+    let digits = id.strip_prefix(ID_PREFIX).unwrap_or(id).to_ascii_uppercase();
+    let plausible =
+        (1..=26).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    plausible.then(|| format!("{ID_PREFIX}{digits}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_agree_with_ids() {
+        for millis in [0, 1, 1_234_567_890_123, (1 << 48) - 1] {
+            let time = Timestamp::from_millisecond(millis).unwrap();
+            assert!(CallId::new(time).to_string().starts_with(&first_id_at(time)), "{millis}");
+        }
+    }
+
+    #[test]
+    fn only_plausible_ids_are_looked_up() {
+        assert_eq!(normalize("01jab").unwrap(), "call_01JAB");
+        assert_eq!(normalize("call_01J").unwrap(), "call_01J");
+        for text in ["", "call_", "%", "a b", "01ARZ3NDEKTSV4RRFFQ69G5FAVX"] {
+            assert_eq!(normalize(text), None, "{text}");
+        }
+    }
+}

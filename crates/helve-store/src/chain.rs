@@ -1,0 +1,109 @@
+//! The hash chain: each entry's hash covers the one before it.
+//!
+//! A payload is covered by a salted commitment only. Once salt and payload are erased, the
+//! commitment says nothing about what it was, and the chain still holds.
+
+use sha2::{Digest, Sha256};
+
+pub(crate) const HASH_BYTES: usize = 32;
+pub(crate) const SALT_BYTES: usize = 16;
+
+/// A SHA-256 digest.
+pub(crate) type Hash = [u8; HASH_BYTES];
+
+/// What the first entry follows.
+pub(crate) const GENESIS: Hash = [0; HASH_BYTES];
+
+// Hashes made for one purpose are of no use for another.
+const ENTRY_DOMAIN: &[u8] = b"helve journal entry v1\0";
+const PAYLOAD_DOMAIN: &[u8] = b"helve journal payload v1\0";
+
+/// A place in the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Position {
+    /// How many entries there are so far.
+    pub(crate) seq: i64,
+    /// The last one's hash.
+    pub(crate) hash: Hash,
+}
+
+impl Position {
+    /// Before the first entry.
+    pub(crate) const START: Self = Self { seq: 0, hash: GENESIS };
+
+    /// The place of `link`, which comes next.
+    pub(crate) fn next(&self, link: &Link<'_>) -> Self {
+        let seq = self.seq + 1;
+        Self { seq, hash: link.hash(&self.hash, seq) }
+    }
+}
+
+/// What an entry's hash covers beside its place.
+pub(crate) struct Link<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) call_id: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) commitment: &'a [u8],
+}
+
+impl Link<'_> {
+    fn hash(&self, previous: &Hash, seq: i64) -> Hash {
+        // The lengths make every field's end unambiguous.
+        let lengths = [self.commitment.len() as u64, self.call_id.len() as u64].map(u64::to_le_bytes);
+        Sha256::new()
+            .chain_update(ENTRY_DOMAIN)
+            .chain_update(previous)
+            .chain_update(seq.to_le_bytes())
+            .chain_update([self.kind as u8])
+            .chain_update(lengths.as_flattened())
+            .chain_update(self.commitment)
+            .chain_update(self.call_id)
+            .chain_update(self.head)
+            .finalize()
+            .into()
+    }
+}
+
+/// What an entry tells. The number is stored and hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A call is about to start.
+    Started = 0,
+    /// A call has ended.
+    Finished = 1,
+    /// The payloads of a call were erased.
+    Erased = 2,
+}
+
+impl Kind {
+    pub(crate) fn from_number(number: i64) -> Option<Self> {
+        [Self::Started, Self::Finished, Self::Erased].into_iter().find(|kind| *kind as i64 == number)
+    }
+}
+
+/// The commitment to a payload.
+pub(crate) fn commit_to(salt: &[u8], payload: &[u8]) -> Hash {
+    Sha256::new().chain_update(PAYLOAD_DOMAIN).chain_update(salt).chain_update(payload).finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_changes_with_every_part_and_with_where_parts_end() {
+        let link = Link { kind: Kind::Started, call_id: b"ab", head: b"cd", commitment: &[7; 32] };
+        let hash = link.hash(&GENESIS, 1);
+        let others = [
+            Link { kind: Kind::Finished, ..link }.hash(&GENESIS, 1),
+            Link { call_id: b"a", head: b"bcd", ..link }.hash(&GENESIS, 1),
+            Link { head: b"ce", ..link }.hash(&GENESIS, 1),
+            Link { commitment: &[8; 32], ..link }.hash(&GENESIS, 1),
+            link.hash(&[1; 32], 1),
+            link.hash(&GENESIS, 2),
+        ];
+        assert!(others.iter().all(|other| *other != hash));
+        assert_ne!(commit_to(b"salt", b"payload"), commit_to(b"tlas", b"payload"));
+    }
+}

@@ -1,0 +1,155 @@
+//! What can be wrong with the database file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// The store cannot be opened, read or closed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// A folder stands where the file should be.
+    #[error("`{}` is a directory; name a file in it", .0.display())]
+    IsDirectory(PathBuf),
+    /// The file does not exist, and reading does not create it.
+    #[error("there is no journal at `{}`", .0.display())]
+    Missing(PathBuf),
+    /// The file, or something next to it, cannot be created, opened or written.
+    #[error("cannot {action} `{}`; check that the folder exists and may be written", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The file or its folder may not be written.
+    #[error("`{}` cannot be written; check the permissions of the file and its folder", .path.display())]
+    ReadOnly {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file is something else.
+    #[error("`{}` is not a database; choose another path, or move the file away", .path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The file is a database of another program.
+    #[error("`{}` is a database, but not a Helve journal; choose another path", .0.display())]
+    Foreign(PathBuf),
+    /// The file is damaged.
+    #[error("`{}` is damaged; keep a copy of it, then restore a backup or move it away", .path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A later version of Helve wrote the file.
+    #[error("`{}` has format {found}, and this version of helve knows {known}; update helve", .path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
+    /// No space is left.
+    #[error("the disk that holds `{}` is full; free some space, and writing resumes by itself", .path.display())]
+    DiskFull {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// Another process kept the file locked for too long.
+    #[error("another process keeps `{}` locked; wait for it or end it", .path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// SQLite refused for another reason.
+    #[error("the journal `{}` failed", .path.display())]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// An entry that cannot be read as one.
+    #[error("entry {seq} cannot be read; `verify` tells whether it was changed")]
+    Unreadable {
+        /// Its number in the chain.
+        seq: i64,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Part of an id that fits several calls, or cannot fit any.
+    #[error("`{0}` is not the beginning of a call's id; ids look like `call_01J…`")]
+    NotAnId(String),
+    /// The export could not be written to where it was to go.
+    #[error("the export could not be written")]
+    Output(#[source] io::Error),
+    /// The store was closed while entries could not be written.
+    #[error("{entries} entries could not be written before closing: {reason}")]
+    Unwritten {
+        /// How many are lost.
+        entries: usize,
+        /// Why.
+        reason: String,
+    },
+    /// The journal refused.
+    #[error(transparent)]
+    Journal(#[from] helve_core::ports::JournalError),
+}
+
+impl StoreError {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    /// Says what SQLite's error means for the person who has to do something about it.
+    pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotADatabase { path, source },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Corrupt { path, source },
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Self::ReadOnly { path, source }
+            }
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, source },
+            _ => Self::Sqlite { path, source },
+        }
+    }
+
+    /// The error and all its causes in one line, for findings and journal errors.
+    pub(crate) fn chain(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            line.push_str(": ");
+            line.push_str(&error.to_string());
+            cause = error.source();
+        }
+        line
+    }
+}

@@ -1,0 +1,72 @@
+//! The store as the pipeline sees it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve_core::record::{Entry, Started};
+use helve_core::{BoxFuture, Status};
+use tokio::sync::oneshot;
+
+use crate::queue::{self, Answer, Job, Reply};
+use crate::store::Store;
+
+/// How often to look whether another process has finished with a key.
+const POLL_PAUSE: Duration = Duration::from_millis(25);
+
+/// An entry about something that has happened is kept even where it is refused because the
+/// journal is broken: an error then means "not on disk yet". One that announces a start is
+/// dropped, since the call will not run.
+impl Journal for Store {
+    fn check(&self) -> Result<(), JournalError> {
+        self.queue.check()
+    }
+
+    fn append(&self, entry: Entry) -> Result<(), JournalError> {
+        self.queue.submit(Job::Append(entry))
+    }
+
+    fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.ask(|reply| Job::Commit(entry, reply)))
+    }
+
+    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
+        Box::pin(async move {
+            let mut started = started;
+            loop {
+                let claim = claim.clone();
+                match self.ask(|reply| Job::Begin { started, claim, reply }).await? {
+                    Answer::Fresh(key) => {
+                        key.hand_over();
+                        return Ok(Begun::Fresh);
+                    }
+                    Answer::Settled(begun) => return Ok(begun),
+                    Answer::Elsewhere(back) => started = back,
+                }
+                tokio::time::sleep(POLL_PAUSE).await;
+            }
+        })
+    }
+
+    fn finish(
+        &self,
+        entry: Entry,
+        claim: KeyClaim,
+        status: Arc<Status>,
+    ) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.ask(|reply| Job::Finish { entry, claim, status, reply: Some(reply) }))
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.ask(Job::Flush))
+    }
+}
+
+impl Store {
+    /// Queues a job and waits for the writer's answer.
+    pub(crate) async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, JournalError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.submit(job(reply))?;
+        answer.await.map_err(|_| queue::closed())?
+    }
+}

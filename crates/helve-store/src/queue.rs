@@ -1,0 +1,294 @@
+//! What waits for the writer, and whether it may be waited for.
+//!
+//! The queue is bounded. When it is full, an entry is refused: waiting is no choice for callers
+//! that are async or in the middle of being dropped.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helve_core::ports::{Begun, JournalError, KeyClaim};
+use helve_core::record::{Entry, Started};
+use helve_core::{CallId, Status};
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+/// Where the writer's answer goes.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
+
+/// One piece of work for the writer.
+pub(crate) enum Job {
+    /// Write, and tell nobody.
+    Append(Entry),
+    /// Write, and tell when it is on disk.
+    Commit(Entry, Reply<()>),
+    /// Claim an idempotency key and write the start of its call.
+    Begin { started: Box<Started>, claim: KeyClaim, reply: Reply<Answer> },
+    /// Write the end of a call, and what to answer when its key comes again.
+    Finish { entry: Entry, claim: KeyClaim, status: Arc<Status>, reply: Option<Reply<()>> },
+    /// Give back the key of a call that was never run.
+    Release { scoped_key: [u8; 32], call_id: CallId },
+    /// Erase what was said in a call.
+    Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
+    /// Tell when everything before it is on disk.
+    Flush(Reply<()>),
+}
+
+impl Job {
+    /// Whether it tells of something that has happened already, and so must not be lost.
+    ///
+    /// The others only announce something, which does not happen when they are refused.
+    fn is_report(&self) -> bool {
+        match self {
+            Self::Append(_) | Self::Commit(Entry::Finished(_), _) => true,
+            Self::Finish { .. } | Self::Release { .. } => true,
+            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } => false,
+            Self::Erase { .. } | Self::Flush(_) => false,
+        }
+    }
+
+    /// Tells whoever waits that it failed. What remains to be written nonetheless is returned.
+    pub(crate) fn refuse(self, error: &JournalError) -> Option<Self> {
+        // Nobody may be waiting any more; that is no error.
+        match self {
+            Self::Append(_) | Self::Release { .. } => Some(self),
+            Self::Commit(entry, reply) => {
+                let _ = reply.send(Err(error.clone()));
+                matches!(entry, Entry::Finished(_)).then_some(Self::Append(entry))
+            }
+            Self::Finish { entry, claim, status, reply } => {
+                reply.map(|reply| reply.send(Err(error.clone())));
+                Some(Self::Finish { entry, claim, status, reply: None })
+            }
+            Self::Begin { reply, .. } => {
+                let _ = reply.send(Err(error.clone()));
+                None
+            }
+            Self::Erase { reply, .. } => {
+                let _ = reply.send(Err(error.clone()));
+                None
+            }
+            Self::Flush(reply) => {
+                let _ = reply.send(Err(error.clone()));
+                None
+            }
+        }
+    }
+}
+
+/// What became of a claim.
+pub(crate) enum Answer {
+    /// Ours, and on disk.
+    Fresh(HeldKey),
+    /// Somebody else's, and decided.
+    Settled(Begun),
+    /// Another process is running it. Ask again later.
+    Elsewhere(Box<Started>),
+}
+
+/// A key on its way to the call that claimed it. Given back when that call is no longer there.
+pub(crate) struct HeldKey {
+    queue: Arc<Queue>,
+    release: Option<([u8; 32], CallId)>,
+}
+
+impl HeldKey {
+    pub(crate) fn new(queue: &Arc<Queue>, scoped_key: [u8; 32], call_id: CallId) -> Self {
+        Self { queue: Arc::clone(queue), release: Some((scoped_key, call_id)) }
+    }
+
+    /// The call is there and will run.
+    pub(crate) fn hand_over(mut self) {
+        self.release = None;
+    }
+}
+
+impl Drop for HeldKey {
+    fn drop(&mut self) {
+        if let Some((scoped_key, call_id)) = self.release.take() {
+            self.queue.push(Job::Release { scoped_key, call_id });
+        }
+    }
+}
+
+/// Jobs between callers and the writer.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+    // Jobs that are not done yet, those in the writer's hands included.
+    pending: AtomicUsize,
+    // Whether `state` holds a reason to refuse. Read without the lock before every call.
+    refusing: AtomicBool,
+    pending_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    // Only then is waking the writer worth a system call.
+    writer_waits: bool,
+    // Somebody waits for a retry.
+    urgent: bool,
+    closed: bool,
+    broken: Option<JournalError>,
+}
+
+/// How long the writer waits for work.
+#[derive(Clone, Copy)]
+pub(crate) enum Patience {
+    /// Until there is work.
+    UntilWork,
+    /// Until it is time to try again what failed, or somebody asks for that.
+    UntilRetry(Duration),
+    /// Not at all.
+    None,
+}
+
+impl Queue {
+    pub(crate) fn new(pending_max: usize) -> Self {
+        Self {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+            pending: AtomicUsize::new(0),
+            refusing: AtomicBool::new(false),
+            pending_max,
+        }
+    }
+
+    /// Whether a new call may expect to be recorded.
+    pub(crate) fn check(&self) -> Result<(), JournalError> {
+        if self.refusing.load(Ordering::Acquire) {
+            return self.lock().refusal();
+        }
+        // New calls are refused earlier than entries, so that calls under way still find room.
+        if self.pending.load(Ordering::Relaxed) >= self.pending_max - self.pending_max / 4 {
+            return Err(overloaded());
+        }
+        Ok(())
+    }
+
+    /// Queues a job, or says why not.
+    ///
+    /// While the journal is broken, reports are kept for later and refused nonetheless, because
+    /// they are not on disk.
+    pub(crate) fn submit(&self, job: Job) -> Result<(), JournalError> {
+        let is_flush = matches!(job, Job::Flush(_));
+        let mut state = self.lock();
+        if self.pending.load(Ordering::Relaxed) >= self.pending_max {
+            return state.refusal().and(Err(overloaded()));
+        }
+        if let Err(error) = state.refusal()
+            && (state.closed || !is_flush)
+        {
+            if !state.closed && job.is_report() {
+                let kept = job.refuse(&error);
+                kept.into_iter().for_each(|job| self.push_to(&mut state, job));
+            }
+            return Err(error);
+        }
+        state.urgent |= is_flush;
+        self.push_to(&mut state, job);
+        Ok(())
+    }
+
+    /// Queues a job of our own, whatever the state.
+    fn push(&self, job: Job) {
+        self.push_to(&mut self.lock(), job);
+    }
+
+    fn push_to(&self, state: &mut State, job: Job) {
+        self.pending.fetch_add(1, Ordering::Relaxed);
+        state.jobs.push_back(job);
+        if state.writer_waits && (state.urgent || state.broken.is_none()) {
+            state.writer_waits = false;
+            self.wake.notify_one();
+        }
+    }
+
+    /// Moves jobs to the writer until it holds `held_max`, waiting as it has patience.
+    /// Returns whether the queue is closed and empty.
+    pub(crate) fn take(&self, held: &mut VecDeque<Job>, held_max: usize, patience: Patience) -> bool {
+        let mut state = self.lock();
+        match patience {
+            Patience::None => {}
+            Patience::UntilWork => {
+                while state.jobs.is_empty() && !state.closed {
+                    state.writer_waits = true;
+                    state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            Patience::UntilRetry(pause) => {
+                state.writer_waits = true;
+                let asked = |state: &mut State| !state.urgent && !state.closed;
+                state = self
+                    .wake
+                    .wait_timeout_while(state, pause, asked)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+            }
+        }
+        state.writer_waits = false;
+        state.urgent = false;
+        let count = state.jobs.len().min(held_max.saturating_sub(held.len()));
+        held.extend(state.jobs.drain(..count));
+        state.closed && state.jobs.is_empty()
+    }
+
+    /// Counts jobs as done.
+    pub(crate) fn settle(&self, jobs: usize) {
+        self.pending.fetch_sub(jobs, Ordering::Relaxed);
+    }
+
+    /// Refuses new calls from now on, because writing failed.
+    pub(crate) fn mark_broken(&self, error: JournalError) {
+        let mut state = self.lock();
+        state.broken = Some(error);
+        self.refusing.store(true, Ordering::Release);
+    }
+
+    /// Writing works again.
+    pub(crate) fn mark_working(&self) {
+        let mut state = self.lock();
+        state.broken = None;
+        self.refusing.store(state.closed, Ordering::Release);
+    }
+
+    /// Takes nothing more, and lets the writer end once it has written what is there.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        self.refusing.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// Answers everybody who is left, after the writer has ended.
+    pub(crate) fn abandon(&self) -> usize {
+        self.close();
+        let jobs = std::mem::take(&mut self.lock().jobs);
+        let error = closed();
+        jobs.into_iter().filter_map(|job| job.refuse(&error)).count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn refusal(&self) -> Result<(), JournalError> {
+        if self.closed {
+            return Err(closed());
+        }
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn overloaded() -> JournalError {
+    JournalError::new("the journal is overloaded: too many entries wait for the disk; call again later")
+}
+
+/// The error of everybody who comes after the end.
+pub(crate) fn closed() -> JournalError {
+    JournalError::new("the journal is closed")
+}

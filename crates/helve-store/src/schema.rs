@@ -1,0 +1,147 @@
+//! The database file: its tables, its settings, and the entries' last position.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior};
+
+use crate::chain::Position;
+use crate::error::StoreError;
+
+/// The format that this version writes.
+pub(crate) const VERSION: i64 = 1;
+
+/// How long to wait for another process's transaction.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+// - `entries`: the chain. `payload` and `salt` are NULL once erased. The index also gives the
+//   entries of one call side by side and calls by time, since call ids are ordered by time.
+// - `keys`: idempotency keys. See `keys.rs`.
+// - `room`: empty but for a moment, when it is tried whether the disk has space again.
+const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS meta (
+    name TEXT PRIMARY KEY,
+    value INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS entries (
+    seq INTEGER PRIMARY KEY,
+    kind INTEGER NOT NULL,
+    call_id TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    commitment BLOB NOT NULL,
+    salt BLOB,
+    head TEXT NOT NULL,
+    payload TEXT
+) STRICT;
+CREATE INDEX IF NOT EXISTS entries_by_call ON entries (call_id);
+CREATE TABLE IF NOT EXISTS keys (
+    scoped_key BLOB PRIMARY KEY,
+    fingerprint BLOB NOT NULL,
+    call_id TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    status TEXT,
+    seal BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) STRICT;
+";
+
+/// Creates an empty file that only this user may read, unless there is one.
+pub(crate) fn create_file(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    // Never opens a file that exists: closing it again would drop SQLite's locks on it.
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Opens the file for writing and brings its tables into being.
+pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
+    let sqlite = |source| StoreError::sqlite(path, source);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut db = Connection::open_with_flags(path, flags).map_err(sqlite)?;
+    db.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
+    check_version(&db, path)?;
+    configure(&db).map_err(sqlite)?;
+    create_tables(&mut db).map_err(sqlite)?;
+    Ok(db)
+}
+
+fn configure(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "journal_mode", "wal")?;
+    // NORMAL would lose acknowledged entries in a power cut.
+    db.pragma_update(None, "synchronous", "full")?;
+    // Erased payloads are overwritten, not just forgotten.
+    db.pragma_update(None, "secure_delete", "on")?;
+    db.pragma_update(None, "trusted_schema", "off")
+}
+
+fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
+    if table_exists(db, "room")? {
+        return Ok(());
+    }
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    tx.execute_batch(TABLES)?;
+    tx.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?1)", [VERSION])?;
+    tx.commit()
+}
+
+/// Refuses files of other programs and of later versions. An empty file is a new journal.
+pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    let sqlite = |source| StoreError::sqlite(path, source);
+    let tables: i64 =
+        db.query_one("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sqlite)?;
+    if tables == 0 {
+        return Ok(());
+    }
+    if !table_exists(db, "meta").map_err(sqlite)? {
+        return Err(StoreError::Foreign(path.to_owned()));
+    }
+    let found: Option<i64> = db
+        .query_one("SELECT value FROM meta WHERE name = 'schema_version'", [], |row| row.get(0))
+        .optional()
+        .map_err(sqlite)?;
+    match found {
+        None => Err(StoreError::Foreign(path.to_owned())),
+        Some(found) if found > VERSION => {
+            Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    db.query_one("SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |row| {
+        row.get(0)
+    })
+}
+
+/// How far the chain has come. Read in every transaction, since other processes write too.
+pub(crate) fn position(db: &Connection) -> rusqlite::Result<Position> {
+    db.prepare_cached("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1")?
+        .query_one([], read_position)
+        .optional()
+        .map(|last| last.unwrap_or(Position::START))
+}
+
+/// Whether the chain once stood at `position`.
+pub(crate) fn passed(db: &Connection, position: Position) -> rusqlite::Result<bool> {
+    if position.seq == 0 {
+        return Ok(true);
+    }
+    let found = db
+        .prepare_cached("SELECT seq, hash FROM entries WHERE seq = ?1")?
+        .query_one([position.seq], read_position)
+        .optional()?;
+    Ok(found == Some(position))
+}
+
+fn read_position(row: &Row<'_>) -> rusqlite::Result<Position> {
+    Ok(Position { seq: row.get(0)?, hash: row.get(1)? })
+}

@@ -1,0 +1,148 @@
+//! Opening and closing the database.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use helve_core::CallId;
+use jiff::Timestamp;
+
+use crate::anchor::{Anchor, Reading};
+use crate::audit::Audit;
+use crate::error::StoreError;
+use crate::owners::{self, Owner};
+use crate::queue::{self, Job, Queue};
+use crate::schema;
+use crate::writer::{Backlog, Ledger, Lineage, Writer};
+
+/// How to open a [`Store`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StoreOptions {
+    /// Most entries that may wait for the disk. Beyond that, entries are refused.
+    pub queue_entries_max: usize,
+    /// Most pages that the file may have, to rehearse a full disk. Absent: as many as fit.
+    pub pages_max: Option<u32>,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { queue_entries_max: 65_536, pages_max: None }
+    }
+}
+
+/// The durable journal: one SQLite file, written by one thread.
+///
+/// Several processes may open the same file; their entries form one chain.
+pub struct Store {
+    path: PathBuf,
+    pub(crate) queue: Arc<Queue>,
+    page_limit: Arc<AtomicU32>,
+    writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens the journal at `path`. On first use, creates the file and its folder, readable by
+    /// this user alone.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
+        if path.is_dir() {
+            return Err(StoreError::IsDirectory(path.to_owned()));
+        }
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            owners::create_folder(folder).map_err(|error| StoreError::io("create", folder, error))?;
+        }
+        schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
+        let (anchor, ledger) = open_parts(path)?;
+        let queue = Arc::new(Queue::new(options.queue_entries_max.max(1)));
+        let page_limit = Arc::new(AtomicU32::new(options.pages_max.unwrap_or(0)));
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            anchor,
+            ledger,
+            page_limit: Arc::clone(&page_limit),
+            backlog: Backlog::default(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("helve-journal".to_owned())
+            .spawn(move || writer.run())
+            .map_err(|error| StoreError::io("start the writer of", path, error))?;
+        Ok(Self { path: path.to_owned(), queue, page_limit, writer: Mutex::new(Some(thread)) })
+    }
+
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The read side. It sees what is on disk; flush first to see what is queued.
+    pub fn audit(&self) -> Audit {
+        Audit::of(&self.path)
+    }
+
+    /// Erases what was said in a call: arguments, results, errors, and the answer kept for its
+    /// idempotency key. Returns how many entries lost their payload.
+    ///
+    /// The rest of the record stays, the chain still holds, and it says when this was done.
+    pub async fn erase(&self, call_id: CallId, at: Timestamp) -> Result<usize, StoreError> {
+        Ok(self.ask(|reply| Job::Erase { call_id, at, reply }).await?)
+    }
+
+    /// Changes how many pages the file may have; see [`StoreOptions::pages_max`].
+    pub fn limit_pages(&self, pages_max: Option<u32>) {
+        self.page_limit.store(pages_max.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Writes what is queued and leaves a file that stands for itself. Blocks until that is done.
+    ///
+    /// Dropping the store does the same, but can tell nobody what went wrong.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.queue.close();
+        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match thread.map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(result)) => result,
+            Some(Err(_panic)) => Err(queue::closed().into()),
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(error = error.chain(), "the journal was not closed cleanly");
+        }
+    }
+}
+
+/// Opens database and anchor, and compares them.
+fn open_parts(path: &Path) -> Result<(Anchor, Ledger), StoreError> {
+    let io = |error| StoreError::io("open the files next to", path, error);
+    // The database first: nothing is put next to a file that is not ours.
+    let db = schema::open(path)?;
+    let owner = Arc::new(Owner::register(path).map_err(io)?);
+    let mut anchor = Anchor::open(path).map_err(io)?;
+    // Locked, so that the anchor is not moved between reading it and reading the database.
+    let mut locked = anchor.lock().map_err(io)?;
+    let reading = locked.read().map_err(io)?;
+    let seen = match reading {
+        Reading::At(position) => Some(position),
+        Reading::Absent | Reading::Damaged => None,
+    };
+    let ledger = Ledger::new(path, db, &owner, seen)?;
+    match (reading, ledger.lineage()) {
+        (Reading::Absent, _) => locked.create(ledger.position()).map_err(io)?,
+        (Reading::At(_), Lineage::Unbroken) => {}
+        (Reading::Damaged, _) | (Reading::At(_), Lineage::Broken) => {
+            tracing::error!(path = %path.display(), "the journal does not match its anchor; run verify");
+        }
+    }
+    drop(locked);
+    Ok((anchor, ledger))
+}

@@ -1,0 +1,290 @@
+//! One group of jobs as one transaction.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helve_core::CallId;
+use helve_core::ports::JournalError;
+use jiff::Timestamp;
+use rusqlite::types::ToSqlOutput;
+use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior, params};
+
+use super::encode::RowText;
+use crate::chain::{Hash, Kind, Link, Position, SALT_BYTES, commit_to};
+use crate::error::StoreError;
+use crate::keys::{self, Found, KeyError};
+use crate::owners::Owner;
+use crate::queue::Job;
+use crate::schema;
+
+const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, hash, commitment, salt, head, payload) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+
+/// Space that must be there before a broken journal is called working again.
+const ROOM_BYTES: i64 = 64 << 10;
+
+/// The database as the writer sees it.
+pub(crate) struct Ledger {
+    path: PathBuf,
+    db: Connection,
+    owner: Arc<Owner>,
+    page_limit: u32,
+    position: Position,
+    lineage: Lineage,
+    text: RowText,
+    salts: Vec<u8>,
+}
+
+/// Whether what we saw written before is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lineage {
+    /// All of it.
+    Unbroken,
+    /// The database does not hold what was there before: entries were cut off or the file was
+    /// replaced. The anchor must then stay where it is, so that `verify` can tell.
+    Broken,
+}
+
+/// What became of a job, once its group is on disk.
+pub(super) enum Verdict {
+    Done,
+    Refused(JournalError),
+    Found(Found),
+    Erased(usize),
+}
+
+impl Ledger {
+    /// Takes an open database. `seen` is where the chain is known to have been.
+    pub(crate) fn new(
+        path: &Path,
+        db: Connection,
+        owner: &Arc<Owner>,
+        seen: Option<Position>,
+    ) -> Result<Self, StoreError> {
+        let sqlite = |source| StoreError::sqlite(path, source);
+        let position = schema::position(&db).map_err(sqlite)?;
+        let unbroken = seen.map_or(Ok(true), |seen| schema::passed(&db, seen)).map_err(sqlite)?;
+        let lineage = if unbroken { Lineage::Unbroken } else { Lineage::Broken };
+        Ok(Self {
+            path: path.to_owned(),
+            db,
+            owner: Arc::clone(owner),
+            page_limit: 0,
+            position,
+            lineage,
+            text: RowText::default(),
+            salts: Vec::new(),
+        })
+    }
+
+    /// Opens the database anew: whatever went wrong may have left the connection useless.
+    pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
+        let lineage = self.lineage;
+        *self = Self::new(&self.path, schema::open(&self.path)?, &self.owner, Some(self.position))?;
+        if lineage == Lineage::Broken {
+            self.lineage = lineage;
+        }
+        Ok(())
+    }
+
+    /// Where the chain stood after the last group.
+    pub(crate) fn position(&self) -> Position {
+        self.position
+    }
+
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    /// Forbids the file to grow beyond some pages; 0 lifts the limit.
+    pub(super) fn limit_pages(&mut self, pages: u32) -> Result<(), StoreError> {
+        if self.page_limit != pages {
+            let limit = if pages == 0 { u32::MAX - 1 } else { pages };
+            self.sqlite(self.db.pragma_update_and_check(None, "max_page_count", limit, |_| Ok(())))?;
+            self.page_limit = pages;
+        }
+        Ok(())
+    }
+
+    /// Writes all jobs or none. Only when this returns well may anybody be told.
+    pub(super) fn write(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, StoreError> {
+        self.try_write(jobs).map_err(|source| StoreError::sqlite(&self.path, source))
+    }
+
+    fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Vec<Verdict>> {
+        self.salts.resize(jobs.len() * SALT_BYTES, 0);
+        getrandom::fill(&mut self.salts)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let position = schema::position(&tx)?;
+        if position != self.position && !schema::passed(&tx, self.position)? {
+            tracing::error!(
+                seq = self.position.seq,
+                "journal entries that were written are gone; run verify"
+            );
+            self.lineage = Lineage::Broken;
+        }
+        let mut group = Group {
+            insert: tx.prepare_cached(INSERT)?,
+            tx: &tx,
+            owner: &self.owner,
+            position,
+            text: &mut self.text,
+        };
+        let verdicts = jobs
+            .iter()
+            .zip(self.salts.chunks_exact(SALT_BYTES))
+            .map(|(job, salt)| group.apply(job, salt))
+            .collect::<rusqlite::Result<_>>()?;
+        let position = group.position;
+        drop(group);
+        tx.commit()?;
+        self.position = position;
+        Ok(verdicts)
+    }
+
+    /// Fails while the disk has no room for more than what is there.
+    pub(super) fn probe(&mut self) -> Result<(), StoreError> {
+        // Two commits: what one transaction both takes and gives back is never written.
+        let filled = self.db.execute("INSERT OR REPLACE INTO room VALUES (1, zeroblob(?1))", [ROOM_BYTES]);
+        self.sqlite(filled.and_then(|_| self.db.execute("DELETE FROM room", [])))?;
+        Ok(())
+    }
+
+    /// Moves everything into the database file and empties the log beside it.
+    pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
+        self.sqlite(self.db.pragma_query(None, "wal_checkpoint(truncate)", |_| Ok(())))
+    }
+
+    fn sqlite<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|source| StoreError::sqlite(&self.path, source))
+    }
+}
+
+/// A transaction in the making.
+struct Group<'a> {
+    tx: &'a Transaction<'a>,
+    insert: CachedStatement<'a>,
+    owner: &'a Owner,
+    position: Position,
+    text: &'a mut RowText,
+}
+
+impl Group<'_> {
+    fn apply(&mut self, job: &Job, salt: &[u8]) -> rusqlite::Result<Verdict> {
+        // Every entry is encoded before anything is written, so that a refusal leaves no trace.
+        match job {
+            Job::Append(entry) | Job::Commit(entry, _) => match self.text.set_entry(entry) {
+                Ok(kind) => self.insert(kind, salt).map(|()| Verdict::Done),
+                Err(error) => Ok(Verdict::Refused(error)),
+            },
+            Job::Begin { started, claim, .. } => {
+                let kind = match self.text.set_started(started) {
+                    Ok(kind) => kind,
+                    Err(error) => return Ok(Verdict::Refused(error)),
+                };
+                match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
+                    Ok(Found::Claimed) => self.insert(kind, salt).map(|()| Verdict::Found(Found::Claimed)),
+                    Ok(found) => Ok(Verdict::Found(found)),
+                    Err(error) => refuse(error),
+                }
+            }
+            Job::Finish { entry, claim, status, .. } => {
+                let status = serde_json::to_string(status);
+                let (kind, status) = match (self.text.set_entry(entry), status) {
+                    (Ok(kind), Ok(status)) => (kind, status),
+                    (Err(error), _) => return Ok(Verdict::Refused(error)),
+                    (_, Err(error)) => return Ok(Verdict::Refused(unwritable(error))),
+                };
+                match keys::finish(self.tx, claim, entry.call_id(), status) {
+                    Ok(()) => {}
+                    Err(KeyError::Sqlite(error)) => return Err(error),
+                    // The end is recorded all the same; whoever brings the key again is refused.
+                    Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
+                }
+                self.insert(kind, salt).map(|()| Verdict::Done)
+            }
+            Job::Release { scoped_key, call_id } => {
+                keys::release(self.tx, scoped_key, *call_id).map(|()| Verdict::Done)
+            }
+            Job::Erase { call_id, at, .. } => self.erase(*call_id, *at),
+            Job::Flush(_) => Ok(Verdict::Done),
+        }
+    }
+
+    fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
+        let kind = match self.text.set_erased(call_id, at) {
+            Ok(kind) => kind,
+            Err(error) => return Ok(Verdict::Refused(error)),
+        };
+        match keys::erase(self.tx, call_id) {
+            Ok(()) => {}
+            Err(error) => return refuse(error),
+        }
+        let erased = self.tx.execute(
+            "UPDATE entries SET payload = NULL, salt = NULL WHERE call_id = ?1 AND payload IS NOT NULL",
+            [&self.text.call_id],
+        )?;
+        if erased > 0 {
+            self.append(kind, &[], None, None)?;
+        }
+        Ok(Verdict::Erased(erased))
+    }
+
+    /// Appends the encoded entry with its payload.
+    fn insert(&mut self, kind: Kind, salt: &[u8]) -> rusqlite::Result<()> {
+        let commitment = commit_to(salt, &self.text.payload);
+        let payload = std::mem::take(&mut self.text.payload);
+        let result = self.append(kind, &commitment, Some(salt), Some(&payload));
+        self.text.payload = payload;
+        result
+    }
+
+    fn append(
+        &mut self,
+        kind: Kind,
+        commitment: &[u8],
+        salt: Option<&[u8]>,
+        payload: Option<&[u8]>,
+    ) -> rusqlite::Result<()> {
+        let (call_id, head) = (self.text.call_id.as_str(), self.text.head.as_slice());
+        let link = Link { kind, call_id: call_id.as_bytes(), head, commitment };
+        let next = self.position.next(&link);
+        let hash: &Hash = &next.hash;
+        self.insert.execute(params![
+            next.seq,
+            kind as i64,
+            call_id,
+            hash,
+            commitment,
+            salt,
+            JsonText(head),
+            payload.map(JsonText)
+        ])?;
+        self.position = next;
+        Ok(())
+    }
+}
+
+/// JSON that we wrote ourselves, bound as text without a copy.
+struct JsonText<'a>(&'a [u8]);
+
+impl ToSql for JsonText<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let text = std::str::from_utf8(self.0)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        Ok(text.into())
+    }
+}
+
+/// A damaged key concerns one job; anything else fails the group.
+fn refuse(error: KeyError) -> rusqlite::Result<Verdict> {
+    match error {
+        KeyError::Damaged(error) => Ok(Verdict::Refused(JournalError::new(error.to_string()))),
+        KeyError::Sqlite(error) => Err(error),
+    }
+}
+
+fn unwritable(error: serde_json::Error) -> JournalError {
+    JournalError::new("the outcome cannot be written as JSON").with_source(error)
+}

@@ -1,0 +1,237 @@
+//! The one thread that writes.
+//!
+//! It drains what is queued into one transaction, and tells whoever waits once that is on disk.
+//! There is no timer: while the disk is busy with one group, the next one gathers.
+//!
+//! When writing fails, the journal is broken and new calls are refused. What already happened is
+//! kept in memory and tried again, from time to time and whenever somebody flushes.
+
+mod encode;
+mod ledger;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use helve_core::ports::JournalError;
+
+use self::ledger::Verdict;
+pub(crate) use self::ledger::{Ledger, Lineage};
+use crate::anchor::Anchor;
+use crate::error::StoreError;
+use crate::keys::Found;
+use crate::queue::{self, Answer, HeldKey, Job, Patience, Queue};
+
+/// Most jobs in one transaction. More would save little and keep the first ones waiting.
+const GROUP_MAX: usize = 1024;
+
+/// Pause before what failed is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+type ScopedKey = [u8; 32];
+
+/// The writing thread's state.
+pub(crate) struct Writer {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) anchor: Anchor,
+    pub(crate) ledger: Ledger,
+    pub(crate) page_limit: Arc<AtomicU32>,
+    pub(crate) backlog: Backlog,
+}
+
+/// Jobs in the writer's hands.
+#[derive(Default)]
+pub(crate) struct Backlog {
+    /// To be written, in order.
+    held: VecDeque<Job>,
+    /// Claims on keys that this process is running, until those end.
+    parked: HashMap<ScopedKey, Vec<Job>>,
+    /// Why the last attempt failed.
+    failure: Option<JournalError>,
+}
+
+impl Writer {
+    /// Writes until the queue is closed and empty.
+    pub(crate) fn run(mut self) -> Result<(), StoreError> {
+        // Whatever ends this thread, nobody is left waiting.
+        let _last_words = LastWords(Arc::clone(&self.queue));
+        loop {
+            let patience = self.backlog.patience();
+            let ended = self.queue.take(&mut self.backlog.held, GROUP_MAX, patience);
+            let idle = self.backlog.held.is_empty() && self.backlog.failure.is_none();
+            if !idle && let Err(error) = self.attempt() {
+                self.fail(&error);
+            }
+            if ended && (self.backlog.held.is_empty() || self.backlog.failure.is_some()) {
+                return self.finish();
+            }
+        }
+    }
+
+    /// Writes one group and answers it.
+    fn attempt(&mut self) -> Result<(), StoreError> {
+        if self.backlog.failure.is_some() {
+            self.ledger.reopen()?;
+        }
+        self.ledger.limit_pages(self.page_limit.load(Ordering::Relaxed))?;
+        if self.backlog.failure.is_some() {
+            self.ledger.probe()?;
+        }
+        let count = self.backlog.held.len().min(GROUP_MAX);
+        let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        self.move_anchor();
+        if self.backlog.failure.take().is_some() {
+            tracing::info!("the journal can be written again");
+            self.queue.mark_working();
+        }
+        if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
+            // The log beside the database still holds what was erased. The group is on disk, so
+            // this must not fail it.
+            if let Err(error) = self.ledger.checkpoint() {
+                tracing::warn!(
+                    error = error.chain(),
+                    "erased payloads stay in the log until the next checkpoint"
+                );
+            }
+        }
+        self.deliver(verdicts);
+        Ok(())
+    }
+
+    fn move_anchor(&mut self) {
+        if self.ledger.lineage() == Lineage::Broken {
+            return;
+        }
+        let position = self.ledger.position();
+        let moved = self.anchor.lock().and_then(|mut anchor| anchor.advance(position));
+        if let Err(error) = moved {
+            // An anchor that stays behind is still true.
+            tracing::warn!(%error, "the journal's anchor could not be moved");
+        }
+    }
+
+    /// Keeps what must not be lost, and tells everybody else.
+    fn fail(&mut self, error: &StoreError) {
+        let error = JournalError::new(error.chain());
+        if self.backlog.failure.is_none() {
+            tracing::error!(%error, "calls are refused until the journal can be written");
+        }
+        // Before the queue is emptied, so that nobody can slip in between and wait in vain.
+        self.queue.mark_broken(error.clone());
+        self.queue.take(&mut self.backlog.held, usize::MAX, Patience::None);
+        let before = self.backlog.held.len();
+        let held = std::mem::take(&mut self.backlog.held);
+        self.backlog.held = held.into_iter().filter_map(|job| job.refuse(&error)).collect();
+        self.queue.settle(before - self.backlog.held.len());
+        self.backlog.failure = Some(error);
+    }
+
+    /// Answers a group that is on disk.
+    fn deliver(&mut self, verdicts: Vec<Verdict>) {
+        let mut ended_keys = Vec::new();
+        let before = self.backlog.len();
+        for verdict in verdicts {
+            let job = self.backlog.held.pop_front().expect("there is a job for every verdict");
+            match &job {
+                Job::Finish { claim, .. } => ended_keys.push(claim.scoped_key),
+                Job::Release { scoped_key, .. } => ended_keys.push(*scoped_key),
+                Job::Append(_) | Job::Commit(..) | Job::Begin { .. } | Job::Erase { .. } | Job::Flush(_) => {}
+            }
+            self.answer(job, verdict);
+        }
+        // After the whole group, since a claim may have been parked by it behind its end.
+        for key in ended_keys {
+            let waiting = self.backlog.parked.remove(&key).unwrap_or_default();
+            waiting.into_iter().rev().for_each(|job| self.backlog.held.push_front(job));
+        }
+        self.queue.settle(before - self.backlog.len());
+    }
+
+    fn answer(&mut self, job: Job, verdict: Verdict) {
+        // Nobody may be waiting any more; that is no error.
+        match (job, verdict) {
+            (Job::Begin { started, claim, reply }, Verdict::Found(found)) => {
+                let answer = match found {
+                    Found::Claimed => {
+                        Answer::Fresh(HeldKey::new(&self.queue, claim.scoped_key, started.facts.call_id))
+                    }
+                    Found::Settled(begun) => Answer::Settled(begun),
+                    Found::Elsewhere => Answer::Elsewhere(started),
+                    Found::Ours => return self.backlog.park(Job::Begin { started, claim, reply }),
+                };
+                let _ = reply.send(Ok(answer));
+            }
+            (Job::Erase { reply, .. }, Verdict::Erased(count)) => {
+                let _ = reply.send(Ok(count));
+            }
+            (Job::Commit(_, reply) | Job::Flush(reply), Verdict::Done) => {
+                let _ = reply.send(Ok(()));
+            }
+            (Job::Finish { reply, .. }, Verdict::Done) => {
+                reply.map(|reply| reply.send(Ok(())));
+            }
+            (job, Verdict::Refused(error)) => {
+                if job.refuse(&error).is_some() {
+                    tracing::error!(%error, "an entry was refused and is lost");
+                }
+            }
+            (Job::Append(_) | Job::Release { .. }, _) => {}
+            (
+                Job::Commit(..) | Job::Finish { .. } | Job::Flush(_) | Job::Begin { .. } | Job::Erase { .. },
+                _,
+            ) => {
+                unreachable!("each kind of job has its kind of verdict")
+            }
+        }
+    }
+
+    /// Leaves a database file that stands for itself.
+    fn finish(self) -> Result<(), StoreError> {
+        let error = self.backlog.failure.clone().unwrap_or_else(queue::closed);
+        self.backlog.parked.into_values().flatten().for_each(|job| drop(job.refuse(&error)));
+        if let Some(reason) = self.backlog.failure {
+            let entries = self.backlog.held.len();
+            tracing::error!(entries, "the journal was closed before these entries could be written");
+            if entries > 0 {
+                return Err(StoreError::Unwritten { entries, reason: reason.to_string() });
+            }
+        }
+        self.ledger.checkpoint()
+    }
+}
+
+impl Backlog {
+    fn patience(&self) -> Patience {
+        match (&self.failure, self.held.is_empty()) {
+            (Some(_), _) => Patience::UntilRetry(RETRY_PAUSE),
+            (None, true) => Patience::UntilWork,
+            (None, false) => Patience::None,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.held.len() + self.parked.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Keeps a claim until the call that holds its key has ended.
+    fn park(&mut self, job: Job) {
+        let Job::Begin { claim, .. } = &job else { unreachable!("only claims are parked") };
+        let waiting = self.parked.entry(claim.scoped_key).or_default();
+        // Those who gave up waiting make room.
+        waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
+        waiting.push(job);
+    }
+}
+
+/// Closes the queue when the thread ends, even by a panic.
+struct LastWords(Arc<Queue>);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        let lost = self.0.abandon();
+        if lost > 0 {
+            tracing::error!(entries = lost, "the journal's writer has ended; these entries are lost");
+        }
+    }
+}

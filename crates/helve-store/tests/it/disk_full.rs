@@ -1,0 +1,123 @@
+use std::sync::Arc;
+
+use helve_core::ports::{Begun, Journal};
+use helve_store::{Store, StoreError, StoreOptions};
+use helve_testkit::entries::{SampleCall, claim, done_status};
+use serde_json::json;
+
+use crate::support::{Place, show, wait_until};
+
+fn open_small(place: &Place) -> Store {
+    let mut options = StoreOptions::default();
+    options.pages_max = Some(40);
+    Store::open(&place.db(), options).unwrap()
+}
+
+/// Commits starts until the disk is full. Returns those that were acknowledged.
+async fn fill(store: &Store) -> Vec<SampleCall> {
+    let mut acknowledged = Vec::new();
+    loop {
+        let call = SampleCall::new("mail/send").arguments(json!({ "body": "x".repeat(1_000) }));
+        match store.commit(call.started()).await {
+            Ok(()) => acknowledged.push(call),
+            Err(error) => {
+                assert!(error.to_string().contains("full; free some space"), "{error}");
+                return acknowledged;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
+    let place = Place::new();
+    let store = open_small(&place);
+    let running = SampleCall::new("mail/send");
+    assert!(matches!(store.begin(running.start(), claim(1, 1)).await.unwrap(), Begun::Fresh));
+    let acknowledged = fill(&store).await;
+    assert!(acknowledged.len() > 10);
+
+    // Nothing new may start.
+    let refused = SampleCall::new("mail/send");
+    for error in [
+        store.check().unwrap_err(),
+        store.append(acknowledged[1].done(json!("appended"))).unwrap_err(),
+        store.commit(refused.started()).await.unwrap_err(),
+        store.begin(refused.start(), claim(2, 2)).await.unwrap_err(),
+        store.flush().await.unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("full; free some space"), "{error}");
+    }
+    // What was under way has ended; that is kept, and not acknowledged.
+    store.commit(acknowledged[0].done(json!("done"))).await.unwrap_err();
+    store.finish(running.done(json!("ran")), claim(1, 1), done_status(json!("ran"))).await.unwrap_err();
+
+    store.limit_pages(None);
+    wait_until("the journal recovers by itself", || store.check().is_ok());
+    store.flush().await.unwrap();
+    store.commit(SampleCall::new("mail/send").started()).await.unwrap();
+
+    let audit = store.audit();
+    for call in &acknowledged {
+        assert!(show(&audit, call.id()).is_some(), "an acknowledged entry was lost");
+    }
+    assert!(show(&audit, acknowledged[0].id()).unwrap().finished_at.is_some());
+    assert!(show(&audit, acknowledged[1].id()).unwrap().finished_at.is_some());
+    assert!(show(&audit, refused.id()).is_none(), "a call that was refused did not start");
+    let again = store.begin(SampleCall::new("mail/send").start(), claim(1, 1)).await.unwrap();
+    assert!(matches!(again, Begun::Finished { call_id, .. } if call_id == running.id()), "{again:?}");
+    assert_eq!(audit.verify(|_| {}).unwrap().first_problem, None);
+}
+
+#[tokio::test]
+async fn nothing_is_called_well_while_there_is_no_room() {
+    let place = Place::new();
+    let store = open_small(&place);
+    fill(&store).await;
+    // Nothing is held back, so that only the search for room can tell.
+    for _ in 0..3 {
+        store.flush().await.unwrap_err();
+        store.check().unwrap_err();
+    }
+    assert!(store.close().is_ok(), "nothing that happened is lost");
+    assert!(place.verify().is_sound());
+}
+
+#[tokio::test]
+async fn closing_on_a_full_disk_says_what_is_lost() {
+    let place = Place::new();
+    let store = open_small(&place);
+    let acknowledged = fill(&store).await;
+    for call in &acknowledged[..7] {
+        store.append(call.done(json!("x".repeat(5_000)))).unwrap_err();
+    }
+    let error = store.close().unwrap_err();
+    assert!(matches!(error, StoreError::Unwritten { entries: 7, .. }), "{error}");
+    assert_eq!(place.verify().entries, acknowledged.len() as i64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_committers_on_a_full_disk_all_get_an_answer() {
+    let place = Place::new();
+    let store = Arc::new(open_small(&place));
+    let tasks: Vec<_> = (0..256)
+        .map(|number| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let call = SampleCall::new("mail/send").arguments(json!({ "body": "x".repeat(2_000) }));
+                let entry = if number % 2 == 0 { call.started() } else { call.done(json!(number)) };
+                store.commit(entry).await.is_ok().then_some(call.id())
+            })
+        })
+        .collect();
+    let mut acknowledged = Vec::new();
+    for task in tasks {
+        acknowledged.extend(task.await.unwrap());
+    }
+    store.limit_pages(None);
+    store.flush().await.unwrap();
+    for id in acknowledged {
+        assert!(show(&store.audit(), id).is_some());
+    }
+    assert!(store.audit().verify(|_| {}).unwrap().is_sound());
+}

@@ -1,0 +1,18 @@
+//! The store against real files: what it promises, and what it notices.
+//!
+//! - `journal`: the port's contract, group commits, closing and opening
+//! - `keys`: idempotency across instances and deaths
+//! - `audit`: reading back
+//! - `tampering`: everything that `verify` must notice
+//! - `disk_full`: breaking and recovering
+//! - `crash`: `kill -9` in the middle, and several processes at once
+//! - `model`: random histories against a model
+
+mod audit;
+mod crash;
+mod disk_full;
+mod journal;
+mod keys;
+mod model;
+mod support;
+mod tampering;

@@ -1,0 +1,166 @@
+//! What every journal must do, whatever it is made of.
+//!
+//! ```no_run
+//! # fn new_journal() -> std::sync::Arc<dyn helve_core::ports::Journal> { unimplemented!() }
+//! # async fn test() {
+//! helve_testkit::journal_conformance::run(new_journal).await;
+//! # }
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use helve_core::ports::{Begun, Journal, KeyClaim};
+use helve_core::{ErrorCode, Status, ToolError};
+use serde_json::json;
+
+use crate::entries::{SampleCall, claim, done_status};
+
+/// Longest that anything may take before a check calls it hanging.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs every check, each on a new journal. Panics at the first that fails.
+pub async fn run(new_journal: impl Fn() -> Arc<dyn Journal>) {
+    takes_entries_of_every_kind(&*new_journal()).await;
+    flush_waits_for_appends(&*new_journal()).await;
+    a_new_key_is_fresh_and_its_end_is_replayed(&*new_journal()).await;
+    failures_are_replayed_too(&*new_journal()).await;
+    a_key_with_other_arguments_is_a_conflict(new_journal()).await;
+    keys_do_not_mix(&*new_journal()).await;
+    a_second_call_waits_for_the_first(new_journal()).await;
+    of_many_claims_one_is_fresh(new_journal()).await;
+}
+
+async fn takes_entries_of_every_kind(journal: &dyn Journal) {
+    journal.check().expect("a new journal can be written");
+    let call = SampleCall::new("mail/send");
+    within(journal.commit(call.started())).await.expect("a start is committed");
+    within(journal.commit(call.done(json!("sent")))).await.expect("an end is committed");
+    let refused = SampleCall::new("mail/sned").failed(ErrorCode::ToolNotFound);
+    journal.append(refused).expect("an entry is queued");
+    journal.check().expect("the journal can still be written");
+}
+
+async fn flush_waits_for_appends(journal: &dyn Journal) {
+    within(journal.flush()).await.expect("there may be nothing to flush");
+    for number in 0..100 {
+        journal.append(SampleCall::new("clock/now").done(json!(number))).expect("an entry is queued");
+    }
+    within(journal.flush()).await.expect("everything is written");
+}
+
+async fn a_new_key_is_fresh_and_its_end_is_replayed(journal: &dyn Journal) {
+    let call = SampleCall::new("mail/send");
+    let key = claim(1, 1);
+    expect_fresh(&begin(journal, &call, &key).await);
+    let status = done_status(json!({ "id": 17 }));
+    within(journal.finish(call.done(json!({ "id": 17 })), key.clone(), status))
+        .await
+        .expect("an end is kept");
+    for _ in 0..2 {
+        let begun = begin(journal, &SampleCall::new("mail/send"), &key).await;
+        let Begun::Finished { call_id, status } = begun else { panic!("not replayed: {begun:?}") };
+        assert_eq!(call_id, call.id());
+        assert!(
+            matches!(&*status, Status::Done(output) if output.value == json!({ "id": 17 })),
+            "{status:?}"
+        );
+    }
+}
+
+async fn failures_are_replayed_too(journal: &dyn Journal) {
+    let call = SampleCall::new("mail/send");
+    let key = claim(1, 1);
+    expect_fresh(&begin(journal, &call, &key).await);
+    let status = Arc::new(Status::Failed(ToolError::failed("no such mailbox")));
+    within(journal.finish(call.failed(ErrorCode::ExecutionFailed), key.clone(), status))
+        .await
+        .expect("an end is kept");
+    let begun = begin(journal, &SampleCall::new("mail/send"), &key).await;
+    let Begun::Finished { status, .. } = begun else { panic!("not replayed: {begun:?}") };
+    assert!(matches!(&*status, Status::Failed(error) if error.message() == "no such mailbox"), "{status:?}");
+}
+
+async fn a_key_with_other_arguments_is_a_conflict(journal: Arc<dyn Journal>) {
+    let call = SampleCall::new("mail/send");
+    expect_fresh(&begin(&*journal, &call, &claim(1, 1)).await);
+    // While the first runs, and after it has ended.
+    for _ in 0..2 {
+        let begun = begin(&*journal, &SampleCall::new("mail/send"), &claim(1, 2)).await;
+        assert!(matches!(begun, Begun::Conflict { call_id } if call_id == call.id()), "{begun:?}");
+        within(journal.finish(call.done(json!(1)), claim(1, 1), done_status(json!(1))))
+            .await
+            .expect("an end is kept");
+    }
+}
+
+async fn keys_do_not_mix(journal: &dyn Journal) {
+    for key in 1..=3 {
+        expect_fresh(&begin(journal, &SampleCall::new("mail/send"), &claim(key, 1)).await);
+    }
+}
+
+async fn a_second_call_waits_for_the_first(journal: Arc<dyn Journal>) {
+    let first = SampleCall::new("mail/send");
+    let key = KeyClaim { repeatable: true, ..claim(1, 1) };
+    expect_fresh(&begin(&*journal, &first, &key).await);
+    let mut second = journal.begin(SampleCall::new("mail/send").start(), key.clone());
+    assert!(is_pending(&mut second).await);
+    // Everything queued before is done after a flush; the second call must still wait.
+    within(journal.flush()).await.expect("everything is written");
+    assert!(is_pending(&mut second).await);
+    within(journal.finish(first.done(json!("first")), key, done_status(json!("first"))))
+        .await
+        .expect("an end is kept");
+    let begun = within(second).await.expect("the journal works");
+    assert!(matches!(begun, Begun::Finished { call_id, .. } if call_id == first.id()), "{begun:?}");
+}
+
+async fn of_many_claims_one_is_fresh(journal: Arc<dyn Journal>) {
+    let key = claim(9, 9);
+    let tasks: Vec<_> = (0..32)
+        .map(|_| {
+            let (journal, key) = (Arc::clone(&journal), key.clone());
+            tokio::spawn(async move {
+                let call = SampleCall::new("mail/send");
+                match journal.begin(call.start(), key.clone()).await.expect("the journal works") {
+                    Begun::Fresh => {
+                        tokio::task::yield_now().await;
+                        journal.finish(call.done(json!(1)), key, done_status(json!(1))).await.expect("kept");
+                        (1, call.id())
+                    }
+                    Begun::Finished { call_id, .. } => (0, call_id),
+                    other => panic!("neither fresh nor finished: {other:?}"),
+                }
+            })
+        })
+        .collect();
+    let mut fresh = 0;
+    let mut ids = Vec::new();
+    for task in tasks {
+        let (ran, id) = within(task).await.expect("the task ends well");
+        fresh += ran;
+        ids.push(id);
+    }
+    assert_eq!(fresh, 1, "exactly one claim may run");
+    assert!(ids.iter().all(|id| *id == ids[0]), "all are told of the same call");
+}
+
+/// Polls a future once and tells whether it still waits.
+pub async fn is_pending<T>(future: &mut (impl Future<Output = T> + Unpin)) -> bool {
+    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
+}
+
+async fn begin(journal: &dyn Journal, call: &SampleCall, key: &KeyClaim) -> Begun {
+    within(journal.begin(call.start(), key.clone())).await.expect("the journal works")
+}
+
+fn expect_fresh(begun: &Begun) {
+    assert!(matches!(begun, Begun::Fresh), "not fresh: {begun:?}");
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("the journal answers in time")
+}
