@@ -1,0 +1,169 @@
+//! The launcher without a box.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process;
+use std::time::Duration;
+
+use helve_core::BoxFuture;
+use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::find::find;
+use crate::running::Running;
+
+/// How long we read on after a program has ended and its group is killed. Only a process that
+/// left the group can hold the pipe open that long.
+const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// What holds for every program of a [`PlainLauncher`].
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folders in which a bare command name is looked up, in order. The `PATH` of Helve itself
+    /// plays no part: it differs between a terminal and a service, and can hold folders that
+    /// others may write to.
+    pub path: Vec<PathBuf>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { path: ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from).into() }
+    }
+}
+
+/// Starts programs without confining them (level L0).
+///
+/// A program gets exactly the environment it is given, no shell, and a process group of its own.
+/// At its end, its limits, cancellation, or when the future is dropped, the whole group is killed.
+///
+/// What it cannot do: hold a program back from files or the network, bound its memory, or find a
+/// descendant that moved to another process group or session.
+#[derive(Debug, Clone, Default)]
+pub struct PlainLauncher {
+    options: Options,
+}
+
+impl PlainLauncher {
+    /// A launcher with these options.
+    pub fn new(options: Options) -> Self {
+        Self { options }
+    }
+}
+
+impl Launcher for PlainLauncher {
+    fn launch(
+        &self,
+        program: Program,
+        cancellation: CancellationToken,
+    ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
+        Box::pin(async move {
+            let executable = find(&program.command, &self.options.path)?;
+            if cancellation.is_cancelled() {
+                let (stdout, stderr) = (Vec::new(), Vec::new());
+                return Ok(Exit { status: ExitStatus::Cancelled, stdout, stderr });
+            }
+            let running = Running::start(&program, &executable)?;
+            Ok(attend(running, program, cancellation).await)
+        })
+    }
+}
+
+/// Why we stop attending to a program.
+enum End {
+    Exited,
+    TooMuchOutput,
+    TimedOut,
+    Cancelled,
+}
+
+/// Feeds and drains a program until its end or a limit, and leaves nothing of it behind.
+async fn attend(mut running: Running, program: Program, cancellation: CancellationToken) -> Exit {
+    let (stdin, from_stdout, from_stderr) = running.streams();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let streams = async {
+        let (_, _, _) = tokio::try_join!(
+            feed(stdin, &program.stdin),
+            drain(from_stdout, &mut stdout, program.output_bytes_max),
+            drain(from_stderr, &mut stderr, program.output_bytes_max),
+        )?;
+        Ok(())
+    };
+    let end = tokio::select! {
+        biased;
+        () = cancellation.cancelled() => End::Cancelled,
+        () = tokio::time::sleep(program.timeout) => End::TimedOut,
+        end = serve(&mut running, streams) => end,
+    };
+    let reaped = running.finish().await;
+    Exit { status: status(end, reaped), stdout, stderr }
+}
+
+/// Serves the streams until the program has ended and all that it wrote is read.
+async fn serve(running: &mut Running, streams: impl Future<Output = Result<(), TooMuch>>) -> End {
+    tokio::pin!(streams);
+    let served = tokio::select! {
+        () = running.exited() => None,
+        served = &mut streams => Some(served),
+    };
+    match served {
+        // Children that still hold the pipes would keep us reading.
+        None => {
+            running.kill();
+            match tokio::time::timeout(DRAIN_GRACE, streams).await {
+                Ok(Err(TooMuch)) => End::TooMuchOutput,
+                Ok(Ok(())) | Err(_) => End::Exited,
+            }
+        }
+        Some(Ok(())) => {
+            running.exited().await;
+            End::Exited
+        }
+        Some(Err(TooMuch)) => End::TooMuchOutput,
+    }
+}
+
+/// Writes all of `input` and closes the stream. A program that does not read it does no wrong.
+async fn feed(stream: Option<impl AsyncWrite + Unpin>, input: &[u8]) -> Result<(), TooMuch> {
+    if let Some(mut stream) = stream {
+        let _ = stream.write_all(input).await;
+    }
+    Ok(())
+}
+
+struct TooMuch;
+
+/// Reads a stream to its end, or to one byte more than allowed. Keeps what it has read when dropped.
+async fn drain(
+    stream: Option<impl AsyncRead + Unpin>,
+    into: &mut Vec<u8>,
+    bytes_max: usize,
+) -> Result<(), TooMuch> {
+    const CHUNK_BYTES: usize = 16 * 1024;
+    let Some(mut stream) = stream else { return Ok(()) };
+    loop {
+        into.reserve(CHUNK_BYTES);
+        // A broken pipe has nothing more to say: the same as its end.
+        if stream.read_buf(into).await.unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        if into.len() > bytes_max {
+            into.truncate(bytes_max);
+            return Err(TooMuch);
+        }
+    }
+}
+
+fn status(end: End, reaped: Option<process::ExitStatus>) -> ExitStatus {
+    match end {
+        End::TooMuchOutput => ExitStatus::OutputTooLarge,
+        End::TimedOut => ExitStatus::TimedOut,
+        End::Cancelled => ExitStatus::Cancelled,
+        End::Exited => {
+            let code = reaped.and_then(|status| status.code()).map(ExitStatus::Code);
+            let signal = reaped.and_then(|status| status.signal()).map(ExitStatus::Signal);
+            // Without a status nobody knows how it ended, and that is no success.
+            code.or(signal).unwrap_or(ExitStatus::Code(-1))
+        }
+    }
+}
