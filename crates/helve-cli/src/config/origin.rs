@@ -46,10 +46,12 @@ impl fmt::Display for Origin {
 /// A path as people write it: from here where it is below, from `~` where it is at home.
 pub(crate) fn short(path: &std::path::Path) -> String {
     let below = |base: PathBuf| path.strip_prefix(base).ok().map(std::path::Path::to_path_buf);
-    if let Some(rest) = std::env::current_dir().ok().and_then(below) {
+    let home = std::env::home_dir();
+    let here = std::env::current_dir().ok().filter(|here| Some(here) != home.as_ref());
+    if let Some(rest) = here.and_then(below) {
         return rest.display().to_string();
     }
-    match std::env::home_dir().and_then(below) {
+    match home.and_then(below) {
         Some(rest) => format!("~/{}", rest.display()),
         None => path.display().to_string(),
     }

@@ -48,30 +48,32 @@ fn shown(value: &Value) -> serde_json::Result<String> {
 fn print_error(error: &ToolError, outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.error_paint();
     ui.error_line(format!("{} {}", paint.bad(format!("{}:", error.code())), escape::visible(error.message())))?;
-    for field in error.field_errors() {
+    // One that stands in the message already would be said twice.
+    for field in error.field_errors().iter().filter(|field| !error.message().contains(&field.message)) {
         ui.error_line(format!("  {}", escape::one_line(&field.message, 400)))?;
-    }
-    for suggestion in error.suggestions() {
-        ui.error_line(format!("{} {}", paint.accent("hint:"), escape::one_line(suggestion, 400)))?;
     }
     if let Some(example) = error.example() {
         let text = json::compact(example)?;
         ui.error_line(format!("{} helve call {} '{text}'", paint.accent("for example:"), outcome.tool))?;
     }
-    if let Some(next) = next_step(error.code(), &outcome.tool) {
-        ui.error_line(format!("{} {next}", paint.accent("hint:")))?;
+    let hints = match next_step(error.code(), &outcome.tool) {
+        Some(step) => vec![step],
+        None => error.suggestions().iter().map(|line| escape::one_line(line, 400)).collect(),
+    };
+    for hint in hints {
+        ui.error_line(format!("{} {hint}", paint.accent("hint:")))?;
     }
     Ok(())
 }
 
-/// What a person at a command line can do, where the error for models does not say.
+/// What a person at a command line does next, where that differs from what a model would do.
 fn next_step(code: ErrorCode, tool: &str) -> Option<String> {
     match code {
         ErrorCode::ValidationFailed => Some(format!("`helve tools show {tool}` lists its parameters")),
-        ErrorCode::ToolNotFound => Some("`helve tools list` shows every tool".to_owned()),
         ErrorCode::JournalUnavailable => Some("`helve doctor` finds out what is wrong".to_owned()),
         ErrorCode::Timeout => Some("`--timeout-ms` allows more time, up to `execution.max_timeout_ms`".to_owned()),
-        ErrorCode::NotAuthorized
+        ErrorCode::ToolNotFound
+        | ErrorCode::NotAuthorized
         | ErrorCode::HookDenied
         | ErrorCode::IntegrationMissing
         | ErrorCode::PreconditionFailed

@@ -1,14 +1,20 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
+mod integrations;
+mod tools;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::ports::{Integrations, Journal};
-use helve::{Caller, Layer, Registry, Runtime, Settings};
 use helve::json::JsonLimits;
-use helve::schema::{Redactor, redact::SECRET_NAMES};
-
+use helve::ports::Journal;
+use helve::schema::Redactor;
+use helve::schema::redact::SECRET_NAMES;
+use helve::{Registry, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
+
+pub(crate) use integrations::ByVariable;
+pub(crate) use tools::registry;
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
@@ -38,12 +44,6 @@ pub(crate) fn settings(config: &Config) -> Settings {
     }
 }
 
-/// Every tool that the configuration gives.
-pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
-    let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    Ok(registry)
-}
-
 /// Runs a future to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -62,37 +62,6 @@ pub(crate) fn runtime(
 ) -> Runtime {
     let integrations = Arc::new(ByVariable::new(&loaded.config));
     Runtime::builder().registry(registry).journal(journal).integrations(integrations).settings(settings).build()
-}
-
-/// Accounts that are connected when an environment variable is set.
-pub(crate) struct ByVariable(Vec<(String, String)>);
-
-impl ByVariable {
-    pub(crate) fn new(config: &Config) -> Self {
-        Self(config.integrations.iter().map(|(name, one)| (name.clone(), one.env.clone())).collect())
-    }
-
-    fn variable(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, variable)| variable.as_str())
-    }
-}
-
-impl Integrations for ByVariable {
-    fn connected(&self, name: &str, _caller: &Caller) -> bool {
-        self.variable(name).is_some_and(is_set)
-    }
-
-    fn how_to_connect(&self, name: &str) -> String {
-        match self.variable(name) {
-            Some(variable) => format!("set the environment variable {variable} to connect `{name}`"),
-            None => format!("add `[integrations.{name}]` with `env = \"VARIABLE\"` to helve.toml, and set that variable"),
-        }
-    }
-}
-
-/// Whether a variable holds something.
-pub(crate) fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
 /// Opens the journal, and makes it where there is none.

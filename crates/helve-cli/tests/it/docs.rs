@@ -1,0 +1,66 @@
+//! Files that are made from the types, and must not fall behind them.
+
+use std::fmt::Write;
+
+use crate::home::Home;
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from the doc comments in crates/helve-cli/src/config/types.rs. Do not edit:
+     HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs -->
+
+Helve works without a file. Where there is one, it is called `helve.toml`, and everything in it is
+optional. `helve init` writes one with comments.
+
+## Layers
+
+Each layer wins over the ones above it in this table:
+
+| layer | where |
+|---|---|
+| defaults | the tables below |
+| user | `$XDG_CONFIG_HOME/helve/helve.toml`, or `~/.config/helve/helve.toml` |
+| project | the nearest `helve.toml` from the current folder upward, not beyond the repository (a folder with `.git`); or the file of `--config` |
+| environment | `HELVE_` and the key in capitals, two underscores between levels: `HELVE_EXECUTION__MAX_TIMEOUT_MS=60000` |
+| flags | `--set execution.max_timeout_ms=60000` |
+
+Single values and lists of values replace each other. Lists of tools add up: tools of the user's
+file are in the layer `org`, tools of the project's file in the layer `project`, and one of the same
+name in a later layer overrides the earlier one, which `helve tools list` shows.
+
+A project file that belongs to another user is not used unless `--config` names it, because its
+tools would run as you.
+
+`helve config show` says where each value came from. Unknown keys are refused. `helve config schema`
+prints a JSON Schema for editors. Secrets never stand in the file: tools and integrations name the
+environment variables that hold them.
+
+## Keys
+";
+
+#[test]
+fn the_page_on_configuration_is_up_to_date() {
+    let keys = Home::new().json(&["config", "keys", "--sections"]);
+    let mut page = INTRODUCTION.to_owned();
+    for section in keys.as_array().unwrap() {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('|', "\\|");
+        write!(page, "\n### `{}`\n\n{}\n\n", text(&section["header"]), text(&section["description"])).unwrap();
+        page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+        for key in section["keys"].as_array().unwrap() {
+            let default = match (&key["default"], key["required"].as_bool()) {
+                (_, Some(true)) => "required".to_owned(),
+                (serde_json::Value::Null, _) => String::new(),
+                (value, _) => format!("`{value}`"),
+            };
+            let (name, kind) = (text(&key["key"]), text(&key["type"]));
+            writeln!(page, "| `{name}` | {kind} | {default} | {} |", text(&key["description"])).unwrap();
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    if std::env::var_os("HELVE_UPDATE_DOCS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == page, "docs/configuration.md is stale: HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs");
+}
