@@ -2,22 +2,27 @@
 
 use std::hint::black_box;
 
+use helve::formats::Format;
 use helve::{Layer, Registry, Tool};
 use serde_json::json;
 
 use crate::measure::{Cost, Watch, best, line};
 
-const VERBS: [&str; 10] = ["list", "send", "create", "delete", "update", "search", "archive", "share", "export", "merge"];
-const NOUNS: [&str; 10] = ["mail", "event", "issue", "contact", "invoice", "ticket", "repository", "page", "comment", "file"];
+const VERBS: [&str; 10] =
+    ["list", "send", "create", "delete", "update", "search", "archive", "share", "export", "merge"];
+const NOUNS: [&str; 10] =
+    ["mail", "event", "issue", "contact", "invoice", "ticket", "repository", "page", "comment", "file"];
 
 fn tool(number: usize) -> Tool {
     let (verb, noun) = (VERBS[number % 10], NOUNS[number / 10 % 10]);
     Tool::builder(format!("service-{}/{verb}-{noun}-{number}", number / 100))
         .description(format!("{verb}s one {noun} of the account number {number} and returns its identifier."))
         .when_to_use(format!("Use when the user wants to {verb} a {noun}."))
-        .input_schema(json!({ "type": "object", "additionalProperties": false, "required": ["id"], "properties": {
+        .input_schema(
+            json!({ "type": "object", "additionalProperties": false, "required": ["id"], "properties": {
             "id": { "type": "string", "description": "Which one." },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10 } } }))
+            "limit": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10 } } }),
+        )
         .read_only()
         .handler(|_, _| async { Ok(json!({})) })
         .build()
@@ -35,7 +40,8 @@ pub(crate) fn run(scale: f64) {
     for size in [1_000, 10_000, 100_000] {
         let size = ((size as f64 * scale) as usize).max(100);
         let registry = registry(size);
-        let names: Vec<String> = registry.list(&Default::default()).iter().map(|r| r.name().to_string()).collect();
+        let names: Vec<String> =
+            registry.list(&Default::default()).iter().map(|r| r.name().to_string()).collect();
         let lookups = (200_000.0 * scale) as usize;
         let cost = best(5, || {
             let watch = Watch::start();
@@ -70,5 +76,24 @@ fn search(registry: &Registry, size: usize) {
 }
 
 fn export(size: usize) {
-    let _ = registry(size);
+    let registry = registry(size);
+    for format in Format::ALL {
+        let fresh = best(5, || {
+            // A change makes the cached export stale.
+            registry.replace(Layer::Project, tool(0)).unwrap();
+            black_box(registry.list(&Default::default()));
+            let watch = Watch::start();
+            black_box(registry.export(format));
+            watch.stop(1)
+        });
+        let cached = best(5, || {
+            let watch = Watch::start();
+            for _ in 0..1_000 {
+                black_box(registry.export(format));
+            }
+            watch.stop(1_000)
+        });
+        line(&format!("(f) export {size} tools to {format}, after a change"), fresh, fresh);
+        line(&format!("(f) export {size} tools to {format}, again"), cached, fresh);
+    }
 }

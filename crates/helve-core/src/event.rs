@@ -1,5 +1,7 @@
 //! What happens, for those who want to know as it happens. The journal is the record; this is not.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -58,7 +60,7 @@ pub enum EventKind {
         /// The call.
         call_id: CallId,
         /// The tool, as asked for.
-        tool: String,
+        tool: Arc<str>,
         /// Why.
         code: ErrorCode,
         /// How long it took.

@@ -37,6 +37,11 @@ impl ToolName {
         &self.0
     }
 
+    /// The whole name, shared.
+    pub fn to_shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
+
     /// The last segment: the name within its namespace.
     pub fn simple(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)

@@ -1,5 +1,7 @@
 //! How a call ended.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,7 +15,7 @@ pub struct Outcome {
     /// The call; also the id of its record in the journal.
     pub call_id: CallId,
     /// The tool's full name, or what was asked for where no tool was found.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// What came of it.
     #[serde(flatten)]
     pub status: Status,
@@ -31,7 +33,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// An outcome with nothing mended and nothing started.
-    pub fn new(call_id: CallId, tool: impl Into<String>, status: Status) -> Self {
+    pub fn new(call_id: CallId, tool: impl Into<Arc<str>>, status: Status) -> Self {
         Self {
             call_id,
             tool: tool.into(),

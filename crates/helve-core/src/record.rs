@@ -63,7 +63,7 @@ pub struct Facts {
     /// Who calls.
     pub caller: Arc<Caller>,
     /// The tool's full name, or what was asked for where no tool was found.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// Whether that name is a tool's.
     pub resolved: bool,
     /// The tool's risk.

@@ -153,7 +153,7 @@ impl Ledger {
 
     /// Moves everything into the database file and empties the log beside it.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
-        self.sqlite(self.db.pragma_query(None, "wal_checkpoint(truncate)", |_| Ok(())))
+        self.sqlite(self.db.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
     }
 
     fn sqlite<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {

@@ -59,4 +59,4 @@ pub use call::{FormatError, ParseLimits, ProviderCall, parse_calls};
 pub use export::{ExportOptions, Strictness, export, export_one};
 pub use format::{Format, UnknownFormat};
 pub use result::{ResultBudget, result_message, result_messages, result_text};
-pub use strict::strict_refusal;
+pub use strict::{drop_absent, strict_refusal};

@@ -167,13 +167,8 @@ fn failure(error: &ToolError, budget: ResultBudget) -> String {
     let line = |text: &str| cut_text(&clean(text), LINE_BYTES_MAX).to_owned();
     let message = clean(error.message());
     let mut lines = vec![format!("Error ({}): {}", error.code(), cut_text(&message, budget.bytes() / 2))];
-    for field in error.field_errors().iter().take(LINES_MAX) {
-        let place = if field.path.is_empty() { "the arguments" } else { &field.path };
-        lines.push(line(&format!(
-            "- {place}: {} (expected {}, got {})",
-            field.message, field.expected, field.received
-        )));
-    }
+    let fields = error.field_errors().iter().take(LINES_MAX);
+    lines.extend(fields.map(|field| line(&format!("- {}", field.message))));
     let example = error.example().map(|example| clean_value(example).to_string());
     if let Some(example) = example.filter(|example| example.len() <= EXAMPLE_BYTES_MAX) {
         lines.push(format!("Arguments that would fit: {example}"));

@@ -17,7 +17,7 @@ pub(super) fn authorize(
     match denial(parts, &resolved) {
         None => Ok(AuthorizedCall(resolved)),
         Some(error) => {
-            record.keep_arguments(&resolved.call.arguments);
+            record.keep_unchecked_arguments(&resolved.call.arguments);
             Err(error)
         }
     }

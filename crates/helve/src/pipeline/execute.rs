@@ -75,12 +75,13 @@ async fn attempts(
         };
         let last = number > policy.retries_max;
         if last {
-            return attempt::attempt(parts, tool, context, arguments, deadline, record).await;
+            return attempt::attempt(parts, tool, call, context, arguments, deadline, record).await;
         }
-        let error = match attempt::attempt(parts, tool, context, arguments.clone(), deadline, record).await {
-            Ok(value) => return Ok(value),
-            Err(error) => error,
-        };
+        let error =
+            match attempt::attempt(parts, tool, call, context, arguments.clone(), deadline, record).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
         let repeat = policy.allows(&error, number) && safe_to_repeat(tool, &error, record.last_attempt());
         let wait = error.retry_after_hint().unwrap_or_else(|| policy.backoff.delay(number, fastrand::f64()));
         // A retry that could not finish before the deadline would only delay the error.

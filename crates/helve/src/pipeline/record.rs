@@ -54,7 +54,7 @@ impl<'p> OpenRecord<'p> {
             received_at: now,
             correlation_id: call.correlation_id.clone(),
             caller: Arc::clone(&call.caller),
-            tool: String::new(),
+            tool: shortened(&call.tool),
             resolved: false,
             risk: None,
             changes_world: false,
@@ -62,7 +62,7 @@ impl<'p> OpenRecord<'p> {
         };
         Self {
             parts,
-            facts: Facts { tool: shortened(&call.tool), ..facts },
+            facts,
             tool: None,
             payload: Payload::default(),
             attempts: Vec::new(),
@@ -97,19 +97,22 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn tool_is(&mut self, tool: &Tool) {
         let definition = tool.definition();
-        self.facts.tool.clear();
-        self.facts.tool.push_str(definition.name.as_str());
+        self.facts.tool = definition.name.to_shared();
         self.facts.resolved = true;
         self.facts.risk = Some(definition.risk);
         self.facts.changes_world = definition.changes_world();
         self.tool = Some(tool.clone());
     }
 
-    /// Keeps the arguments without their secrets; nothing of arguments beyond the limits.
-    pub(super) fn keep_arguments(&mut self, arguments: &Value) {
-        if check_limits(arguments, self.parts.settings.arguments).is_err() {
-            return;
+    /// Keeps arguments that nothing has checked yet; nothing of those beyond the limits.
+    pub(super) fn keep_unchecked_arguments(&mut self, arguments: &Value) {
+        if check_limits(arguments, self.parts.settings.arguments).is_ok() {
+            self.keep_arguments(arguments);
         }
+    }
+
+    /// Keeps the arguments without their secrets.
+    pub(super) fn keep_arguments(&mut self, arguments: &Value) {
         let schema = self.tool.as_ref().map(Tool::input);
         let shown = self.parts.settings.redactor.redact(schema, arguments);
         self.payload.arguments = to_raw_value(&shown).ok();
@@ -202,7 +205,7 @@ impl<'p> OpenRecord<'p> {
         self.enter(Stage::Record);
         let duration_us = self.timings.total_nanos() / 1_000;
         self.announce(&status, duration_us);
-        let mut outcome = Outcome::new(self.facts.call_id, std::mem::take(&mut self.facts.tool), status);
+        let mut outcome = Outcome::new(self.facts.call_id, Arc::clone(&self.facts.tool), status);
         outcome.repairs = repairs;
         outcome.attempts = u32::try_from(attempted).unwrap_or(u32::MAX);
         outcome.duration_us = duration_us;
@@ -358,6 +361,7 @@ fn end_status(status: &Status) -> EndStatus {
 }
 
 /// What was asked for may be anything; the record keeps the beginning.
-fn shortened(name: &str) -> String {
-    name.chars().take(128).collect()
+fn shortened(name: &str) -> Arc<str> {
+    let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
+    Arc::from(&name[..end])
 }

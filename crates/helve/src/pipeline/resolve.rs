@@ -24,7 +24,7 @@ pub(super) fn resolve(
             Ok(ResolvedCall { tool, call })
         }
         None => {
-            record.keep_arguments(&call.arguments);
+            record.keep_unchecked_arguments(&call.arguments);
             Err(not_found(parts, &call))
         }
     }

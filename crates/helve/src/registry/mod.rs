@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use helve_core::event::EventKind;
 use helve_core::{Layer, Tool, ToolName};
+use serde_json::Value;
 
 use crate::bus::{Bus, Subscription};
+use crate::formats::Format;
 use crate::workspace::Workspace;
 
 pub use filter::Filter;
@@ -204,6 +206,11 @@ impl Registry {
     /// Names that `name` may have been meant to be, best first.
     pub fn near(&self, name: &str, limit: usize) -> Vec<ToolName> {
         near::near(&self.snapshot(), name, limit)
+    }
+
+    /// Every tool in a provider's format, as a request carries them. Cached until a tool changes.
+    pub fn export(&self, format: Format) -> Arc<Value> {
+        self.snapshot().export(format)
     }
 
     /// All tools as they are now: a view that never changes.

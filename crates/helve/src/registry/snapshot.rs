@@ -4,39 +4,60 @@ use std::sync::{Arc, OnceLock};
 
 use helve_core::{Layer, Tool, ToolName};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::RegistryError;
 use super::index::Index;
 use super::shards::Shards;
+use crate::formats::{ExportOptions, Format, export};
 
 /// All tools at one moment. Never changes, so whatever is derived from it is derived once.
 #[derive(Default)]
 pub struct Snapshot {
-    tools: Shards<ToolName, Arc<Slot>>,
+    tools: Shards<ToolName, Slot>,
     /// Aliases and provider names, where they differ from the full name.
     other_names: Shards<String, ToolName>,
     /// Tools of all layers, overridden ones included.
     registered: usize,
     sorted: OnceLock<Vec<Registered>>,
     index: OnceLock<Index>,
+    exports: [OnceLock<Arc<Value>>; Format::ALL.len()],
 }
 
-/// The tools of one name: one a layer, lowest first, never empty.
-pub(super) struct Slot(Vec<(Layer, Tool)>);
+/// The tools of one name. The one that counts stands in front: a lookup touches nothing else.
+#[derive(Clone)]
+pub(super) struct Slot {
+    tool: Tool,
+    layer: Layer,
+    /// What it overrides, nearest first. Shared, because most slots have nothing here.
+    overridden: Option<Arc<[(Layer, Tool)]>>,
+}
 
 impl Slot {
+    /// A slot for tools of distinct layers, lowest first. `None` where there is none.
+    fn of(mut stack: Vec<(Layer, Tool)>) -> Option<Self> {
+        let (layer, tool) = stack.pop()?;
+        stack.reverse();
+        Some(Self { tool, layer, overridden: (!stack.is_empty()).then(|| stack.into()) })
+    }
+
+    /// All its tools, lowest layer first.
+    fn stack(&self) -> Vec<(Layer, Tool)> {
+        let overridden = self.overridden.iter().flat_map(|below| below.iter().rev().cloned());
+        overridden.chain([(self.layer, self.tool.clone())]).collect()
+    }
+
     pub(super) fn tool(&self) -> &Tool {
-        &self.top().1
+        &self.tool
     }
 
     pub(super) fn to_registered(&self) -> Registered {
-        let (layer, tool) = self.top();
-        let overrides = self.0[..self.0.len() - 1].iter().rev().map(|(layer, _)| *layer).collect();
-        Registered { tool: tool.clone(), layer: *layer, overrides }
-    }
-
-    fn top(&self) -> &(Layer, Tool) {
-        self.0.last().expect("a slot is never empty")
+        let overridden = self.overridden.iter().flat_map(|below| below.iter());
+        Registered {
+            tool: self.tool.clone(),
+            layer: self.layer,
+            overrides: overridden.map(|(layer, _)| *layer).collect(),
+        }
     }
 }
 
@@ -118,9 +139,17 @@ impl Snapshot {
         found.into_iter().map(|(place, score)| Hit { registered: tools[place].clone(), score }).collect()
     }
 
+    /// Every tool in a provider's format with the usual options, made once a snapshot.
+    pub fn export(&self, format: Format) -> Arc<Value> {
+        let make = || {
+            let tools = self.sorted().iter().map(|registered| &registered.tool);
+            Arc::new(export(tools, format, &ExportOptions::default()))
+        };
+        Arc::clone(self.exports[format as usize].get_or_init(make))
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&Slot> {
-        let slot = self.tools.get(name).or_else(|| self.tools.get(self.other_names.get(name)?.as_str()));
-        slot.map(Arc::as_ref)
+        self.tools.get(name).or_else(|| self.tools.get(self.other_names.get(name)?.as_str()))
     }
 
     /// The start of the next snapshot: the same tools, nothing derived yet.
@@ -139,7 +168,7 @@ impl Snapshot {
         }
         let name = tool.name().clone();
         self.check_names(&tool)?;
-        let mut stack = self.tools.get(name.as_str()).map(|slot| slot.0.clone()).unwrap_or_default();
+        let mut stack = self.tools.get(name.as_str()).map(Slot::stack).unwrap_or_default();
         match stack.binary_search_by_key(&layer, |(layer, _)| *layer) {
             Ok(_) => return Err(RegistryError::Duplicate { name, layer }),
             Err(place) => stack.insert(place, (layer, tool)),
@@ -151,8 +180,7 @@ impl Snapshot {
 
     pub(super) fn remove(&mut self, layer: Layer, name: &str) -> Result<Tool, RegistryError> {
         let not_found = || RegistryError::NotFound { name: name.to_owned(), layer };
-        let slot = self.tools.get(name).ok_or_else(not_found)?;
-        let mut stack = slot.0.clone();
+        let mut stack = self.tools.get(name).ok_or_else(not_found)?.stack();
         let place = stack.iter().position(|(other, _)| *other == layer).ok_or_else(not_found)?;
         let (_, removed) = stack.remove(place);
         self.put(removed.name().clone(), stack);
@@ -167,14 +195,11 @@ impl Snapshot {
                 self.other_names.remove(other);
             }
         }
-        if stack.is_empty() {
-            return;
-        }
-        let slot = Slot(stack);
+        let Some(slot) = Slot::of(stack) else { return };
         for other in other_names(slot.tool()) {
             self.other_names.insert(other.to_owned(), name.clone());
         }
-        self.tools.insert(name, Arc::new(slot));
+        self.tools.insert(name, slot);
     }
 
     /// No two tools may answer to one name, or a call could reach the wrong one.

@@ -154,7 +154,7 @@ async fn a_caller_who_goes_away_stops_the_tool_and_leaves_a_record() {
     dropped.notified().await;
     let record = bench.last_record();
     assert_eq!(record.ending.code, Some(ErrorCode::Cancelled));
-    assert_eq!(record.facts.tool, "slow");
+    assert_eq!(record.facts.tool.as_ref(), "slow");
     assert_eq!(bench.count(|entry| matches!(entry, Entry::Finished(_))), 1);
 }
 

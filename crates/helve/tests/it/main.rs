@@ -5,6 +5,7 @@
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
+//! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
 //! - `hostile`: schemas and arguments made to hurt;
 //! - `seeds`: the seeds' own test cases.
 
@@ -13,8 +14,10 @@
 mod calls;
 mod endings;
 mod events;
+mod formats;
 mod hostile;
 mod recording;
 mod registry;
+mod sdk;
 mod seeds;
 mod support;

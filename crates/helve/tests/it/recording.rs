@@ -225,3 +225,8 @@ async fn no_journal_no_call() {
         assert!(!outcome.error().unwrap().is_retryable());
     }
 }
+
+#[tokio::test]
+async fn the_memory_journal_keeps_the_ports_contract() {
+    helve_testkit::journal_conformance(|| Arc::new(MemoryJournal::default())).await;
+}

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use helve::formats::Format;
 use helve::{Category, Filter, Layer, Registry, RegistryError, Risk, Source, Tool, Workspace};
 use serde_json::json;
 
@@ -188,4 +189,21 @@ fn reads_never_wait_for_a_writer() {
         done.store(true, Ordering::Relaxed);
     });
     assert_eq!(registry.len(), 301);
+}
+
+#[test]
+fn an_export_is_made_once_until_a_tool_changes() {
+    let registry = Registry::default();
+    registry.register(Layer::Project, tool("mail/send")).unwrap();
+    for format in Format::ALL {
+        let first = registry.export(format);
+        assert!(Arc::ptr_eq(&first, &registry.export(format)), "{format}");
+        assert!(first.to_string().contains("mail"), "{format}: {first}");
+    }
+    let before = registry.export(Format::Anthropic);
+    registry.register(Layer::Project, tool("ping")).unwrap();
+    assert_eq!(
+        (before.as_array().unwrap().len(), registry.export(Format::Anthropic).as_array().unwrap().len()),
+        (1, 2)
+    );
 }

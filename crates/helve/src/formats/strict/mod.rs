@@ -4,6 +4,7 @@
 //! tool's own schema too, once nulls that stand for absent optional fields are dropped. Otherwise
 //! there is a reason, and the tool is exported as it is, not strict.
 
+mod absent;
 mod dialect;
 mod disjoint;
 mod rewrite;
@@ -13,6 +14,7 @@ use serde_json::Value;
 
 use super::format::Format;
 
+pub use absent::drop_absent;
 pub(super) use tally::Tally;
 
 /// A schema in a strict subset, and what it uses of the provider's limits.

@@ -21,13 +21,14 @@ type Joined = Result<Result<Value, ToolError>, JoinError>;
 pub(super) async fn attempt(
     parts: &Parts,
     tool: &Tool,
+    call: &Call,
     context: Context,
     arguments: Value,
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
     let started = Instant::now();
-    let (result, handler) = run(parts, tool, context, arguments, deadline).await;
+    let (result, handler) = run(parts, tool, call, context, arguments, deadline).await;
     record.attempted(Attempt {
         duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         code: result.as_ref().err().map(ToolError::code),
@@ -39,6 +40,7 @@ pub(super) async fn attempt(
 async fn run(
     parts: &Parts,
     tool: &Tool,
+    call: &Call,
     context: Context,
     arguments: Value,
     deadline: Instant,
@@ -52,7 +54,7 @@ async fn run(
     let error = tokio::select! {
         biased;
         joined = &mut running.task => return finished(tool, joined),
-        () = running.token.cancelled() => cancelled(),
+        () = taken_back(call) => cancelled(),
         () = tokio::time::sleep_until(deadline) => timed_out(tool),
     };
     (Err(error), running.stop(parts.settings.cancel_grace).await)
@@ -109,12 +111,16 @@ fn timed_out(tool: &Tool) -> ToolError {
 
 /// Waits between attempts.
 pub(super) async fn wait_or_cancel(wait: Duration, call: &Call) -> Result<(), ToolError> {
-    let Some(token) = &call.cancellation else {
-        tokio::time::sleep(wait).await;
-        return Ok(());
-    };
     tokio::select! {
         () = tokio::time::sleep(wait) => Ok(()),
-        () = token.cancelled() => Err(cancelled()),
+        () = taken_back(call) => Err(cancelled()),
+    }
+}
+
+/// Waits until the caller takes the call back; for ever where it cannot.
+pub(super) async fn taken_back(call: &Call) {
+    match &call.cancellation {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }

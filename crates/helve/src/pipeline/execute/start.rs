@@ -62,7 +62,7 @@ async fn begin(
     let begun = tokio::select! {
         begun = waiting => begun.unwrap_or_else(|_| Err(JournalError::new("it was shut down"))),
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
-        () = cancellation(call) => return Err(attempt::cancelled()),
+        () = attempt::taken_back(call) => return Err(attempt::cancelled()),
     };
     match begun.map_err(unavailable)? {
         Begun::Fresh => {
@@ -101,13 +101,6 @@ fn claim_in_background(
         }
     });
     waiting
-}
-
-async fn cancellation(call: &Call) {
-    match &call.cancellation {
-        Some(token) => token.cancelled().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Keys of different callers or tools never meet.

@@ -1,0 +1,122 @@
+//! How fast the journal takes entries, as ratios to a floor measured in the same run.
+//!
+//! `cargo bench -p helve-store`. The folder is `TMPDIR`; it must be on a real disk.
+
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use helve_core::ports::Journal;
+use helve_store::{Store, StoreOptions};
+use helve_testkit::entries::SampleCall;
+use serde_json::json;
+
+const SPAN: Duration = Duration::from_secs(2);
+const APPENDS: u32 = 200_000;
+
+fn main() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let floor = fsyncs_per_second(folder.path());
+    println!("one fsync a commit: {floor:.0}/s = 1");
+    for committers in [1, 16, 256] {
+        let rate = runtime.block_on(commits_per_second(folder.path(), committers));
+        println!("{committers:>3} committers: {rate:>8.0} entries/s = {:.1}", rate / floor);
+    }
+    runtime.block_on(appends(folder.path()));
+}
+
+/// The least that a durable commit costs: a page written and synced.
+fn fsyncs_per_second(folder: &Path) -> f64 {
+    let mut file = File::create(folder.join("floor")).expect("a file");
+    let start = Instant::now();
+    let mut count = 0.0;
+    while start.elapsed() < SPAN {
+        file.write_all(&[7; 4_096]).and_then(|()| file.sync_data()).expect("the disk works");
+        count += 1.0;
+    }
+    count / start.elapsed().as_secs_f64()
+}
+
+fn open(folder: &Path, name: &str) -> Arc<Store> {
+    Arc::new(Store::open(&folder.join(name), StoreOptions::default()).expect("the store opens"))
+}
+
+async fn commits_per_second(folder: &Path, committers: u32) -> f64 {
+    let store = open(folder, &format!("{committers}.db"));
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..committers)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                let mut count = 0_u32;
+                while start.elapsed() < SPAN {
+                    let entry = SampleCall::new("mail/send").started();
+                    store.commit(entry).await.expect("the entry is committed");
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    let mut count = 0;
+    for task in tasks {
+        count += task.await.expect("the task ends well");
+    }
+    f64::from(count) / start.elapsed().as_secs_f64()
+}
+
+/// Appends as fast as the disk takes them, and what that costs the writing thread.
+async fn appends(folder: &Path) {
+    let store = open(folder, "append.db");
+    // The entries are made before, so that only the journal is measured.
+    let mut made: Vec<_> = (0..APPENDS).map(|n| SampleCall::new("clock/now").done(json!(n))).collect();
+    let before = writer_cpu();
+    let start = Instant::now();
+    let mut on_caller = Duration::ZERO;
+    while !made.is_empty() {
+        let chunk = made.split_off(made.len().saturating_sub(10_000));
+        let begun = Instant::now();
+        for entry in chunk {
+            store.append(entry).expect("the queue has room");
+        }
+        on_caller += begun.elapsed();
+        store.flush().await.expect("the disk works");
+    }
+    let elapsed = start.elapsed();
+    println!(
+        "appends: {:.0}/s, {:.2} µs each on the caller",
+        f64::from(APPENDS) / elapsed.as_secs_f64(),
+        on_caller.as_secs_f64() * 1e6 / f64::from(APPENDS)
+    );
+    if let (Some(before), Some(after)) = (before, writer_cpu()) {
+        println!("  {:.2} µs of processor each on the writer", (after - before) / f64::from(APPENDS));
+    }
+    let bytes = std::fs::metadata(store.path()).map_or(0, |file| file.len());
+    println!("  {:.0} bytes each on disk", bytes as f64 / f64::from(APPENDS));
+    let start = Instant::now();
+    let verification = store.audit().verify(|_| {}).expect("the journal can be read");
+    assert!(verification.is_sound());
+    println!("verify: {:.2} µs an entry", start.elapsed().as_secs_f64() * 1e6 / f64::from(APPENDS));
+}
+
+/// Processor time of the writing threads so far, in microseconds. Linux only.
+fn writer_cpu() -> Option<f64> {
+    let mut micros = 0.0;
+    for task in std::fs::read_dir("/proc/self/task").ok()? {
+        let task = task.ok()?.path();
+        if std::fs::read_to_string(task.join("comm")).ok()?.trim() == "helve-journal" {
+            let stat = std::fs::read_to_string(task.join("schedstat")).ok()?;
+            micros += stat.split(' ').next()?.parse::<f64>().ok()? / 1e3;
+        }
+    }
+    Some(micros)
+}

@@ -1,0 +1,137 @@
+//! The way back from a strict call: null where a field is absent.
+
+use serde_json::{Map, Value};
+
+use crate::formats::schema::definition;
+
+/// References are followed this far within one value's nesting.
+const DEPTH_MAX: usize = 64;
+
+/// Drops the nulls that a strict export made a model write for optional fields it wanted to leave
+/// out. A null that the tool's own schema accepts stays.
+///
+/// ```
+/// use helve::formats::drop_absent;
+/// use serde_json::json;
+/// let schema = json!({ "type": "object", "properties": {
+///     "query": { "type": "string" }, "limit": { "type": "integer" } }, "required": ["query"] });
+/// let mut arguments = json!({ "query": "ada", "limit": null });
+/// drop_absent(&schema, &mut arguments);
+/// assert_eq!(arguments, json!({ "query": "ada" }));
+/// ```
+pub fn drop_absent(schema: &Value, arguments: &mut Value) {
+    Dropper { root: schema }.visit(schema, arguments, DEPTH_MAX);
+}
+
+struct Dropper<'a> {
+    root: &'a Value,
+}
+
+impl<'a> Dropper<'a> {
+    fn visit(&self, schema: &'a Value, value: &mut Value, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        match value {
+            Value::Object(fields) => {
+                let Some(schema) = self.object_schema(schema, fields, depth) else { return };
+                let Some(properties) = properties(schema) else { return };
+                fields.retain(|name, value| {
+                    let Some(field) = properties.get(name) else { return true };
+                    !value.is_null() || is_required(schema, name) || self.accepts_null(field, depth - 1)
+                });
+                for (name, value) in fields {
+                    if let Some(field) = properties.get(name) {
+                        self.visit(field, value, depth - 1);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                let described = self
+                    .options(schema, depth)
+                    .into_iter()
+                    .find_map(|option| option.get("items").filter(|items| items.is_object()));
+                if let Some(described) = described {
+                    items.iter_mut().for_each(|item| self.visit(described, item, depth - 1));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// The branch that an object was written for. A strict object has exactly the fields of its
+    /// branch, so the names and the constants among them tell.
+    fn object_schema(
+        &self,
+        schema: &'a Value,
+        fields: &Map<String, Value>,
+        depth: usize,
+    ) -> Option<&'a Value> {
+        let mut fitting: Vec<_> = self
+            .options(schema, depth)
+            .into_iter()
+            .filter(|option| self.fits(option, fields, depth))
+            .collect();
+        fitting.sort_by_key(|option| properties(option).map_or(0, Map::len) != fields.len());
+        fitting.first().copied()
+    }
+
+    fn fits(&self, option: &'a Value, fields: &Map<String, Value>, depth: usize) -> bool {
+        let Some(properties) = properties(option) else { return false };
+        fields.iter().all(|(name, value)| match properties.get(name) {
+            Some(_) if value.is_null() && !is_required(option, name) => true,
+            Some(field) => self.options(field, depth - 1).into_iter().any(|option| may_be(option, value)),
+            None => false,
+        })
+    }
+
+    /// The schemas of which one applies: the schema itself, what it refers to, its branches.
+    fn options(&self, schema: &'a Value, depth: usize) -> Vec<&'a Value> {
+        if depth == 0 {
+            return Vec::new();
+        }
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            let target = match reference {
+                "#" => Some(self.root),
+                other => self.root.as_object().and_then(|root| definition(root, other)),
+            };
+            return target.map(|target| self.options(target, depth - 1)).unwrap_or_default();
+        }
+        match schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
+            Some(branches) => branches.iter().flat_map(|branch| self.options(branch, depth - 1)).collect(),
+            None => vec![schema],
+        }
+    }
+
+    fn accepts_null(&self, schema: &'a Value, depth: usize) -> bool {
+        self.options(schema, depth).into_iter().any(|option| may_be(option, &Value::Null))
+    }
+}
+
+fn is_required(schema: &Value, name: &str) -> bool {
+    schema.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|n| n == name))
+}
+
+fn properties(schema: &Value) -> Option<&Map<String, Value>> {
+    schema.get("properties").and_then(Value::as_object)
+}
+
+/// Whether a value can fit a schema, by its type and the values listed alone.
+fn may_be(schema: &Value, value: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str() {
+        Some("null") => value.is_null(),
+        Some("boolean") => value.is_boolean(),
+        Some("integer" | "number") => value.is_number(),
+        Some("string") => value.is_string(),
+        Some("array") => value.is_array(),
+        Some("object") => value.is_object(),
+        _ => true,
+    };
+    let kind_fits = match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is),
+        Some(kind) => is(kind),
+        None => true,
+    };
+    let listed = schema.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(value));
+    kind_fits && listed && schema.get("const").is_none_or(|only| only == value)
+}
