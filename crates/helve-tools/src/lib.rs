@@ -3,5 +3,9 @@
 pub mod common;
 
 pub mod builtin;
+pub mod http;
+pub mod openapi;
+pub mod program;
 
 pub use builtin::builtin_tools;
+pub use program::{ProgramToolConfig, program_tool};

@@ -24,6 +24,7 @@ const BYTES_PER_TOKEN: usize = 4;
 #[serde(deny_unknown_fields)]
 struct Input {
     /// The text to measure; at most 500,000 bytes.
+    #[schemars(length(max = 500_000))]
     text: String,
     /// How many of the most frequent words to list, up to 50.
     #[serde(default = "default_top")]

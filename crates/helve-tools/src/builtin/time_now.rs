@@ -15,8 +15,8 @@ const TEXT_BYTES_MAX: usize = 100;
 /// Most zones named after a wrong one.
 const SUGGESTIONS_MAX: usize = 5;
 
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 struct Input {
     /// IANA time zone of the answer, such as `Europe/Berlin`. Without it: UTC.
     timezone: Option<String>,

@@ -1,0 +1,156 @@
+//! Makes a result or an error of a response.
+//!
+//! | status | error |
+//! |---|---|
+//! | 401 | `integration_missing`: the operator must renew the credentials |
+//! | 403 | `not_authorized`: the account may not do this; `rate_limit` where the headers say so |
+//! | 408, 504 | `timeout` |
+//! | 423 | `lock` |
+//! | 429 | `rate_limit`, with the wait that `Retry-After` asks for |
+//! | 5xx | `server_error` |
+//! | any other that is not 2xx | `execution_failed`, with the start of the answer |
+
+use std::time::Duration;
+
+use helve::{ErrorCode, ToolError};
+use helve_net::header::RETRY_AFTER;
+use helve_net::{NetError, Response};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::config::ResponseFormat;
+use super::plan::RequestPlan;
+use super::secrets::Secrets;
+
+/// How much of an answer an error shows.
+const EXCERPT_CHARS: usize = 600;
+
+/// The result of a call, or why there is none.
+pub(super) fn read(plan: &RequestPlan, response: &Response, secrets: &Secrets) -> Result<Value, ToolError> {
+    if !response.status.is_success() {
+        return Err(status_error(plan, response, secrets));
+    }
+    let content = content(plan.response.format, response)?;
+    let picked = match &plan.response.pick {
+        None => content,
+        Some(pointer) => content
+            .pointer(pointer)
+            .cloned()
+            .ok_or_else(|| ToolError::failed(format!("the answer has nothing at `{pointer}`")))?,
+    };
+    if plan.response.fields.is_empty() {
+        return Ok(picked);
+    }
+    let fields = |value: &Value| -> Value {
+        let field = |(name, pointer): (&String, &String)| {
+            (name.clone(), value.pointer(pointer).cloned().unwrap_or_default())
+        };
+        Value::Object(plan.response.fields.iter().map(field).collect::<Map<_, _>>())
+    };
+    Ok(match &picked {
+        Value::Array(items) => items.iter().map(fields).collect(),
+        _ => fields(&picked),
+    })
+}
+
+fn content(format: ResponseFormat, response: &Response) -> Result<Value, ToolError> {
+    if response.body.is_empty() {
+        return Ok(Value::Null);
+    }
+    let media_type = response.content_type();
+    let says_json = media_type == "application/json" || media_type.ends_with("+json");
+    let is_json = match format {
+        ResponseFormat::Auto => says_json,
+        ResponseFormat::Json => true,
+        ResponseFormat::Text => false,
+    };
+    if is_json {
+        return serde_json::from_slice(&response.body)
+            .map_err(|error| ToolError::failed("the answer is not valid JSON").with_source(error));
+    }
+    let text = std::str::from_utf8(&response.body)
+        .map_err(|_| ToolError::failed(format!("the answer is neither JSON nor text, but `{media_type}`")))?;
+    Ok(Value::from(text))
+}
+
+fn status_error(plan: &RequestPlan, response: &Response, secrets: &Secrets) -> ToolError {
+    let status = response.status.as_u16();
+    let wait = retry_after(response);
+    let code = match status {
+        401 => ErrorCode::IntegrationMissing,
+        403 if wait.is_some() || exhausted(response) => ErrorCode::RateLimit,
+        403 => ErrorCode::NotAuthorized,
+        408 | 504 => ErrorCode::Timeout,
+        423 => ErrorCode::Lock,
+        429 => ErrorCode::RateLimit,
+        500..=599 => ErrorCode::ServerError,
+        _ => ErrorCode::ExecutionFailed,
+    };
+    let host = response.url.host_str().unwrap_or_default();
+    let reason = response.status.canonical_reason().unwrap_or("an unknown status");
+    let mut message = format!("`{host}` answered {status} ({reason})");
+    let excerpt = excerpt(&response.text(), secrets);
+    if !excerpt.is_empty() {
+        message = format!("{message}: {excerpt}");
+    }
+    let mut error = ToolError::new(code, message);
+    if let Some(wait) = wait {
+        error = error.retry_after(wait);
+    }
+    match status {
+        401 => error.suggest(renew(plan)),
+        403 if code == ErrorCode::NotAuthorized => {
+            error.suggest("tell the user that the connected account may not do this")
+        }
+        _ => error,
+    }
+}
+
+fn renew(plan: &RequestPlan) -> String {
+    let names: Vec<_> = plan.secret_variables().into_iter().map(|name| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return "tell the user that this tool needs credentials that its configuration does not send"
+            .to_owned();
+    }
+    format!("tell the user to renew the credentials in {}", names.join(", "))
+}
+
+/// Redacts first and cuts then: the other way round half a secret could remain at the cut.
+fn excerpt(text: &str, secrets: &Secrets) -> String {
+    let redacted = secrets.redact(text.to_owned());
+    let line = redacted.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut short: String = line.chars().filter(|c| !c.is_control()).take(EXCERPT_CHARS).collect();
+    if short.len() < line.len() {
+        short.push('…');
+    }
+    short
+}
+
+/// Some APIs say 403 for too many requests, and only a header tells.
+fn exhausted(response: &Response) -> bool {
+    ["x-ratelimit-remaining", "ratelimit-remaining"].iter().any(|name| response.header(*name) == Some("0"))
+}
+
+/// The wait that a server asks for: seconds, or a date.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.header(RETRY_AFTER)?.trim();
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
+}
+
+/// An error of the network as an error of the tool.
+pub(super) fn network_error(error: NetError) -> ToolError {
+    let (code, retryable) = match &error {
+        NetError::Forbidden { .. } => (ErrorCode::PermissionDenied, false),
+        NetError::Timeout { .. } => (ErrorCode::Timeout, true),
+        NetError::TooLarge { .. } => (ErrorCode::OutputTooLarge, false),
+        NetError::BadUrl { .. } | NetError::Redirect { .. } => (ErrorCode::ExecutionFailed, false),
+        // Trying again makes no certificate valid.
+        NetError::Tls { .. } => (ErrorCode::Network, false),
+        _ => (ErrorCode::Network, true),
+    };
+    ToolError::new(code, error.to_string()).retryable(retryable).with_source(error)
+}

@@ -1,0 +1,93 @@
+//! Finds secrets that somebody wrote into the configuration itself.
+
+use super::plan::is_literal;
+use super::template::{Part, Template};
+
+/// Names whose values are secret, compared without case, `-` and `_`.
+const SECRET_NAMES: [&str; 12] = [
+    "authorization",
+    "proxyauthorization",
+    "cookie",
+    "apikey",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "credential",
+    "privatekey",
+    "accesskey",
+    "signature",
+];
+
+/// How tokens of well-known services start.
+const TOKEN_PREFIXES: [&str; 14] = [
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "sk_live_",
+    "rk_live_",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "eyJhbGci",
+    "-----BEGIN",
+];
+
+/// Why a template is refused, if it holds a secret in plain text.
+pub(super) fn refusal(name: &str, template: &Template) -> Option<String> {
+    const HINT: &str = "a secret does not belong in the configuration; put it into an environment variable and write `${env:NAME}`";
+    let folded: String =
+        name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
+    let texts = || {
+        template.parts().iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Argument(_) | Part::Variable(_) => None,
+        })
+    };
+    let looks_like_token = texts().any(|text| text.split([' ', '=', ':', ';', '"']).any(is_token));
+    let under_secret_name = !folded.is_empty()
+        && SECRET_NAMES.iter().any(|secret| folded.contains(secret))
+        && is_literal(template)
+        && texts().any(|text| !text.trim().is_empty());
+    (looks_like_token || under_secret_name).then(|| HINT.to_owned())
+}
+
+fn is_token(word: &str) -> bool {
+    word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_in_plain_text_are_refused_and_references_are_not() {
+        let refused = |name: &str, text: &str| refusal(name, &Template::parse(text).unwrap()).is_some();
+        for (name, text) in [
+            ("Authorization", "Bearer abc"),
+            ("X-Api-Key", "123"),
+            ("api_key", "123"),
+            ("access_token", "123"),
+            ("Cookie", "session=1"),
+            ("X-Note", "ghp_0123456789abcdef"),
+            ("", "sk-0123456789abcdef"),
+            ("Authorization", "Bearer eyJhbGciOiJIUzI1NiJ9${env:REST}"),
+        ] {
+            assert!(refused(name, text), "{name}: {text}");
+        }
+        for (name, text) in [
+            ("Authorization", "Bearer ${env:TOKEN}"),
+            ("X-Api-Key", "{key}"),
+            ("Accept", "application/json"),
+            ("page_token", "{page}"),
+            ("token", ""),
+            ("q", "sk-short"),
+        ] {
+            assert!(!refused(name, text), "{name}: {text}");
+        }
+    }
+}

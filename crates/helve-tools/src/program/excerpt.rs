@@ -1,0 +1,83 @@
+//! A few words of what a program wrote, safe to show to a model and in a terminal.
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// Most characters that are shown.
+const EXCERPT_CHARS_MAX: usize = 500;
+
+/// Which part of a longer text is shown.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    /// Where an answer goes wrong.
+    Start,
+    /// Where programs say what went wrong.
+    End,
+}
+
+/// One line of at most [`EXCERPT_CHARS_MAX`] characters, without secrets and without characters
+/// that one cannot see.
+pub(super) fn excerpt(written: &[u8], part: Part, secrets: &[(&str, SecretString)]) -> String {
+    let mut text = String::from_utf8_lossy(written).into_owned();
+    // Secrets first, while they are whole: cutting could leave half of one. Longest first: one
+    // can be part of another.
+    let mut values: Vec<&str> =
+        secrets.iter().map(|(_, secret)| secret.expose_secret()).filter(|value| !value.is_empty()).collect();
+    values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
+    for value in values {
+        text = text.replace(value, "[secret]");
+    }
+    let visible: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).filter(|c| !is_invisible(*c)).collect();
+    let words: Vec<&str> = visible.split_whitespace().collect();
+    let line = words.join(" ");
+    let length = line.chars().count();
+    if length <= EXCERPT_CHARS_MAX {
+        return line;
+    }
+    match part {
+        Part::Start => line.chars().take(EXCERPT_CHARS_MAX).chain(['…']).collect(),
+        Part::End => ['…'].into_iter().chain(line.chars().skip(length - EXCERPT_CHARS_MAX)).collect(),
+    }
+}
+
+/// Characters that hide text or turn its direction: zero-width, bidirectional, tags.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret(value: &str) -> (&'static str, SecretString) {
+        ("TOKEN", SecretString::from(value))
+    }
+
+    #[test]
+    fn secrets_control_and_invisible_characters_do_not_pass() {
+        let secrets = [secret("hunter2"), secret("hunter2-long"), secret("")];
+        let written = b"bad\x1b[31m token\r\n hunter2-long and hunter2\0 \xe2\x80\xaeevil \xff";
+        assert_eq!(
+            excerpt(written, Part::End, &secrets),
+            "bad [31m token [secret] and [secret] evil \u{fffd}"
+        );
+    }
+
+    #[test]
+    fn a_long_text_keeps_the_part_that_matters() {
+        let written = format!("first {} last", "x ".repeat(5_000));
+        let start = excerpt(written.as_bytes(), Part::Start, &[]);
+        let end = excerpt(written.as_bytes(), Part::End, &[]);
+        assert!(start.starts_with("first x") && start.ends_with('…'));
+        assert!(end.starts_with('…') && end.ends_with("x last"));
+        assert_eq!(start.chars().count(), EXCERPT_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn a_secret_at_the_cut_is_not_halved() {
+        let written = format!("{}hunter2{}", "x".repeat(100), "y".repeat(EXCERPT_CHARS_MAX - 3));
+        assert!(!excerpt(written.as_bytes(), Part::End, &[secret("hunter2")]).contains("ter2"));
+    }
+}
