@@ -64,7 +64,7 @@ fn show(args: &ShowArgs, app: &mut App<'_>) -> anyhow::Result<()> {
     let tools = loaded.tools.iter().map(|entry| Row {
         key: entry.kind.section().to_owned(),
         value: json!(entry.label()),
-        source: entry.origin.clone(),
+        source: entry.origin(),
     });
     let wanted = |row: &Row| {
         args.filter.as_ref().is_none_or(|text| row.key.contains(text.as_str()))
@@ -91,26 +91,25 @@ fn show(args: &ShowArgs, app: &mut App<'_>) -> anyhow::Result<()> {
 }
 
 fn list_keys(args: &KeysArgs, app: &mut App<'_>) -> anyhow::Result<()> {
-    let wanted = |key: &keys::Key| args.filter.as_ref().is_none_or(|text| key.key.contains(text.as_str()));
-    let sections = keys::sections();
+    let mut sections = keys::sections();
+    if let Some(text) = &args.filter {
+        for section in &mut sections {
+            section.keys.retain(|key| key.key.contains(text.as_str()));
+        }
+        sections.retain(|section| !section.keys.is_empty());
+    }
     if app.ui.is_json() {
-        let all: Vec<_> = sections.into_iter().flat_map(|section| section.keys).filter(wanted).collect();
-        app.ui.json(&all)?;
+        app.ui.json(&sections)?;
         return Ok(());
     }
-    let mut first = true;
-    for section in sections {
-        let keys: Vec<_> = section.keys.iter().filter(|key| wanted(key)).collect();
-        if keys.is_empty() {
-            continue;
-        }
-        if !std::mem::take(&mut first) {
+    for (index, section) in sections.iter().enumerate() {
+        if index > 0 {
             app.ui.line("")?;
         }
         let paint = app.ui.paint();
         app.ui.line(format!("{}  {}", paint.bold(&section.header), paint.dim(&section.description)))?;
         let mut table = Table::bare().indented();
-        for key in keys {
+        for key in &section.keys {
             let default = match (&key.default, key.required) {
                 (_, true) => "required".to_owned(),
                 (Some(value), false) => format!("default {value}"),

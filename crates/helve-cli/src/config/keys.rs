@@ -21,6 +21,7 @@ pub(crate) struct Key {
 }
 
 /// One section: a table of the file, with its keys.
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct Section {
     /// As it stands in the file: `[execution]`, `[[tool.http]]`.
     pub(crate) header: String,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use helve::json::escape_pointer;
 use helve::{FieldError, Layer, Schema};
@@ -45,9 +46,8 @@ pub(crate) struct ToolEntry {
     pub(crate) kind: ToolKind,
     pub(crate) value: Value,
     pub(crate) layer: Layer,
-    pub(crate) origin: Origin,
-    /// Where relative paths start.
-    pub(crate) base_dir: PathBuf,
+    document: Rc<Document>,
+    pointer: String,
 }
 
 impl ToolEntry {
@@ -55,6 +55,21 @@ impl ToolEntry {
     pub(crate) fn label(&self) -> &str {
         let named = |key: &str| self.value.get(key).and_then(Value::as_str);
         named("name").or_else(|| named("namespace")).unwrap_or("(no name)")
+    }
+
+    /// Where it stands.
+    pub(crate) fn origin(&self) -> Origin {
+        self.document.origin(&self.pointer)
+    }
+
+    /// Where a part of it stands, as in `input_schema/properties/to`.
+    pub(crate) fn origin_of(&self, part: &str) -> Origin {
+        self.document.origin(&format!("{}/{part}", self.pointer))
+    }
+
+    /// Where relative paths start.
+    pub(crate) fn base_dir(&self) -> PathBuf {
+        self.document.path.parent().unwrap_or(Path::new(".")).to_owned()
     }
 }
 
@@ -149,7 +164,7 @@ fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Fa
 }
 
 /// The files, the user's first.
-fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Document)>, Failure> {
+fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
     let user = find::user_file().filter(|file| file.is_file());
     let project = match &inputs.config {
         Some(file) => Some(inputs.work_dir.join(file)),
@@ -158,7 +173,7 @@ fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Document)>, Failure> {
     let mut documents = Vec::new();
     for (layer, file) in [(Layer::Org, user), (Layer::Project, project)] {
         if let Some(file) = file {
-            documents.push((layer, Document::read(&file)?));
+            documents.push((layer, Rc::new(Document::read(&file)?)));
         }
     }
     Ok(documents)
@@ -178,7 +193,7 @@ fn all_overrides(inputs: &Inputs, schema: &Schema) -> Result<Vec<Override>, Fail
 
 /// Checks each layer by itself, so that every problem has a place.
 fn check(
-    documents: &[(Layer, Document)],
+    documents: &[(Layer, Rc<Document>)],
     overrides: &[Override],
     schema: &Schema,
 ) -> Result<(), Failure> {
@@ -277,8 +292,8 @@ fn expand_home(path: &Path) -> PathBuf {
     }
 }
 
-fn tool_entries(layer: Layer, document: &Document) -> Vec<ToolEntry> {
-    let base_dir = document.path.parent().unwrap_or(Path::new(".")).to_owned();
+/// The tools of one file.
+pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEntry> {
     let kinds = [ToolKind::Http, ToolKind::Program, ToolKind::OpenApi];
     let entries = TOOL_LISTS.into_iter().zip(kinds).flat_map(|(list, kind)| {
         let items = document.value.pointer(list).and_then(Value::as_array).into_iter().flatten();
@@ -289,8 +304,8 @@ fn tool_entries(layer: Layer, document: &Document) -> Vec<ToolEntry> {
             kind,
             value: value.clone(),
             layer,
-            origin: document.origin(&pointer),
-            base_dir: base_dir.clone(),
+            document: Rc::clone(document),
+            pointer,
         })
         .collect()
 }

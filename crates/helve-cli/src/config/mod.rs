@@ -15,6 +15,6 @@ pub(crate) mod origin;
 mod overrides;
 pub(crate) mod schema;
 
-pub(crate) use load::{Inputs, Loaded, ToolEntry, load};
+pub(crate) use load::{Inputs, Loaded, ToolEntry, ToolKind, load, problems_of, tool_entries};
 pub(crate) use origin::Origin;
 pub(crate) use types::{Config, Durability};

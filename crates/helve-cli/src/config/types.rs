@@ -28,7 +28,7 @@ pub(crate) struct Config {
     /// Who may call.
     pub(crate) security: Security,
     /// What outgoing requests may reach.
-    pub(crate) net: Net,
+    pub(crate) net: helve_net::NetPolicy,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
     /// Accounts that tools may need, by name.
@@ -191,15 +191,6 @@ impl Default for Security {
     }
 }
 
-/// What outgoing requests may reach.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Net {
-    /// Loopback, private and link-local addresses that may be reached all the same: host names,
-    /// addresses or CIDR blocks, such as `["localhost", "10.1.0.0/16"]`.
-    pub(crate) allow: Vec<String>,
-}
-
 /// The tools that ship with Helve.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -221,8 +212,8 @@ pub(crate) struct Integration {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ToolSections {
     /// Tools that send a request to an HTTP API.
-    pub(crate) http: Vec<serde_json::Value>,
+    pub(crate) http: Vec<helve_tools::http::HttpToolConfig>,
     /// Tools that run a program: arguments as JSON on its standard input, the answer as JSON on
     /// its standard output.
-    pub(crate) program: Vec<serde_json::Value>,
+    pub(crate) program: Vec<helve_tools::program::ProgramToolConfig>,
 }

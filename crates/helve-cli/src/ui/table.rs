@@ -71,10 +71,6 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// The table as lines. `width` is the terminal's; in a pipe nothing is wrapped.
     pub(crate) fn render(self, paint: Paint, width: Option<u16>) -> Vec<String> {
         let mut table = comfy_table::Table::new();

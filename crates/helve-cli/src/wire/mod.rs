@@ -14,7 +14,7 @@ use helve::{Registry, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
 
 pub(crate) use integrations::ByVariable;
-pub(crate) use tools::registry;
+pub(crate) use tools::{Maker, registry};
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;

@@ -41,7 +41,7 @@ environment variables that hold them.
 
 #[test]
 fn the_page_on_configuration_is_up_to_date() {
-    let keys = Home::new().json(&["config", "keys", "--sections"]);
+    let keys = Home::new().json(&["config", "keys"]);
     let mut page = INTRODUCTION.to_owned();
     for section in keys.as_array().unwrap() {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('|', "\\|");

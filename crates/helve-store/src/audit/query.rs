@@ -149,7 +149,7 @@ impl AuditQuery {
     fn fits(&self, record: &CallRecord) -> bool {
         let caller = &record.facts.caller;
         let code = record.ending.as_ref().and_then(|ending| ending.code);
-        self.tool.as_ref().is_none_or(|tool| *tool == record.facts.tool)
+        self.tool.as_ref().is_none_or(|tool| **tool == *record.facts.tool)
             && self.status.is_none_or(|status| status == record.status)
             && self.code.is_none_or(|wanted| code == Some(wanted))
             && self.principal.as_ref().is_none_or(|name| caller.principal.as_ref() == Some(name))

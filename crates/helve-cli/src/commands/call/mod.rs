@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// The tool's full name, alias or provider name
     name: String,
     /// Its arguments; see below
-    #[arg(value_name = "ARGUMENTS", allow_hyphen_values = true)]
+    #[arg(value_name = "ARGUMENTS")]
     arguments: Vec<String>,
     /// Makes repeating safe: a key that has finished gives the stored outcome
     #[arg(long, value_name = "KEY")]
