@@ -33,7 +33,7 @@ impl SampleCall {
             received_at: now,
             correlation_id: None,
             caller: Arc::new(Caller::agent("assistant").session("s-1")),
-            tool: tool.to_owned(),
+            tool: tool.into(),
             resolved: true,
             risk: Some(Risk::Medium),
             changes_world: true,

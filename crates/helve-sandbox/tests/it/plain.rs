@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use helve_core::ports::{ExitStatus, Launcher, Program};
 use helve_sandbox::PlainLauncher;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio_util::sync::CancellationToken;
 
 use crate::witness::Witness;
@@ -150,6 +150,17 @@ async fn dropping_the_future_kills_the_program_and_its_children() {
         () = witness.up() => {}
     }
     witness.gone().await;
+}
+
+#[tokio::test]
+async fn no_zombie_is_left_of_a_program_that_ended_or_was_killed() {
+    for script in ["echo $$", "echo $$; yes"] {
+        let exit = launch(Program { output_bytes_max: 10_000, ..shell(script, &[]) }).await.unwrap();
+        let stdout = String::from_utf8(exit.stdout).unwrap();
+        let pid = Pid::from_raw(stdout.lines().next().unwrap().parse().unwrap()).unwrap();
+        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        assert_eq!(waitid(WaitId::Pid(pid), peek).unwrap_err(), rustix::io::Errno::CHILD, "{script}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -437,5 +437,25 @@ mod tests {
         fn random_queries_never_panic(query in "\\$([.\\[\\]?@*,:0-9a-c'\"()=<>!&| ]|\\.\\.|count\\(|match\\(){0,20}") {
             let _ = ask(json!({ "a": [1, { "b": "c" }], "c": null }), &query);
         }
+
+        #[test]
+        fn the_cost_is_never_below_what_a_query_finds(
+            steps in proptest::collection::vec(
+                prop_oneof![
+                    Just("..*"), Just("[*]"), Just("[0,0]"), Just("..[*,0]"), Just(".a"), Just("['a','a',*]"),
+                    Just("[?@.a,?@[0]]"), Just("[?count($..*)>0]"), Just("..[?@..a]"), Just("[::-1]"),
+                ],
+                1..4,
+            ),
+            levels in 1usize..5,
+        ) {
+            let data = (0..levels).fold(json!(1), |inner, _| json!([inner, { "a": inner }, 2]));
+            let query = format!("${}", steps.concat());
+            let cost = cost(&Shape::of(&query), &Size::of(&data));
+            if cost <= VISITS_MAX {
+                let found = JsonPath::parse(&query).unwrap().query_located(&data).len() as u64;
+                prop_assert!(found <= cost, "{query}: found {found}, cost {cost}");
+            }
+        }
     }
 }

@@ -252,4 +252,14 @@ mod tests {
             assert!(error.message().len() < 300, "{error}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn random_text_never_panics(text in "[-+0-9TZPWMDYh :.a-z\\[\\]/]{0,30}") {
+            let now = "2026-11-15T22:30:15Z".parse().unwrap();
+            let some = || Some(text.clone());
+            let _ = answer(&Input { timezone: None, convert: some(), add: None }, now);
+            let _ = answer(&Input { timezone: None, convert: None, add: some() }, now);
+        }
+    }
 }

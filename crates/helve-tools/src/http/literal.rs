@@ -38,7 +38,7 @@ const TOKEN_PREFIXES: [&str; 14] = [
 ];
 
 /// Why a template is refused, if it holds a secret in plain text.
-pub(super) fn refusal(name: &str, template: &Template) -> Option<String> {
+pub(crate) fn refusal(name: &str, template: &Template) -> Option<String> {
     const HINT: &str = "a secret does not belong in the configuration; put it into an environment variable and write `${env:NAME}`";
     let folded: String =
         name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();

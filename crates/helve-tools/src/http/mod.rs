@@ -10,7 +10,7 @@
 pub mod config;
 
 pub(crate) mod answer;
-mod literal;
+pub(crate) mod literal;
 pub(crate) mod plan;
 pub(crate) mod render;
 pub mod secrets;

@@ -11,11 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::handler::{ProgramHandler, Variable};
 use crate::common::{ToolCommon, ToolDefaults};
+use crate::http::{literal, template::Template};
 
 /// Most that `output_bytes_max` may be.
 const OUTPUT_BYTES_LIMIT: usize = 16 << 20;
 /// Names that Helve itself sets begin with this.
 const OWN_PREFIX: &str = "HELVE_";
+/// Names such as `TOKEN_FILE` say where a secret is and do not hold it.
+const PLACE_SUFFIXES: [&str; 4] = ["_FILE", "_PATH", "_DIR", "_URL"];
 
 /// A tool that runs a program.
 ///
@@ -35,8 +38,9 @@ pub struct ProgramToolConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Its environment: plain values, or `${env:NAME}` for the value of a variable of Helve's own
-    /// environment, which is the way to pass a secret. Nothing else is inherited; `PATH`,
-    /// `HELVE_CALL_ID` and, for a call that has one, `HELVE_IDEMPOTENCY_KEY` are set.
+    /// environment, which is the way to pass a secret: its value is kept out of results and
+    /// errors. Nothing else is inherited; `PATH`, `HELVE_CALL_ID` and, for a call that has one,
+    /// `HELVE_IDEMPOTENCY_KEY` are set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The folder in which it starts.
@@ -134,7 +138,9 @@ fn read_variable(name: &str, value: &str) -> Result<Variable, String> {
         return Err("the value contains a NUL character".to_owned());
     }
     if !value.contains("${") {
-        return Ok(Variable::Literal(value.to_owned()));
+        let is_place = PLACE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+        let refusal = literal::refusal(if is_place { "" } else { name }, &Template::text(value));
+        return refusal.map_or_else(|| Ok(Variable::Literal(value.to_owned())), Err);
     }
     let reference = value.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}'));
     match reference.filter(|source| is_variable_name(source)) {

@@ -1,6 +1,6 @@
 //! A few words of what a program wrote, safe to show to a model and in a terminal.
 
-use secrecy::{ExposeSecret, SecretString};
+use crate::http::secrets::Secrets;
 
 /// Most characters that are shown.
 const EXCERPT_CHARS_MAX: usize = 500;
@@ -16,16 +16,9 @@ pub(super) enum Part {
 
 /// One line of at most [`EXCERPT_CHARS_MAX`] characters, without secrets and without characters
 /// that one cannot see.
-pub(super) fn excerpt(written: &[u8], part: Part, secrets: &[(&str, SecretString)]) -> String {
-    let mut text = String::from_utf8_lossy(written).into_owned();
-    // Secrets first, while they are whole: cutting could leave half of one. Longest first: one
-    // can be part of another.
-    let mut values: Vec<&str> =
-        secrets.iter().map(|(_, secret)| secret.expose_secret()).filter(|value| !value.is_empty()).collect();
-    values.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
-    for value in values {
-        text = text.replace(value, "[secret]");
-    }
+pub(super) fn excerpt(written: &[u8], part: Part, secrets: &Secrets) -> String {
+    // Secrets first, while they are whole: cutting could leave half of one.
+    let text = secrets.redact(String::from_utf8_lossy(written).into_owned());
     let visible: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).filter(|c| !is_invisible(*c)).collect();
     let words: Vec<&str> = visible.split_whitespace().collect();
@@ -51,25 +44,24 @@ fn is_invisible(c: char) -> bool {
 mod tests {
     use super::*;
 
-    fn secret(value: &str) -> (&'static str, SecretString) {
-        ("TOKEN", SecretString::from(value))
+    fn hunter2() -> Secrets {
+        let mut secrets = Secrets::default();
+        secrets.hide("hunter2");
+        secrets
     }
 
     #[test]
     fn secrets_control_and_invisible_characters_do_not_pass() {
-        let secrets = [secret("hunter2"), secret("hunter2-long"), secret("")];
-        let written = b"bad\x1b[31m token\r\n hunter2-long and hunter2\0 \xe2\x80\xaeevil \xff";
-        assert_eq!(
-            excerpt(written, Part::End, &secrets),
-            "bad [31m token [secret] and [secret] evil \u{fffd}"
-        );
+        let written = b"bad\x1b[31m token\r\n hunter2 and hunter2\0 \xe2\x80\xaeevil \xff";
+        let shown = excerpt(written, Part::End, &hunter2());
+        assert_eq!(shown, "bad [31m token [redacted] and [redacted] evil \u{fffd}");
     }
 
     #[test]
     fn a_long_text_keeps_the_part_that_matters() {
         let written = format!("first {} last", "x ".repeat(5_000));
-        let start = excerpt(written.as_bytes(), Part::Start, &[]);
-        let end = excerpt(written.as_bytes(), Part::End, &[]);
+        let start = excerpt(written.as_bytes(), Part::Start, &Secrets::default());
+        let end = excerpt(written.as_bytes(), Part::End, &Secrets::default());
         assert!(start.starts_with("first x") && start.ends_with('…'));
         assert!(end.starts_with('…') && end.ends_with("x last"));
         assert_eq!(start.chars().count(), EXCERPT_CHARS_MAX + 1);
@@ -78,6 +70,6 @@ mod tests {
     #[test]
     fn a_secret_at_the_cut_is_not_halved() {
         let written = format!("{}hunter2{}", "x".repeat(100), "y".repeat(EXCERPT_CHARS_MAX - 3));
-        assert!(!excerpt(written.as_bytes(), Part::End, &[secret("hunter2")]).contains("ter2"));
+        assert!(!excerpt(written.as_bytes(), Part::End, &hunter2()).contains("ter2"));
     }
 }

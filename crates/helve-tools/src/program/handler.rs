@@ -6,10 +6,10 @@ use std::sync::Arc;
 use helve::json::{JsonLimits, parse};
 use helve::ports::{Exit, ExitStatus, Launcher, Program};
 use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
-use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::excerpt::{Part, excerpt};
+use crate::http::secrets::Secrets;
 
 /// Where a program finds others, unless its configuration says so.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -47,13 +47,13 @@ impl Handler for ProgramHandler {
 
 impl ProgramHandler {
     async fn run(&self, arguments: &Value, context: &Context) -> Result<Value, ToolError> {
-        let secrets = self.secrets()?;
+        let (env, secrets) = self.environment(context)?;
         let mut stdin = arguments.to_string().into_bytes();
         stdin.push(b'\n');
         let program = Program {
             command: self.command.clone(),
             args: self.args.clone(),
-            env: self.environment(&secrets, context),
+            env,
             work_dir: self.work_dir.clone(),
             stdin,
             timeout: context.time_left(),
@@ -67,33 +67,27 @@ impl ProgramHandler {
         self.read_answer(&exit.stdout, &secrets)
     }
 
-    /// The variables that come from Helve's environment. Read anew for every call and kept no
-    /// longer.
-    fn secrets(&self) -> Result<Vec<(&str, SecretString)>, ToolError> {
-        let mut secrets = Vec::new();
+    /// The program's whole environment, and which of it must not come back. References are read
+    /// anew for every call, and their values kept no longer.
+    fn environment(&self, context: &Context) -> Result<(Vec<(String, String)>, Secrets), ToolError> {
+        let mut env = Vec::new();
+        let mut hidden = Vec::new();
         for (name, variable) in &self.variables {
-            if let Variable::FromEnvironment(source) = variable {
-                let value = std::env::var(source).map_err(|_| {
-                    let message = format!(
-                        "the tool needs the environment variable `{source}`, which is not set for Helve"
-                    );
-                    ToolError::new(ErrorCode::IntegrationMissing, message)
-                        .suggest(format!("tell the operator to set `{source}` and start Helve again"))
-                })?;
-                secrets.push((name.as_str(), SecretString::from(value)));
-            }
+            let value = match variable {
+                Variable::Literal(value) => value.clone(),
+                Variable::FromEnvironment(source) => {
+                    let value = std::env::var(source).ok().filter(|value| !value.trim().is_empty());
+                    let value = value.ok_or_else(|| missing(source))?;
+                    hidden.push(value.clone());
+                    value
+                }
+            };
+            env.push((name.clone(), value));
         }
-        Ok(secrets)
-    }
-
-    fn environment(&self, secrets: &[(&str, SecretString)], context: &Context) -> Vec<(String, String)> {
-        let literals = self.variables.iter().filter_map(|(name, variable)| match variable {
-            Variable::Literal(value) => Some((name.clone(), value.clone())),
-            Variable::FromEnvironment(_) => None,
-        });
-        let secrets =
-            secrets.iter().map(|(name, value)| ((*name).to_owned(), value.expose_secret().to_owned()));
-        let mut env: Vec<_> = literals.chain(secrets).collect();
+        // Longest first: one secret may be a part of another.
+        hidden.sort_unstable_by_key(|value| std::cmp::Reverse(value.len()));
+        let mut secrets = Secrets::default();
+        hidden.iter().for_each(|value| secrets.hide(value));
         if !env.iter().any(|(name, _)| name == "PATH") {
             env.push(("PATH".to_owned(), PATH.to_owned()));
         }
@@ -101,15 +95,10 @@ impl ProgramHandler {
         if let Some(key) = context.idempotency_key() {
             env.push(("HELVE_IDEMPOTENCY_KEY".to_owned(), key.to_owned()));
         }
-        env
+        Ok((env, secrets))
     }
 
-    fn check_status(
-        &self,
-        exit: &Exit,
-        secrets: &[(&str, SecretString)],
-        context: &Context,
-    ) -> Result<(), ToolError> {
+    fn check_status(&self, exit: &Exit, secrets: &Secrets, context: &Context) -> Result<(), ToolError> {
         let said = || match excerpt(&exit.stderr, Part::End, secrets) {
             text if text.is_empty() => "; it wrote nothing to stderr".to_owned(),
             text => format!(": {text}"),
@@ -138,9 +127,9 @@ impl ProgramHandler {
         Err(error)
     }
 
-    fn read_answer(&self, stdout: &[u8], secrets: &[(&str, SecretString)]) -> Result<Value, ToolError> {
+    fn read_answer(&self, stdout: &[u8], secrets: &Secrets) -> Result<Value, ToolError> {
         let limits = JsonLimits { bytes: self.output_bytes_max, ..JsonLimits::default() };
-        parse(stdout, limits).map_err(|error| {
+        let answer = parse(stdout, limits).map_err(|error| {
             let problem = match excerpt(stdout, Part::Start, secrets) {
                 text if text.is_empty() => "the program wrote nothing to stdout".to_owned(),
                 text => {
@@ -151,8 +140,15 @@ impl ProgramHandler {
             };
             ToolError::new(ErrorCode::OutputInvalid, problem)
                 .suggest("the program must write one JSON value to stdout (`null` if there is nothing to say) and all else to stderr")
-        })
+        })?;
+        Ok(secrets.redact_value(answer))
     }
+}
+
+fn missing(variable: &str) -> ToolError {
+    let message = format!("the environment variable `{variable}`, which the tool needs, is not set");
+    ToolError::new(ErrorCode::IntegrationMissing, message)
+        .suggest(format!("tell the operator to set `{variable}` where Helve runs"))
 }
 
 fn timed_out() -> ToolError {

@@ -3,6 +3,10 @@
 //! The contract, in any language: read one JSON object from stdin, write one JSON value to stdout,
 //! write everything else to stderr, exit with 0. Any other exit code is a failure, and the end of
 //! stderr says why. The command line never depends on arguments, so a model cannot add an option.
+//!
+//! ```toml
+#![doc = include_str!("example.toml")]
+//! ```
 
 mod config;
 

@@ -50,15 +50,14 @@ async fn arguments_arrive_on_stdin_as_they_are() {
 
 #[tokio::test]
 async fn the_environment_holds_what_is_configured_and_the_ids_of_the_call() {
-    let text = r#"printf '["%s","%s","%s","%s","%s"]' "$HELVE_CALL_ID" "$HELVE_IDEMPOTENCY_KEY" "$MODE" "$FROM" "${CARGO_MANIFEST_DIR-unset}""#;
+    let text = r#"printf '["%s","%s","%s","%s"]' "$HELVE_CALL_ID" "$HELVE_IDEMPOTENCY_KEY" "$MODE" "${CARGO_MANIFEST_DIR-unset}""#;
     let mut config = script(text);
     config.env.insert("MODE".to_owned(), "dry run".to_owned());
-    config.env.insert("FROM".to_owned(), format!("${{env:{INHERITED}}}"));
     let tool = tool(config);
     let context = context(&tool).with_idempotency_key(Some("order-17".into()));
     let id = context.call_id().to_string();
     let answer = tool.handler().call(json!({}), context).await.unwrap();
-    assert_eq!(answer, json!([id, "order-17", "dry run", std::env::var(INHERITED).unwrap(), "unset"]));
+    assert_eq!(answer, json!([id, "order-17", "dry run", "unset"]));
 }
 
 #[tokio::test]
@@ -104,9 +103,17 @@ async fn a_secret_never_shows_in_an_error() {
         let mut config = script(text);
         config.env.insert("TOKEN".to_owned(), format!("${{env:{INHERITED}}}"));
         let error = run(config).await.unwrap_err();
-        assert!(error.message().contains("[secret]"), "{error}");
+        assert!(error.message().contains("[redacted]"), "{error}");
         assert!(!serde_json::to_string(&error).unwrap().contains(&secret), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_secret_reaches_the_program_and_never_comes_back() {
+    let secret = std::env::var(INHERITED).unwrap();
+    let mut config = script(r#"printf '["%s", %d]' "$TOKEN" "${#TOKEN}""#);
+    config.env.insert("TOKEN".to_owned(), format!("${{env:{INHERITED}}}"));
+    assert_eq!(run(config).await.unwrap(), json!(["[redacted]", secret.len()]));
 }
 
 #[tokio::test]
@@ -155,6 +162,8 @@ fn configuration_that_cannot_work_is_refused_with_the_key_at_fault() {
         (with_env("A", "Bearer ${env:TOKEN}"), "env/A"),
         (with_env("A", "${TOKEN}"), "env/A"),
         (with_env("A", "${env:}"), "env/A"),
+        (with_env("API_TOKEN", "in plain text"), "env/API_TOKEN"),
+        (with_env("A", "ghp_0123456789abcdef"), "env/A"),
         (ProgramToolConfig { output_bytes_max: 0, ..config("cat") }, "output_bytes_max"),
         (ProgramToolConfig { output_bytes_max: 1 << 30, ..config("cat") }, "output_bytes_max"),
     ] {
@@ -169,13 +178,22 @@ fn configuration_that_cannot_work_is_refused_with_the_key_at_fault() {
 
 #[test]
 fn configuration_reads_from_plain_data_and_refuses_keys_it_does_not_know() {
-    let good =
-        json!({ "name": "a", "description": "d", "command": "cat", "env": { "A": "b" }, "risk": "low" });
+    let good = json!({ "name": "a", "description": "d", "command": "cat", "env": { "TOKEN_FILE": "/run/t" }, "risk": "low" });
     let config: ProgramToolConfig = serde_json::from_value(good.clone()).unwrap();
     assert_eq!((config.output_bytes_max, config.common.risk), (1 << 20, Some(Risk::Low)));
+    tool(config);
     let mut wrong = good;
     wrong["comand"] = json!("cat");
     assert!(serde_json::from_value::<ProgramToolConfig>(wrong).unwrap_err().to_string().contains("comand"));
+}
+
+#[test]
+fn the_example_of_the_documentation_makes_a_tool() {
+    let file: Value = toml::from_str(include_str!("../../src/program/example.toml")).unwrap();
+    let config: ProgramToolConfig = serde_json::from_value(file["tool"]["program"][0].clone()).unwrap();
+    let tool = tool(config);
+    assert_eq!(tool.warnings().len(), 1, "only the name that providers refuse: {:?}", tool.warnings());
+    assert!(tool.definition().annotations.read_only);
 }
 
 #[test]

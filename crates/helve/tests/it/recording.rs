@@ -228,5 +228,5 @@ async fn no_journal_no_call() {
 
 #[tokio::test]
 async fn the_memory_journal_keeps_the_ports_contract() {
-    helve_testkit::journal_conformance(|| Arc::new(MemoryJournal::default())).await;
+    helve_testkit::journal_conformance::run(|| Arc::new(MemoryJournal::default())).await;
 }
