@@ -53,6 +53,11 @@ impl Template {
         Ok(Self(parts))
     }
 
+    /// A template of parts that were read elsewhere.
+    pub(crate) fn of(parts: Vec<Part>) -> Self {
+        Self(parts)
+    }
+
     /// A template that is one argument.
     pub(crate) fn argument(name: impl Into<String>) -> Self {
         Self(vec![Part::Argument(name.into())])

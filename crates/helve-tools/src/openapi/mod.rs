@@ -1,1 +1,174 @@
-//! x
+//! Makes one HTTP tool of each operation in an OpenAPI document, 3.0 to 3.2.
+//!
+//! - [`config`] is what stands in the configuration;
+//! - [`document`] reads the document and follows its references;
+//! - [`schema`] and [`inputs`] make one input schema of parameters and body;
+//! - [`access`] knows where the API is and which credentials go with a request;
+//! - [`operation`] puts these together.
+//!
+//! Real documents have mistakes. An operation that cannot be imported is skipped with a reason and
+//! the others are not affected.
+
+pub mod config;
+pub mod document;
+
+mod access;
+mod inputs;
+mod naming;
+mod operation;
+mod schema;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::Path;
+
+use helve::Tool;
+use helve_net::{Method, Request, Url};
+use serde_json::Value;
+
+use crate::http::{Backend, defaults_of};
+use access::Access;
+use config::Identity;
+use document::{DOCUMENT_BYTES_MAX, Document, fields, items, text};
+use operation::{Operation, Shared};
+
+pub use config::{OpenApiConfig, Selector};
+pub use document::ImportError;
+
+/// Most operations that one document may have.
+const OPERATIONS_MAX: usize = 5_000;
+/// Longest name of a tool within its namespace. Providers see 64 characters with the namespace.
+const NAME_CHARS_MAX: usize = 60;
+
+const METHODS: [&str; 9] = ["get", "head", "post", "put", "patch", "delete", "options", "trace", "query"];
+
+/// What came of a document.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Import {
+    /// The tools, in the order of the document's paths.
+    pub tools: Vec<Tool>,
+    /// The operations that could not be imported.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An operation that could not be imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Skipped {
+    /// Which, as in `GET /pets`.
+    pub operation: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// Reads the document that a configuration names and imports it. A relative path starts at
+/// `folder`.
+pub async fn load(config: &OpenApiConfig, folder: &Path, backend: &Backend) -> Result<Import, ImportError> {
+    let name = &config.document;
+    if !name.starts_with("http://") && !name.starts_with("https://") {
+        return import(config, &read_file(&folder.join(name), name)?, None, backend);
+    }
+    let request = Request::get(name)?.response_bytes_max(DOCUMENT_BYTES_MAX);
+    let response = backend.client.fetch(request).await?;
+    if !response.status.is_success() {
+        return Err(ImportError::Status(response.status.as_u16()));
+    }
+    import(config, &response.body, Some(&response.url), backend)
+}
+
+/// Imports a document that was read already. `origin` is where it came from, for servers that it
+/// names without a host.
+pub fn import(
+    config: &OpenApiConfig,
+    document: &[u8],
+    origin: Option<&Url>,
+    backend: &Backend,
+) -> Result<Import, ImportError> {
+    let document = &Document::parse(document)?;
+    let access = &Access::of(config)
+        .map_err(|reason| ImportError::Config { namespace: config.namespace.clone(), reason })?;
+    let shared = Shared { config, document, access, origin, backend };
+    let mut import = Import { tools: Vec::new(), skipped: Vec::new() };
+    let mut names = BTreeSet::new();
+    for (seen, operation) in operations(document, &mut import.skipped).into_iter().enumerate() {
+        let reads = defaults_of(&operation.method).annotations.read_only;
+        if !config.wants(&identity(&operation)) || (config.read_only_only && !reads) {
+            continue;
+        }
+        let name = name(&operation, &names);
+        let made = if seen < OPERATIONS_MAX {
+            operation::tool(&shared, &operation, &name)
+        } else {
+            Err(format!("it comes after the first {OPERATIONS_MAX} operations"))
+        };
+        match made {
+            Ok(tool) => {
+                names.insert(name);
+                import.tools.push(tool);
+            }
+            Err(reason) => import.skipped.push(Skipped { operation: title(&operation), reason }),
+        }
+    }
+    Ok(import)
+}
+
+fn read_file(path: &Path, name: &str) -> Result<Vec<u8>, ImportError> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let limit = DOCUMENT_BYTES_MAX as u64 + 1;
+        std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|source| ImportError::File { name: name.to_owned(), source })
+}
+
+/// Every operation of a document.
+fn operations<'d>(document: &'d Document, skipped: &mut Vec<Skipped>) -> Vec<Operation<'d>> {
+    let mut found = Vec::new();
+    for (path, item) in fields(document.get("paths")).filter(|(path, _)| !path.starts_with("x-")) {
+        let item = match document.resolve(item) {
+            Ok(item) => item,
+            Err(reason) => {
+                skipped.push(Skipped { operation: naming::prose(path, 200), reason });
+                continue;
+            }
+        };
+        let usual = METHODS.iter().filter_map(|name| Some((*name, item.get(*name)?)));
+        let others = fields(item.get("additionalOperations")).map(|(name, value)| (name.as_str(), value));
+        for (name, value) in usual.chain(others) {
+            match Method::from_bytes(name.to_ascii_uppercase().as_bytes()) {
+                Ok(method) => found.push(Operation { path, method, item, value }),
+                Err(_) => skipped.push(Skipped {
+                    operation: naming::prose(path, 200),
+                    reason: format!("`{}` is not a method", naming::prose(name, 40)),
+                }),
+            }
+        }
+    }
+    found
+}
+
+fn identity<'d>(operation: &'d Operation<'_>) -> Identity<'d> {
+    Identity {
+        id: text(operation.value, "operationId"),
+        path: operation.path,
+        method: operation.method.as_str(),
+        tags: items(operation.value.get("tags")).filter_map(Value::as_str).collect(),
+    }
+}
+
+fn title(operation: &Operation<'_>) -> String {
+    naming::prose(&format!("{} {}", operation.method, operation.path), 200)
+}
+
+/// A name from the operation's id; from its method and path where it has none or it is taken.
+fn name(operation: &Operation<'_>, taken: &BTreeSet<String>) -> String {
+    let id = text(operation.value, "operationId").map(|id| naming::sanitised(id, NAME_CHARS_MAX));
+    let free = id.filter(|id| !id.is_empty() && !taken.contains(id));
+    let wanted = free.unwrap_or_else(|| {
+        let text = format!("{}_{}", operation.method.as_str().to_ascii_lowercase(), operation.path);
+        naming::sanitised(&text, NAME_CHARS_MAX)
+    });
+    naming::unique(&wanted, "operation", |name| taken.contains(name))
+}

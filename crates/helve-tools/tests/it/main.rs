@@ -1,8 +1,10 @@
-//! The tools as their callers see them.
+//! The tools as their callers see them, against the real thing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod builtin;
+mod http;
+mod openapi;
 mod program;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,174 @@
+//! Where an API is and how to prove who calls: what the operator says, and what the document says.
+//!
+//! A document is text from outside. It may say where its API is, but credentials go only to the
+//! one origin that the document as a whole, or the operator, names: an operation that wants them
+//! sent elsewhere is skipped. Nothing in a document is read as `${env:NAME}`.
+
+use std::collections::BTreeMap;
+
+use helve_net::{HeaderName, Url, header};
+use serde_json::Value;
+
+use super::config::OpenApiConfig;
+use super::document::{Document, fields, items, text};
+use super::naming;
+use crate::http::config::QueryStyle;
+use crate::http::literal;
+use crate::http::plan::{HeaderForm, HeaderPlan, QueryPlan};
+use crate::http::template::Template;
+
+/// What the operator gives for every request of an API, read once.
+pub(super) struct Access {
+    server: Option<Template>,
+    pub(super) headers: Vec<HeaderPlan>,
+    pub(super) query: Vec<QueryPlan>,
+    schemes: BTreeMap<String, Template>,
+}
+
+/// What one operation sends to prove who calls.
+#[derive(Default)]
+pub(super) struct Credentials {
+    pub(super) headers: Vec<HeaderPlan>,
+    pub(super) query: Vec<QueryPlan>,
+    pub(super) cookies: Vec<(String, Template)>,
+}
+
+impl Access {
+    pub(super) fn of(config: &OpenApiConfig) -> Result<Self, String> {
+        let template = |at: &str, name: &str, text: &str| {
+            let template = Template::parse(text).map_err(|message| format!("{at}: {message}"))?;
+            if template.arguments().next().is_some() {
+                return Err(format!("{at}: no argument can stand here, only `${{env:NAME}}`"));
+            }
+            match literal::refusal(name, &template) {
+                Some(message) => Err(format!("{at}: {message}")),
+                None => Ok(template),
+            }
+        };
+        let mut access =
+            Self { server: None, headers: Vec::new(), query: Vec::new(), schemes: BTreeMap::new() };
+        if let Some(server) = &config.server {
+            access.server = Some(template("server", "", server)?);
+        }
+        for (name, text) in &config.headers {
+            let at = format!("headers/{name}");
+            let value = template(&at, name, text)?;
+            let name = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| format!("{at}: it is not the name of a header"))?;
+            access.headers.push(HeaderPlan { name, value, form: HeaderForm::Plain });
+        }
+        for (name, text) in &config.query {
+            let value = template(&format!("query/{name}"), name, text)?;
+            access.query.push(QueryPlan { name: name.clone(), value, style: QueryStyle::default() });
+        }
+        for (name, text) in &config.auth {
+            // Whatever the scheme is called, its value is a secret.
+            let value = template(&format!("auth/{name}"), "secret", text)?;
+            access.schemes.insert(name.clone(), value);
+        }
+        Ok(access)
+    }
+
+    /// Where requests of an operation go.
+    pub(super) fn base(
+        &self,
+        config: &OpenApiConfig,
+        document: &Document,
+        nearest: Option<&Value>,
+        origin: Option<&Url>,
+    ) -> Result<Template, String> {
+        if let Some(server) = &self.server {
+            return Ok(server.clone());
+        }
+        let url = |servers: Option<&Value>| {
+            let server = items(servers).next();
+            server_url(server.and_then(|s| text(s, "url")).unwrap_or("/"), server, config, origin)
+        };
+        let common = url(document.get("servers"))?;
+        let own = nearest.map(|servers| url(Some(servers))).transpose()?.unwrap_or_else(|| common.clone());
+        if own.origin() != common.origin() {
+            return Err(
+                "it is on another server than the rest; set `server` in an import of its own".to_owned()
+            );
+        }
+        Ok(Template::text(own.as_str().trim_end_matches('/')))
+    }
+
+    /// The credentials that an operation asks for, as far as the operator gave them.
+    pub(super) fn credentials(&self, document: &Document, operation: &Value) -> Result<Credentials, String> {
+        let mut found = Credentials::default();
+        let security = operation.get("security").or_else(|| document.get("security"));
+        let satisfied = items(security).find(|alternative| {
+            fields(Some(alternative)).all(|(scheme, _)| self.schemes.contains_key(scheme))
+        });
+        for (scheme, _) in fields(satisfied) {
+            let known = document.get("components").and_then(|c| c.get("securitySchemes")?.get(scheme));
+            let known =
+                known.ok_or_else(|| format!("its security scheme `{scheme}` is not in the document"))?;
+            found.add(document.resolve(known)?, self.schemes[scheme].clone())?;
+        }
+        Ok(found)
+    }
+}
+
+impl Credentials {
+    fn add(&mut self, scheme: &Value, secret: Template) -> Result<(), String> {
+        let authorization = |value, form| HeaderPlan { name: header::AUTHORIZATION, value, form };
+        let http = text(scheme, "scheme").map(str::to_ascii_lowercase);
+        match (text(scheme, "type"), text(scheme, "in")) {
+            (Some("apiKey"), Some(place)) => {
+                let name = text(scheme, "name").ok_or("its security scheme has no name")?;
+                match place {
+                    "query" => self.query.push(QueryPlan {
+                        name: name.to_owned(),
+                        value: secret,
+                        style: QueryStyle::default(),
+                    }),
+                    "cookie" => self.cookies.push((name.to_owned(), secret)),
+                    _ => {
+                        let name = HeaderName::from_bytes(name.as_bytes())
+                            .map_err(|_| "its security scheme names no header".to_owned())?;
+                        self.headers.push(HeaderPlan { name, value: secret, form: HeaderForm::Plain });
+                    }
+                }
+            }
+            (Some("http"), _) if http.as_deref() == Some("basic") => {
+                self.headers.push(authorization(secret, HeaderForm::Basic));
+            }
+            (Some("http" | "oauth2" | "openIdConnect"), _) => {
+                self.headers.push(authorization(secret.prefixed("Bearer "), HeaderForm::Plain));
+            }
+            (kind, _) => {
+                let kind = naming::prose(kind.unwrap_or("without type"), 40);
+                return Err(format!("the security scheme `{kind}` is not supported"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn server_url(
+    url: &str,
+    server: Option<&Value>,
+    config: &OpenApiConfig,
+    origin: Option<&Url>,
+) -> Result<Url, String> {
+    let mut filled = url.to_owned();
+    for (name, variable) in fields(server.and_then(|server| server.get("variables"))) {
+        let given = config.server_variables.get(name).map(String::as_str);
+        let value = given.or_else(|| text(variable, "default")).unwrap_or_default();
+        filled = filled.replace(&format!("{{{name}}}"), value);
+    }
+    let unusable = || "the document names no usable server; set `server`".to_owned();
+    let parsed = match origin {
+        Some(origin) => origin.join(&filled),
+        None => Url::parse(&filled),
+    };
+    let parsed = parsed.map_err(|_| unusable())?;
+    let plain = matches!(parsed.scheme(), "http" | "https")
+        && parsed.username().is_empty()
+        && parsed.password().is_none()
+        && parsed.query().is_none()
+        && !filled.contains(['{', '}']);
+    if plain { Ok(parsed) } else { Err(unusable()) }
+}

@@ -1,0 +1,67 @@
+//! Names and texts from a document, made fit for ours.
+
+/// Keeps what both names of tools and model providers accept; at most `chars_max` characters.
+pub(super) fn sanitised(text: &str, chars_max: usize) -> String {
+    let mut name = String::new();
+    for c in text.chars().take(chars_max * 2) {
+        // Providers refuse a dot, and two underscores stand for a slash in their names.
+        let c = if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        if c != '_' || !name.ends_with('_') {
+            name.push(c);
+        }
+    }
+    let mut name = name.trim_matches(['_', '-']).to_owned();
+    name.truncate(chars_max);
+    name.trim_end_matches(['_', '-']).to_owned()
+}
+
+/// The first of `wanted`, `wanted_2`, `wanted_3`, … that is free; `fallback` for an empty name.
+pub(super) fn unique(wanted: &str, fallback: &str, taken: impl Fn(&str) -> bool) -> String {
+    let wanted = if wanted.is_empty() { fallback } else { wanted };
+    let numbered = (2_u32..).map(|number| format!("{wanted}_{number}"));
+    std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+}
+
+/// Text for a model: no control or invisible characters, and bounded.
+pub(super) fn prose(text: &str, chars_max: usize) -> String {
+    let visible = |c: &char| {
+        let invisible = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+        !invisible && (*c == '\n' || !c.is_control())
+    };
+    let mut short: String = text.chars().filter(visible).take(chars_max + 1).collect();
+    if short.chars().count() > chars_max {
+        short.pop();
+        short.truncate(short.trim_end().len());
+        short.push('…');
+    }
+    short.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_cleaned_and_made_unique() {
+        for (text, expected) in [
+            ("repos/list-for-org", "repos_list-for-org"),
+            ("getPet", "getPet"),
+            ("filter[status]", "filter_status"),
+            ("__a..b__", "a_b"),
+            ("ünïcode", "n_code"),
+            ("../..", ""),
+            ("abcdefghijk", "abcdefgh"),
+        ] {
+            assert_eq!(sanitised(text, 8.max(expected.len())), expected);
+        }
+        assert_eq!(unique("a", "x", |name| ["a", "a_2"].contains(&name)), "a_3");
+        assert_eq!(unique("", "x", |_| false), "x");
+    }
+
+    #[test]
+    fn prose_loses_what_hides_and_what_is_too_much() {
+        assert_eq!(prose("a\u{202e}b\u{e0041}c\0\r\n d ", 50), "abc\n d");
+        assert_eq!(prose(&"x".repeat(20), 5), "xxxxx…");
+    }
+}
