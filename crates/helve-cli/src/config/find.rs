@@ -37,6 +37,11 @@ pub(crate) fn project_journal(project_dir: &Path) -> PathBuf {
     project_dir.join(".helve").join("helve.db")
 }
 
+/// Where things are kept that can be fetched again.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    base_dir("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("helve"))
+}
+
 fn base_dir(variable: &str, below_home: &str) -> Option<PathBuf> {
     // The XDG rule: a relative path is invalid and ignored.
     let named = std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());

@@ -36,7 +36,7 @@ pub(crate) struct Config {
     /// Tools of your own.
     pub(crate) tool: ToolSections,
     /// OpenAPI documents, each turned into one tool an operation.
-    pub(crate) openapi: Vec<serde_json::Value>,
+    pub(crate) openapi: Vec<helve_tools::openapi::OpenApiConfig>,
 }
 
 /// How long tools may run.

@@ -1,6 +1,7 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
 mod integrations;
+mod openapi;
 mod tools;
 
 use std::sync::Arc;

@@ -7,9 +7,11 @@ use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::PlainLauncher;
 use helve_tools::http::{HttpToolConfig, http_tool};
+use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
 use serde::de::DeserializeOwned;
 
+use super::openapi::{self, Fetch};
 use crate::config::{Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
 
@@ -21,7 +23,10 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
     let mut refused = Vec::new();
     for entry in &loaded.tools {
         match maker.make(entry) {
-            Ok(tools) => {
+            Ok(Made { tools, skipped }) => {
+                for Skipped { operation, reason, .. } in skipped {
+                    tracing::warn!(api = entry.label(), operation, reason, "an operation has no tool");
+                }
                 if let Err(error) = registry.register_many(entry.layer, tools) {
                     refused.push(format!("{}  {error}", document::at(&entry.origin())));
                 }
@@ -58,11 +63,18 @@ pub(crate) struct Maker {
     fetch: Fetch,
 }
 
-/// Whether documents may be fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fetch {
-    Allowed,
-    Never,
+/// What an entry gives.
+#[derive(Default)]
+pub(crate) struct Made {
+    pub(crate) tools: Vec<Tool>,
+    /// Operations of an OpenAPI document that could not be made a tool.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+impl From<Tool> for Made {
+    fn from(tool: Tool) -> Self {
+        Self { tools: vec![tool], skipped: Vec::new() }
+    }
 }
 
 impl Maker {
@@ -76,14 +88,19 @@ impl Maker {
     }
 
     /// The tools of one entry, or all that is wrong with it.
-    pub(crate) fn make(&self, entry: &ToolEntry) -> Result<Vec<Tool>, DefinitionError> {
+    pub(crate) fn make(&self, entry: &ToolEntry) -> Result<Made, DefinitionError> {
         match entry.kind {
-            ToolKind::Http => http_tool(typed::<HttpToolConfig>(entry)?, self.client(entry)?).map(|tool| vec![tool]),
+            ToolKind::Http => http_tool(typed::<HttpToolConfig>(entry)?, self.client(entry)?).map(Made::from),
             ToolKind::Program => {
                 let config = typed::<ProgramToolConfig>(entry)?.relative_to(&entry.base_dir());
-                program_tool(config, self.launcher.clone()).map(|tool| vec![tool])
+                program_tool(config, self.launcher.clone()).map(Made::from)
             }
-            ToolKind::OpenApi => todo!(),
+            ToolKind::OpenApi => {
+                let config = typed::<OpenApiConfig>(entry)?;
+                let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?, self.fetch)
+                    .map_err(|error| refuse(entry, format!("{error:#}")))?;
+                Ok(Made { tools: import.tools, skipped: import.skipped })
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use helve::Layer;
 use helve_net::NetPolicy;
 
-use super::{Finding, Level, Report};
+use super::{Finding, Level, Report, openapi};
 use crate::config::document::Document;
 use crate::config::{problems_of, schema, tool_entries};
 use crate::wire::Maker;
@@ -26,9 +26,10 @@ pub(super) fn check(file: &Path) -> Report {
     let maker = Maker::offline(NetPolicy::default());
     for entry in tool_entries(Layer::Project, &document) {
         match maker.make(&entry) {
-            Ok(tools) => {
-                report.tools += tools.len();
-                for tool in tools {
+            Ok(made) => {
+                report.tools += made.tools.len();
+                report.findings.extend(openapi::skipped(file, made.skipped).map(|one| one.placed(&entry.origin())));
+                for tool in made.tools {
                     report.findings.extend(tool.warnings().into_iter().map(|problem| {
                         let origin = entry.origin_of(&problem.at);
                         Finding::of_tool(Level::Warning, file, tool.name().as_str(), problem).placed(&origin)
