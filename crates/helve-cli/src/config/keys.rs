@@ -74,17 +74,30 @@ fn collect(schema: &Schema, at: &str, prefix: &str, depth: usize, keys: &mut Vec
         let pointer = format!("{at}/{}", helve::json::escape_pointer(&name));
         let key = format!("{prefix}.{name}");
         let nested = depth < DEPTH_MAX && !properties(schema, &pointer).is_empty();
+        let alternative = alternative(schema, at, &name);
         keys.push(Key {
             kind: kind(schema, &pointer),
             default: first(schema, &pointer, "default").cloned().filter(|value| !is_empty(value)),
-            required: required.contains(&name),
-            description: description(schema, &pointer),
+            required: required.contains(&name) && alternative.is_none(),
+            description: alternative.unwrap_or_else(|| description(schema, &pointer)),
             key: key.clone(),
         });
         if nested {
             collect(schema, &pointer, &key, depth + 1, keys);
         }
     }
+}
+
+/// What a key does that stands alone in one of several alternatives, as `json`, `form` and `text`
+/// do in a body: there the alternative is documented, not the key.
+fn alternative(schema: &Schema, at: &str, name: &str) -> Option<String> {
+    let nodes = schema.at(at);
+    let alone = |node: &&&Value| {
+        let fields = node.get("properties").and_then(Value::as_object);
+        fields.is_some_and(|fields| fields.len() == 1 && fields.contains_key(name))
+    };
+    let node = nodes.iter().find(alone).filter(|_| nodes.len() > 1)?;
+    node.get("description").and_then(Value::as_str).map(one_line)
 }
 
 /// If the last step of `pointer` is no key of the object around it: a hint what was meant, which
@@ -128,7 +141,10 @@ fn first<'s>(schema: &'s Schema, pointer: &str, keyword: &str) -> Option<&'s Val
 }
 
 fn description(schema: &Schema, pointer: &str) -> String {
-    let text = first(schema, pointer, "description").and_then(Value::as_str).unwrap_or_default();
+    one_line(first(schema, pointer, "description").and_then(Value::as_str).unwrap_or_default())
+}
+
+fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -1,4 +1,4 @@
-//! The tools as their callers see them, against the real thing.
+//! Tools from configuration and built-in tools, against the real thing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

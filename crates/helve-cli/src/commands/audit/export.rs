@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let audit = super::open_existing(app)?;
+    let audit = super::open(app)?;
     let Some(path) = &args.out else {
         audit.export(app.ui.writer(), |_| {}).map_err(failed)?;
         return Ok(Exit::Done);

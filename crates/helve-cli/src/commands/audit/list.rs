@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::{CallId, ErrorCode};
-use helve_store::{AuditQuery, CallRecord, CallStatus};
+use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::Timestamp;
 
 use super::when;
@@ -80,9 +80,12 @@ fn code() -> impl TypedValueParser<Value = ErrorCode> {
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let query = args.resolve();
     let limit = query.limit;
-    let calls = match super::open(app)? {
-        Some(audit) => audit.list(&query).map_err(|error| super::unreadable(&error))?,
-        None => Vec::new(),
+    let loaded = app.load_config()?;
+    let calls = match Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)) {
+        Ok(calls) => calls,
+        // Nothing was ever recorded, which is an answer too.
+        Err(StoreError::Missing(_)) => Vec::new(),
+        Err(error) => return Err(super::unreadable(&error).into()),
     };
     if app.ui.is_json() {
         app.ui.json(&calls)?;

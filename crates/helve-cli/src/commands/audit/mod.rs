@@ -35,22 +35,14 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// The journal of this configuration, or `None` where nothing was ever recorded.
-fn open(app: &App<'_>) -> Result<Option<Audit>, Failure> {
+/// The journal of this configuration, which must be there.
+fn open(app: &App<'_>) -> Result<Audit, Failure> {
     let loaded = app.load_config()?;
-    match Audit::open(&loaded.journal_path) {
-        Ok(audit) => Ok(Some(audit)),
-        Err(StoreError::Missing(_)) => Ok(None),
-        Err(error) => Err(unreadable(&error)),
-    }
-}
-
-/// The journal, which must be there.
-fn open_existing(app: &App<'_>) -> Result<Audit, Failure> {
-    let loaded = app.load_config()?;
-    open(app)?.ok_or_else(|| {
-        Failure::failed(format!("there is no journal at {}", short(&loaded.journal_path)))
-            .hint("the first `helve call` makes it; `helve config show journal` says why it is looked for there")
+    Audit::open(&loaded.journal_path).map_err(|error| match error {
+        StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
+            "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
+        ),
+        other => unreadable(&other),
     })
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let audit = super::open_existing(app)?;
+    let audit = super::open(app)?;
     let shown = audit.show(&args.id).map_err(|error| match error {
         helve_store::StoreError::NotAnId(_) => Failure::usage(error.to_string()),
         other => super::unreadable(&other),

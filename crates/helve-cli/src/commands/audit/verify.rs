@@ -1,6 +1,6 @@
 //! `helve audit verify`: proof that no record was changed or removed, or where it was.
 
-use helve_store::{Anchored, Head, Verification};
+use helve_store::{Anchored, Head, Problem, Verification};
 use serde_json::json;
 
 use crate::app::App;
@@ -33,8 +33,12 @@ fn parse_head(text: &str) -> Result<Head, String> {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let audit = super::open_existing(app)?;
-    let found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
+    let audit = super::open(app)?;
+    let mut found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
+    if let Some(expected) = args.expect_head.as_ref().filter(|_| found.is_sound()) {
+        let now = audit.head_at(expected.seq).map_err(|error| super::unreadable(&error))?;
+        found.first_problem = compare(expected, now.as_ref());
+    }
     if app.ui.is_json() {
         let mut document = serde_json::to_value(&found)?;
         document["sound"] = json!(found.is_sound());
@@ -43,6 +47,16 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         print(&found, app.ui)?;
     }
     Ok(if found.is_sound() { Exit::Done } else { Exit::Failed })
+}
+
+/// A sound chain that does not hold the expected head was cut or written anew.
+fn compare(expected: &Head, now: Option<&Head>) -> Option<Problem> {
+    let what = match now {
+        Some(now) if now == expected => return None,
+        Some(_) => "the entry is not the expected one: the chain was written anew",
+        None => "the expected entry is missing: the chain was cut",
+    };
+    Some(Problem { seq: Some(expected.seq), what: what.to_owned() })
 }
 
 fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
