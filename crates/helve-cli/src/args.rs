@@ -24,6 +24,7 @@ const STYLES: Styles = Styles::styled()
     disable_help_subcommand = true,
     subcommand_required = true,
     arg_required_else_help = true,
+    override_usage = "helve <COMMAND> [OPTIONS]",
     max_term_width = 100
 )]
 pub(crate) struct Cli {
@@ -101,7 +102,7 @@ helve audit verify                           prove that no record was changed";
 pub(crate) fn command() -> clap::Command {
     let command = <Cli as clap::CommandFactory>::command();
     let (header, literal, plain) = (STYLES.get_header(), STYLES.get_literal(), anstyle::Reset);
-    let mut template = format!("{{about}}\n\n{{usage-heading}} {literal}helve{plain} <COMMAND>\n");
+    let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
         template.push_str(&format!("\n{header}{heading}:{plain}\n"));
         for name in *names {

@@ -3,7 +3,7 @@
 use comfy_table::{Attribute, Color, ContentArrangement, presets};
 
 use super::Paint;
-use super::escape::one_line;
+use super::escape::{one_line, visible};
 
 /// Longest text in one cell. A description may hold 16 KiB.
 const CELL_CHARS_MAX: usize = 400;
@@ -29,6 +29,15 @@ impl Cell {
     pub(crate) fn new(text: impl AsRef<str>, tone: Tone) -> Self {
         Self { text: one_line(text.as_ref(), CELL_CHARS_MAX), tone }
     }
+}
+
+/// A paragraph as a table of one column: wrapped at words on a terminal.
+pub(super) fn paragraph(text: &str) -> Table {
+    let mut table = Table::bare().indented();
+    for line in visible(text).lines() {
+        table.row([Cell { text: line.replace('\t', " "), tone: Tone::Plain }]);
+    }
+    table
 }
 
 impl<T: AsRef<str>> From<T> for Cell {

@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
-use super::{Paint, Table, json};
+use super::{Paint, Table, json, table};
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -101,6 +101,11 @@ impl Ui {
             self.line(line)?;
         }
         Ok(())
+    }
+
+    /// Untrusted text, indented, wrapped at words on a terminal.
+    pub(crate) fn paragraph(&mut self, text: &str) -> io::Result<()> {
+        self.table(table::paragraph(text))
     }
 
     /// One JSON document on one line.

@@ -95,8 +95,8 @@ args = ["-c", "cat"]
 risk = "low"
 parameters = [
     { name = "text", type = "string", description = "A text." },
-    { name = "count", type = "integer", description = "A number.", required = false },
-    { name = "tags", type = "array", description = "Some words.", required = false },
+    { name = "count", type = "integer", description = "A number." },
+    { name = "tags", type = "array", description = "Some words." },
 ]
 "#;
 

@@ -82,9 +82,11 @@ impl Home {
         settings.add_filter(r"apr_[0-9A-Z]{26}", "[approval]");
         settings.add_filter(r"\b[0-9a-f]{64}\b", "[hash]");
         settings.add_filter(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?", "[time]");
-        settings.add_filter(r"\d+(\.\d+)? (µs|ms|s)\b *", "[took] ");
+        settings.add_filter(r"\d+(\.\d+)? (µs|ms|s)\b", "[took]");
         settings.add_filter(r"Linux .* cores?", "[machine]");
         settings.add_filter(r"[\d.]+ GB free", "[space] free");
+        // Columns are as wide as their longest cell, and that differs too.
+        settings.add_filter(r"(\S) {2,}", "$1  ");
         settings.bind(|| check(self));
     }
 }

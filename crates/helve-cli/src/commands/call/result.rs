@@ -71,9 +71,9 @@ fn next_step(code: ErrorCode, tool: &str) -> Option<String> {
     match code {
         ErrorCode::ValidationFailed => Some(format!("`helve tools show {tool}` lists its parameters")),
         ErrorCode::JournalUnavailable => Some("`helve doctor` finds out what is wrong".to_owned()),
-        ErrorCode::Timeout => Some("`--timeout-ms` allows more time, up to `execution.max_timeout_ms`".to_owned()),
-        ErrorCode::ToolNotFound
-        | ErrorCode::NotAuthorized
+        ErrorCode::ToolNotFound => Some("`helve tools list` shows every tool".to_owned()),
+        ErrorCode::Timeout => Some("`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned()),
+        ErrorCode::NotAuthorized
         | ErrorCode::HookDenied
         | ErrorCode::IntegrationMissing
         | ErrorCode::PreconditionFailed

@@ -67,12 +67,11 @@ fn heading(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.paint();
     let title = definition.annotations.title.as_deref().map(|title| format!("  {}", escape::one_line(title, 100)));
     ui.line(format!("{}{}", paint.bold(registered.name()), paint.dim(title.unwrap_or_default())))?;
-    for line in escape::visible(&definition.description).lines() {
-        ui.line(format!("  {line}"))?;
-    }
+    ui.paragraph(&definition.description)?;
     if let Some(text) = &definition.when_to_use {
         ui.line("")?;
-        ui.line(format!("  {} {}", paint.accent("When to use:"), escape::visible(text).replace('\n', "\n  ")))?;
+        ui.heading("When to use")?;
+        ui.paragraph(text)?;
     }
     Ok(())
 }
