@@ -4,8 +4,8 @@ use helve::Schema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Deepest level that is listed. Schemas of tools may nest without end.
-const DEPTH_MAX: usize = 4;
+/// How far below a section keys are listed. Some types nest without end.
+const DEPTH_MAX: usize = 1;
 
 /// One key, documented.
 #[derive(Debug, Clone, Serialize)]
@@ -69,35 +69,38 @@ const SECTIONS: &[&str] = &[
 ];
 
 fn collect(schema: &Schema, at: &str, prefix: &str, depth: usize, keys: &mut Vec<Key>) {
-    let required = required(schema, at);
     for name in properties(schema, at) {
         let pointer = format!("{at}/{}", helve::json::escape_pointer(&name));
         let key = format!("{prefix}.{name}");
-        let nested = depth < DEPTH_MAX && !properties(schema, &pointer).is_empty();
-        let alternative = alternative(schema, at, &name);
         keys.push(Key {
             kind: kind(schema, &pointer),
             default: first(schema, &pointer, "default").cloned().filter(|value| !is_empty(value)),
-            required: required.contains(&name) && alternative.is_none(),
-            description: alternative.unwrap_or_else(|| description(schema, &pointer)),
+            required: is_required(schema, at, &name),
+            description: description_of(schema, at, &name, &pointer),
             key: key.clone(),
         });
-        if nested {
+        if depth < DEPTH_MAX {
             collect(schema, &pointer, &key, depth + 1, keys);
+            collect(schema, &format!("{pointer}/0"), &format!("{key}[]"), depth + 1, keys);
         }
     }
 }
 
-/// What a key does that stands alone in one of several alternatives, as `json`, `form` and `text`
-/// do in a body: there the alternative is documented, not the key.
-fn alternative(schema: &Schema, at: &str, name: &str) -> Option<String> {
+/// What a key does. Of one that makes an alternative, as `json`, `form` and `text` do in a body,
+/// the alternative is documented; of one that tells alternatives apart, nothing.
+fn description_of(schema: &Schema, at: &str, name: &str, pointer: &str) -> String {
+    let own = description(schema, pointer);
     let nodes = schema.at(at);
-    let alone = |node: &&&Value| {
-        let fields = node.get("properties").and_then(Value::as_object);
-        fields.is_some_and(|fields| fields.len() == 1 && fields.contains_key(name))
-    };
-    let node = nodes.iter().find(alone).filter(|_| nodes.len() > 1)?;
-    node.get("description").and_then(Value::as_str).map(one_line)
+    let forms: Vec<_> = nodes
+        .iter()
+        .filter(|node| node.get("properties").is_some_and(|fields| fields.get(name).is_some()))
+        .collect();
+    let tells_apart = forms.iter().any(|form| form["properties"][name].get("const").is_some());
+    match forms.as_slice() {
+        _ if tells_apart => "Which sort it is.".to_owned(),
+        [form] if own.is_empty() => one_line(form.get("description").and_then(Value::as_str).unwrap_or_default()),
+        _ => own,
+    }
 }
 
 /// If the last step of `pointer` is no key of the object around it: a hint what was meant, which
@@ -131,9 +134,13 @@ fn properties(schema: &Schema, pointer: &str) -> Vec<String> {
     names
 }
 
-fn required(schema: &Schema, pointer: &str) -> Vec<String> {
-    let lists = schema.at(pointer).into_iter().filter_map(|node| node.get("required")?.as_array());
-    lists.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+/// Whether an object needs a key in each of its forms.
+fn is_required(schema: &Schema, pointer: &str, name: &str) -> bool {
+    let forms: Vec<_> = schema.at(pointer).into_iter().filter(|node| node.get("properties").is_some()).collect();
+    let needs = |form: &&Value| {
+        form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|one| one == name))
+    };
+    !forms.is_empty() && forms.iter().all(needs)
 }
 
 fn first<'s>(schema: &'s Schema, pointer: &str, keyword: &str) -> Option<&'s Value> {

@@ -29,6 +29,9 @@ Single values and lists of values replace each other. Lists of tools add up: too
 file are in the layer `org`, tools of the project's file in the layer `project`, and one of the same
 name in a later layer overrides the earlier one, which `helve tools list` shows.
 
+An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/openapi` (or
+`~/.cache/helve/openapi`), and longer where it cannot be fetched again.
+
 A project file that belongs to another user is not used unless `--config` names it, because its
 tools would run as you.
 
