@@ -40,7 +40,10 @@ fn tokio_runtime() -> tokio::runtime::Runtime {
 }
 
 /// Runs on a worker, as a server's calls do; the thread that blocks on the result is no worker.
-fn on_worker<F: Future<Output = T> + Send + 'static, T: Send + 'static>(tokio: &tokio::runtime::Runtime, future: F) -> T {
+fn on_worker<F: Future<Output = T> + Send + 'static, T: Send + 'static>(
+    tokio: &tokio::runtime::Runtime,
+    future: F,
+) -> T {
     tokio.block_on(async { tokio::spawn(future).await.unwrap() })
 }
 
@@ -59,7 +62,11 @@ pub(crate) fn run(scale: f64) {
     let reading = runtime(tool().read_only(), store.clone());
     let durable = best(ROUNDS, || measure(&tokio, &reading, many / 2, 1));
     line("(c) the full pipeline, durable journal, read-only tool", durable, floor);
-    println!("    (c) / (b): {:.2} in CPU, {:.2} in wall time", durable.cpu_us() / memory.cpu_us(), durable.wall_us() / memory.wall_us());
+    println!(
+        "    (c) / (b): {:.2} in CPU, {:.2} in wall time",
+        durable.cpu_us() / memory.cpu_us(),
+        durable.wall_us() / memory.wall_us()
+    );
 
     let changing = runtime(tool(), store.clone());
     let fsync = measure_fsync(folder.path(), (300.0 * scale).max(10.0) as u64);
@@ -68,7 +75,11 @@ pub(crate) fn run(scale: f64) {
         let calls = ((callers * 400).min(40_000) as f64 * scale).max(callers as f64) as u64;
         let cost = best(3, || measure(&tokio, &changing, calls, callers));
         line(&format!("(d) durable journal, world-changing tool, {callers} callers"), cost, floor);
-        println!("    {:.0} calls/s, {:.1} times one fsync a call", cost.per_second(), cost.per_second() / fsync.per_second());
+        println!(
+            "    {:.0} calls/s, {:.1} times one fsync a call",
+            cost.per_second(),
+            cost.per_second() / fsync.per_second()
+        );
     }
 }
 

@@ -82,12 +82,12 @@ async fn attend(mut running: Running, program: Program, cancellation: Cancellati
     let (stdin, from_stdout, from_stderr) = running.streams();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let streams = async {
-        let (_, _, _) = tokio::try_join!(
+        tokio::try_join!(
             feed(stdin, &program.stdin),
             drain(from_stdout, &mut stdout, program.output_bytes_max),
             drain(from_stderr, &mut stderr, program.output_bytes_max),
-        )?;
-        Ok(())
+        )
+        .map(|_| ())
     };
     let end = tokio::select! {
         biased;

@@ -104,10 +104,24 @@ fn parse_json(bytes: &[u8]) -> Result<Value, ImportError> {
         .map_err(|error| ImportError::Syntax { format: "JSON", reason: error.to_string() })
 }
 
+/// Reads YAML on a thread of its own: the parser takes some 20 kB of stack for each level in a
+/// debug build, and a caller's stack may be small.
 fn parse_yaml(bytes: &[u8]) -> Result<Value, ImportError> {
-    let options = serde_saphyr::options! {
+    const STACK_BYTES: usize = 16 << 20;
+    let syntax = |reason: String| ImportError::Syntax { format: "YAML", reason };
+    let read = || serde_saphyr::from_slice_with_options::<Value>(bytes, yaml_options());
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
+        let thread = thread.map_err(|error| syntax(error.to_string()))?;
+        let read = thread.join().map_err(|_| syntax("the parser gave up".to_owned()))?;
+        read.map_err(|error| syntax(error.to_string().chars().take(300).collect()))
+    })
+}
+
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
         budget: serde_saphyr::budget! {
-            max_depth: 100,
+            max_depth: 64,
             max_events: 4_000_000,
             max_nodes: 2_000_000,
             max_aliases: 10_000,
@@ -116,12 +130,7 @@ fn parse_yaml(bytes: &[u8]) -> Result<Value, ImportError> {
         // In YAML 1.2 `no` is a word, and the code of a country.
         strict_booleans: true,
         with_snippet: false,
-    };
-    let value: Value = serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| {
-        let reason: String = error.to_string().chars().take(300).collect();
-        ImportError::Syntax { format: "YAML", reason }
-    })?;
-    Ok(value)
+    }
 }
 
 /// The fields of a map, or none.

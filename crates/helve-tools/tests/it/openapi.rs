@@ -1,1 +1,353 @@
+//! OpenAPI documents as tools, against a real server that says what arrived.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::get;
+use helve::{ErrorCode, Risk, Tool};
+use helve_tools::openapi::{Import, ImportError, OpenApiConfig, import, load};
+use serde_json::{Value, json};
+
+use crate::http::{backend, echo, run, serve};
+
+const PETSHOP: &str = include_str!("../fixtures/petshop.yaml");
+
+fn config(more: Value) -> OpenApiConfig {
+    let mut config = json!({ "namespace": "shop", "document": "petshop.yaml" });
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    serde_json::from_value(config).unwrap()
+}
+
+fn petshop(more: Value) -> Import {
+    import(&config(more), PETSHOP.as_bytes(), None, &backend()).unwrap()
+}
+
+fn names(import: &Import) -> Vec<&str> {
+    import.tools.iter().map(|tool| tool.name().simple()).collect()
+}
+
+fn find<'i>(import: &'i Import, name: &str) -> &'i Tool {
+    import.tools.iter().find(|tool| tool.name().simple() == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+fn input(import: &Import, name: &str) -> Value {
+    find(import, name).definition().input_schema.clone()
+}
+
+/// The pet shop on a real server, with credentials for all of its schemes.
+async fn live_petshop() -> Import {
+    let address = serve(Router::new().fallback(echo)).await;
+    petshop(json!({
+        "server": format!("http://{address}/v1"),
+        "auth": { "bearer": "${env:TOKEN}", "basic": "ada:${env:TOKEN}", "key": "${env:TOKEN}", "queryKey": "${env:TOKEN}" },
+    }))
+}
+
+#[test]
+fn every_sound_operation_becomes_a_tool_and_the_others_say_why_not() {
+    let import = petshop(json!({}));
+    let expected = [
+        "families_create",
+        "login",
+        "notes_add",
+        "pets_list",
+        "pets_create",
+        "pets_get",
+        "pets_replace",
+        "pets_delete",
+        "get_pets_petId_photos_file",
+        "get_search",
+    ];
+    assert_eq!(names(&import), expected);
+    let skipped: Vec<_> = import.skipped.iter().map(|s| format!("{}: {}", s.operation, s.reason)).collect();
+    assert_eq!(
+        skipped,
+        [
+            "GET /matrix/{id}: the path style `matrix` is not supported",
+            "PUT /pets/{petId}/photos/{file}: its content would be image/png",
+        ]
+    );
+    let delete = find(&import, "pets_delete").definition();
+    assert_eq!((delete.risk, delete.annotations.destructive), (Risk::High, true));
+    assert_eq!(delete.description, "Deprecated.\nDelete a pet\n(DELETE /pets/{petId})");
+    assert_eq!(delete.name.as_str(), "shop/pets_delete");
+    assert_eq!(find(&import, "pets_list").definition().annotations.title.as_deref(), Some("List pets"));
+}
+
+#[test]
+fn schemas_become_2020_12_without_what_a_request_may_not_set() {
+    let import = petshop(json!({}));
+    assert_eq!(
+        input(&import, "pets_create"),
+        json!({
+            "type": "object", "additionalProperties": false, "required": ["name"],
+            "properties": {
+                "X-Trace": { "type": "string" },
+                "name": { "type": "string", "examples": ["Rex"] },
+                "owner": { "anyOf": [{ "allOf": [{ "$ref": "#/$defs/Owner" }] }, { "type": "null" }] },
+            },
+            "$defs": { "Owner": { "type": "object", "properties": { "mail": { "type": "string", "format": "email" } } } },
+        })
+    );
+    assert_eq!(
+        input(&import, "pets_replace"),
+        json!({
+            "type": "object", "additionalProperties": false, "required": ["petId", "body_petId"],
+            "properties": {
+                "petId": { "type": "integer", "exclusiveMinimum": 0 },
+                "body_petId": { "type": "string", "description": "The new id." },
+                "note": { "type": ["string", "null"], "enum": ["a", "b", null] },
+            },
+        })
+    );
+    let family = input(&import, "families_create");
+    assert_eq!(family["properties"]["body"]["$ref"], "#/$defs/Family");
+    assert_eq!(family["$defs"]["Family"]["properties"]["children"]["items"]["$ref"], "#/$defs/Family");
+    assert_eq!(family.get("required"), None);
+    let list = input(&import, "pets_list");
+    assert_eq!(
+        list["properties"]["limit"],
+        json!({ "type": "integer", "maximum": 100, "description": "Default: 30." })
+    );
+    assert!(list["properties"].get("filter_age").is_some(), "{list}");
+}
+
+#[test]
+fn an_output_schema_is_attached_only_on_request() {
+    assert!(find(&petshop(json!({})), "pets_list").output().is_none());
+    let import = petshop(json!({ "output_schemas": true }));
+    let output = find(&import, "pets_list").output().unwrap();
+    assert!(output.accepts(&json!([{ "id": 1, "name": "Rex", "owner": null, "more": true }])));
+    assert!(!output.accepts(&json!([{ "id": 1 }])));
+}
+
+#[test]
+fn filters_pick_by_id_path_method_and_tag() {
+    for (filter, expected) in [
+        (json!({ "include": [{ "tag": "pets" }] }), vec!["pets_list", "pets_create", "pets_get"]),
+        (
+            json!({ "include": [{ "operation_id": "pets/*", "method": "get" }] }),
+            vec!["pets_list", "pets_get", "get_search"],
+        ),
+        (
+            json!({ "include": [{ "path": "/pets*" }], "exclude": [{ "method": "PUT" }, { "method": "DELETE" }], "read_only_only": true }),
+            vec!["pets_list", "pets_get", "get_pets_petId_photos_file"],
+        ),
+        (json!({ "include": [{ "tag": "none" }] }), vec![]),
+    ] {
+        assert_eq!(names(&petshop(filter.clone())), expected, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_arrive_where_the_document_says() {
+    let shop = live_petshop().await;
+    for (tool, arguments, seen, expected) in [
+        ("pets_get", json!({ "petId": 7 }), "path", json!("/v1/pets/7")),
+        ("pets_list", json!({ "tags": ["a", "b&c"] }), "query", json!("tags=a&tags=b%26c")),
+        ("pets_list", json!({ "ids": [1, 2] }), "query", json!("ids=1,2")),
+        ("pets_list", json!({ "colours": ["red", "blue"] }), "query", json!("colours=red|blue")),
+        ("pets_list", json!({ "filter_age": { "min": 3 } }), "query", json!("filter%5Bage%5D%5Bmin%5D=3")),
+        ("pets_list", json!({ "where": { "a": 1 } }), "query", json!("where=%7B%22a%22%3A1%7D")),
+        ("pets_list", json!({}), "query", Value::Null),
+        ("pets_list", json!({ "X-Trace": "t1" }), "x-trace", json!("t1")),
+        ("pets_list", json!({ "session": "a;b" }), "cookie", json!("session=a%3Bb")),
+        (
+            "pets_create",
+            json!({ "name": "Rex", "owner": null }),
+            "body",
+            json!(r#"{"name":"Rex","owner":null}"#),
+        ),
+        ("pets_create", json!({ "name": "Rex" }), "method", json!("POST")),
+        ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "path", json!("/v1/pets/7")),
+        ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "body", json!(r#"{"petId":"new"}"#)),
+        ("notes_add", json!({ "body": ["a"] }), "body", json!(r#"["a"]"#)),
+        ("families_create", json!({}), "body", json!("")),
+        ("families_create", json!({ "body": { "name": "x" } }), "body", json!(r#"{"name":"x"}"#)),
+        (
+            "login",
+            json!({ "user": "a b", "scopes": ["r", "w"] }),
+            "body",
+            json!("scopes=r&scopes=w&user=a%20b"),
+        ),
+        (
+            "get_pets_petId_photos_file",
+            json!({ "petId": "1", "file": "a/b" }),
+            "path",
+            json!("/v1/pets/1/photos/a%2Fb"),
+        ),
+    ] {
+        let tool = find(&shop, tool);
+        tool.input().validate(&arguments).unwrap_or_else(|errors| panic!("{arguments}: {errors:?}"));
+        let answer = run(tool, arguments.clone()).await.unwrap();
+        assert_eq!(answer[seen], expected, "{} with {arguments}", tool.name());
+    }
+}
+
+#[tokio::test]
+async fn a_path_argument_cannot_climb() {
+    let shop = live_petshop().await;
+    for file in ["..", ".", "", "../../admin", "%2e%2e"] {
+        let arguments = json!({ "petId": "1", "file": file });
+        let error = run(find(&shop, "get_pets_petId_photos_file"), arguments).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ValidationFailed, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn each_operation_sends_the_credentials_that_it_asks_for() {
+    let shop = live_petshop().await;
+    for (tool, arguments, seen, expected) in [
+        ("pets_list", json!({}), "authorization", json!("Bearer [redacted]")),
+        ("login", json!({ "user": "x" }), "authorization", json!("Basic [redacted]")),
+        ("pets_delete", json!({ "petId": 1 }), "x-api-key", json!("[redacted]")),
+        ("pets_delete", json!({ "petId": 1 }), "authorization", Value::Null),
+        ("get_search", json!({}), "query", json!("key=[redacted]")),
+        ("families_create", json!({}), "authorization", Value::Null),
+    ] {
+        let answer = run(find(&shop, tool), arguments).await.unwrap();
+        assert_eq!(answer[seen], expected, "{tool}");
+    }
+    // What the operator gives is not asked of the model.
+    assert_eq!(input(&shop, "get_search"), json!({ "type": "object", "additionalProperties": false }));
+}
+
+#[tokio::test]
+async fn a_document_is_loaded_from_a_file_or_over_the_network() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    assert_eq!(load(&config(json!({})), &folder, &backend()).await.unwrap().tools.len(), 10);
+    let error = load(&OpenApiConfig::new("x", "absent.yaml"), &folder, &backend()).await.unwrap_err();
+    assert!(matches!(error, ImportError::File { .. }), "{error}");
+
+    let document =
+        json!({ "openapi": "3.1.0", "servers": [{ "url": "/api" }], "paths": { "/ping": { "get": {} } } });
+    let router = Router::new().route("/openapi.json", get(|| async { axum::Json(document) })).fallback(echo);
+    let address = serve(router).await;
+    let config = OpenApiConfig::new("x", format!("http://{address}/openapi.json"));
+    let import = load(&config, &folder, &backend()).await.unwrap();
+    let answer = run(find(&import, "get_ping"), json!({})).await.unwrap();
+    assert_eq!(answer["path"], "/api/ping");
+    let elsewhere = OpenApiConfig::new("x", "http://10.0.0.1/openapi.json");
+    let error = load(&elsewhere, &folder, &backend()).await.unwrap_err();
+    assert!(matches!(error, ImportError::Fetch(_)), "{error}");
+}
+
+#[test]
+fn servers_take_variables_and_credentials_stay_on_one_origin() {
+    let skipped = |document: Value, more: Value| {
+        let import = import(&config(more), document.to_string().as_bytes(), None, &backend()).unwrap();
+        import.skipped.first().map(|skipped| skipped.reason.clone()).unwrap_or_default()
+    };
+    let document = |servers: Value, own: Value| json!({ "openapi": "3.0.0", "servers": servers, "paths": { "/a": { "get": { "servers": own } } } });
+    let good = json!([{ "url": "https://a.example/v1" }]);
+    assert_eq!(skipped(document(good.clone(), json!([{ "url": "https://a.example/v2" }])), json!({})), "");
+    let other = document(good, json!([{ "url": "https://evil.example" }]));
+    assert!(skipped(other.clone(), json!({})).contains("another server"));
+    assert_eq!(skipped(other, json!({ "server": "https://b.example" })), "");
+    for url in ["/relative", "ftp://a.example", "https://u:p@a.example", "https://{unknown}/", "${env:TOKEN}"]
+    {
+        let reason = skipped(document(json!([{ "url": url }]), json!([{ "url": url }])), json!({}));
+        assert!(reason.contains("set `server`"), "{url}: {reason}");
+    }
+}
+
+#[test]
+fn unsound_configurations_are_refused() {
+    for (more, hint) in [
+        (json!({ "auth": { "bearer": "abc" } }), "${env:NAME}"),
+        (json!({ "headers": { "Authorization": "Bearer abc" } }), "${env:NAME}"),
+        (json!({ "headers": { "X-A": "{arg}" } }), "no argument"),
+        (json!({ "query": { "a": "${" } }), "env:NAME"),
+    ] {
+        let error = import(&config(more.clone()), PETSHOP.as_bytes(), None, &backend()).unwrap_err();
+        assert!(error.to_string().contains(hint), "{more}: {error}");
+    }
+    assert!(
+        serde_json::from_value::<OpenApiConfig>(json!({ "namespace": "x", "document": "y", "tag": 1 }))
+            .is_err()
+    );
+}
+
+#[test]
+fn hostile_documents_are_refused_or_skipped_and_soon() {
+    let started = Instant::now();
+    let parse = |text: &str| import(&OpenApiConfig::new("x", "d"), text.as_bytes(), None, &backend());
+    let mut bomb = "openapi: 3.0.0\npaths: {}\na0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for level in 1..12 {
+        let items = vec![format!("*a{}", level - 1); 9].join(",");
+        bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
+    }
+    for (name, text) in [
+        ("deep json", format!("{{\"a\":{}", "[".repeat(100_000))),
+        ("deep yaml", format!("a: {}", "[".repeat(100_000))),
+        ("deep block yaml", (0..5_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect()),
+        ("alias bomb", bomb),
+        ("empty", String::new()),
+        ("a list", "[1]".to_owned()),
+        ("swagger", r#"{"swagger":"2.0"}"#.to_owned()),
+        ("version", r#"{"openapi":"4.0.0"}"#.to_owned()),
+        ("too large", " ".repeat((32 << 20) + 1)),
+    ] {
+        assert!(parse(&text).is_err(), "{name}");
+    }
+    let document = json!({
+        "openapi": "3.1.0", "servers": [{ "url": "https://a.example" }],
+        "paths": {
+            "/fine": { "get": { "operationId": "x" } },
+            "/again": { "get": { "operationId": "x" } },
+            "/loop": { "$ref": "#/paths/~1loop" },
+            "/gone": { "$ref": "#/paths/~1nothing" },
+            "/outside": { "$ref": "https://evil.example/x.json" },
+            "/../up": { "get": {} },
+            "/%2e%2E/up": { "get": {} },
+            "/${env:TOKEN}": { "get": {} },
+            "/open{": { "get": {} },
+            "no-slash": { "get": {} },
+            "/parameter-loop": { "get": { "parameters": [{ "$ref": "#/components/parameters/A" }] } },
+            "/schema-loop": { "post": { "requestBody": { "required": true, "content": { "application/json": {
+                "schema": { "$ref": "#/components/schemas/A" } } } } } },
+            "/odd": { "get": "not an operation" },
+            "/query": { "query": { "operationId": "searches" }, "additionalOperations": { "B A D": {} } },
+            "/pattern": { "get": { "operationId": "pattern", "parameters": [
+                { "name": "p", "in": "query", "schema": { "type": "string", "pattern": "([", "default": 7 } }] } },
+        },
+        "components": {
+            "parameters": { "A": { "$ref": "#/components/parameters/B" }, "B": { "$ref": "#/components/parameters/A" } },
+            "schemas": { "A": { "$ref": "#/components/schemas/A" } },
+        },
+    });
+    let import = parse(&document.to_string()).unwrap();
+    assert_eq!(names(&import), ["get_env_TOKEN", "x", "get_fine", "get_odd", "pattern", "searches"]);
+    assert_eq!(import.skipped.len(), 10, "{:#?}", import.skipped);
+    let odd = find(&import, "get_env_TOKEN").definition().input_schema.clone();
+    assert_eq!(odd["required"], json!(["env_TOKEN"]), "a document names no variables of ours");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+}
+
+/// Set `HELVE_GITHUB_OPENAPI` to `api.github.com.json` of the npm package `@octokit/openapi`.
+#[test]
+#[ignore = "needs GitHub's document, 13 MB"]
+fn the_github_document_imports_nearly_whole() {
+    let path = std::env::var("HELVE_GITHUB_OPENAPI").unwrap();
+    let bytes = std::fs::read(path).unwrap();
+    for output_schemas in [false, true] {
+        let mut config = OpenApiConfig::new("github", "github");
+        config.headers.insert("Authorization".to_owned(), "Bearer ${env:GITHUB_TOKEN}".to_owned());
+        config.output_schemas = output_schemas;
+        let backend = backend();
+        let started = Instant::now();
+        let import = import(&config, &bytes, None, &backend).unwrap();
+        let took = started.elapsed();
+        let summary = format!(
+            "{} tools, {} skipped, {took:?}: {:#?}",
+            import.tools.len(),
+            import.skipped.len(),
+            import.skipped
+        );
+        std::fs::write(std::env::temp_dir().join(format!("helve-github-{output_schemas}.txt")), &summary)
+            .unwrap();
+        assert!(import.tools.len() > 1_000 && import.skipped.len() < 10, "{summary}");
+        assert!(took < Duration::from_secs(10) || output_schemas, "{took:?}");
+    }
+}

@@ -27,6 +27,15 @@ pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
     record.close(result).await
 }
 
+/// Records a call that cannot be run because it could not even be read.
+pub(crate) async fn refuse(parts: &Parts, call: Call, error: ToolError) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call);
+    let known = resolve::resolve(parts, call, &mut record);
+    record.enter(Stage::Prepare);
+    // Which tool it was for matters only if there is one.
+    record.close(Err(known.err().unwrap_or(error))).await
+}
+
 async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
     record.refuse_without_journal()?;
 

@@ -22,8 +22,7 @@ fn the_providers_sdks_take_what_we_write_and_we_read_what_they_write() {
     std::fs::write(&given, written().to_string()).unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check.py");
-    let checked = Command::new(python()).arg(script).args([&given, &answers]).output().unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+    run(&python(), &[&script, &given, &answers]);
 
     let answers: Map<String, Value> = serde_json::from_slice(&std::fs::read(answers).unwrap()).unwrap();
     assert_eq!(answers.len(), 6);
@@ -100,8 +99,12 @@ fn python() -> PathBuf {
     );
     if !in_ci {
         // Does nothing where the environment is complete.
-        let made = Command::new(root.join(set_up)).arg(&environment).output().unwrap();
-        assert!(made.status.success(), "{set_up}: {}", String::from_utf8_lossy(&made.stderr));
+        run(&root.join(set_up), &[&environment]);
     }
     python
+}
+
+fn run(program: &Path, arguments: &[&Path]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
 }

@@ -394,7 +394,8 @@ fn anthropic_strict_stops_at_the_limits_of_a_request() {
 
 #[test]
 fn a_thousand_tools_are_exported_in_no_time() {
-    let tools: Vec<_> = (0..1_000).map(|n| representative().within(&format!("n{n}")).unwrap()).collect();
+    let tool = representative();
+    let tools: Vec<_> = (0..1_000).map(|n| tool.within(&format!("n{n}")).unwrap()).collect();
     for format in Format::ALL {
         let start = std::time::Instant::now();
         let list = export(&tools, format, &ExportOptions::default());

@@ -1,5 +1,7 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod providers;
+
 use std::sync::Arc;
 use std::time::Duration;
 

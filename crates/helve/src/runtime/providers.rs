@@ -1,0 +1,63 @@
+//! A provider's calls in, its result messages out: one step of an agent's loop.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use helve_core::{Call, Caller};
+use serde_json::{Value, json};
+
+use super::Runtime;
+use crate::formats::{
+    Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls, result_messages,
+};
+use crate::pipeline;
+
+/// How many calls of one answer run at once.
+const CONCURRENT_MAX: usize = 16;
+
+impl Runtime {
+    /// Runs the calls in a model's answer and returns the messages that tell the model of their
+    /// results. An answer without calls makes no messages: the model is done.
+    ///
+    /// Providers mean the calls of one answer to be independent, so they run at the same time.
+    ///
+    /// ```
+    /// use helve::formats::Format;
+    /// use helve::{Caller, Runtime, Tool};
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ping = Tool::builder("ping").description("Answers.").handler(|_, _| async { Ok(json!("pong")) });
+    /// let runtime = Runtime::builder().tool(ping)?.build();
+    /// let answer = json!({ "role": "assistant", "content": [
+    ///     { "type": "tool_use", "id": "toolu_1", "name": "ping", "input": {} } ] });
+    /// let messages = runtime.answer(Format::Anthropic, &answer, Caller::agent("a")).await?;
+    /// assert_eq!(messages[0]["content"][0]["content"], "pong");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn answer(
+        &self,
+        format: Format,
+        answer: &Value,
+        caller: impl Into<Arc<Caller>>,
+    ) -> Result<Vec<Value>, FormatError> {
+        let caller = caller.into();
+        let calls = parse_calls(format, answer, &ParseLimits::default())?;
+        let running = calls.into_iter().map(|call| self.run_one(call, Arc::clone(&caller)));
+        let ended: Vec<_> = futures_util::stream::iter(running).buffered(CONCURRENT_MAX).collect().await;
+        Ok(result_messages(format, &ended, &ResultBudget::default()))
+    }
+
+    async fn run_one(&self, call: ProviderCall, caller: Arc<Caller>) -> (ProviderCall, helve_core::Outcome) {
+        let outcome = match call.to_call(Arc::clone(&caller)) {
+            Ok(call) => self.call(call).await,
+            // Arguments that are no JSON: recorded like any other call, and the model is told.
+            Err(error) => {
+                pipeline::refuse(&self.0, Call::new(call.name.clone(), json!({})).by(caller), error).await
+            }
+        };
+        (call, outcome)
+    }
+}

@@ -1,0 +1,1 @@
+//! Examples only: `cargo run -p helve-examples --example typed-tools`.
