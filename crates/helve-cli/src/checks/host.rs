@@ -5,15 +5,20 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::Check;
 use crate::config::Loaded;
+use crate::ui::count;
 
 pub(super) fn system() -> Check {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let noun = if cores == 1 { "core" } else { "cores" };
     let kernel = rustix::system::uname();
     let release = kernel.release().to_string_lossy();
     Check::good(
         "machine",
-        format!("{} {release}, {} · {cores} {noun}", kernel.sysname().to_string_lossy(), std::env::consts::ARCH),
+        format!(
+            "{} {release}, {} · {}",
+            kernel.sysname().to_string_lossy(),
+            std::env::consts::ARCH,
+            count(cores, "core")
+        ),
     )
 }
 

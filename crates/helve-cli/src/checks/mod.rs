@@ -89,7 +89,9 @@ pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
 }
 
 fn configuration(loaded: &Loaded) -> Check {
-    let files: Vec<_> = [&loaded.user_file, &loaded.project_file].into_iter().flatten().map(|file| short(file)).collect();
-    let found = if files.is_empty() { "built-in defaults; no helve.toml".to_owned() } else { files.join(", ") };
+    let files: Vec<_> =
+        [&loaded.user_file, &loaded.project_file].into_iter().flatten().map(|file| short(file)).collect();
+    let found =
+        if files.is_empty() { "built-in defaults; no helve.toml".to_owned() } else { files.join(", ") };
     Check::good("configuration", found)
 }

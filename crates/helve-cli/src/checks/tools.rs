@@ -30,7 +30,8 @@ fn count(registry: &Registry) -> Check {
         return Check::warning("tools", "none", "`helve init` writes a helve.toml with examples");
     }
     if !overriding.is_empty() {
-        let found = format!("{found}; {} from a later layer took the place of another", overriding.join(", "));
+        let found =
+            format!("{found}; {} from a later layer took the place of another", overriding.join(", "));
         return Check::warning("tools", found, "intended? `helve tools list` shows which");
     }
     Check::good("tools", found)
@@ -48,7 +49,11 @@ fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
         .map(|name| {
             let users = tools.iter().filter(|one| one.tool.definition().integrations.contains(name)).count();
             let noun = if users == 1 { "tool needs" } else { "tools need" };
-            Check::warning("integration", format!("{users} {noun} `{name}`, not connected"), known.how_to_connect(name))
+            Check::warning(
+                "integration",
+                format!("{users} {noun} `{name}`, not connected"),
+                known.how_to_connect(name),
+            )
         })
         .collect()
 }

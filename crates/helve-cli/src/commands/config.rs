@@ -59,7 +59,8 @@ struct Row {
 
 fn show(args: &ShowArgs, app: &mut App<'_>) -> anyhow::Result<()> {
     let loaded = app.load_config()?;
-    let values = loaded.values().into_iter().map(|(key, value, source)| Row { key, value: value.clone(), source });
+    let values =
+        loaded.values().into_iter().map(|(key, value, source)| Row { key, value: value.clone(), source });
     // Of a tool only the name: a header may hold what should not be on a screen.
     let tools = loaded.tools.iter().map(|entry| Row {
         key: entry.kind.section().to_owned(),
@@ -145,7 +146,9 @@ fn path(app: &mut App<'_>) -> anyhow::Result<()> {
         let (shown, state) = match &file {
             Some(file) if file.is_file() => (origin::short(file), Cell::new("read", Tone::Good)),
             Some(file) => (origin::short(file), Cell::new("not there", Tone::Dim)),
-            None => ("-".to_owned(), Cell::new("none found here or above; `helve init` writes one", Tone::Dim)),
+            None => {
+                ("-".to_owned(), Cell::new("none found here or above; `helve init` writes one", Tone::Dim))
+            }
         };
         table.row([Cell::new(layer, Tone::Strong), shown.into(), state]);
     }

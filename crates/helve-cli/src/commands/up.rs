@@ -18,7 +18,11 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // Opening the journal is one of the checks, and makes it where there is none.
     let checks = checks::all(app);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Good);
-    let next = if worst == State::Broken { vec![("helve doctor", "the same, after you mended it")] } else { next(app) };
+    let next = if worst == State::Broken {
+        vec![("helve doctor", "the same, after you mended it")]
+    } else {
+        next(app)
+    };
     if app.ui.is_json() {
         let commands: Vec<_> = next.iter().map(|(command, _)| command).collect();
         app.ui.json(&json!({ "version": VERSION, "state": worst, "checks": checks, "next": commands }))?;
@@ -58,8 +62,9 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let mut query = AuditQuery::default();
     query.limit = 1;
     let calls = Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default();
-    let has_builtin = wire::registry(&loaded)
-        .is_ok_and(|registry| registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval"));
+    let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
+        registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
+    });
     let mut next = vec![("helve tools list", "every tool")];
     if has_builtin {
         next.push(("helve call math-eval expression='2^10 / 3'", "call one"));

@@ -98,7 +98,9 @@ fn description_of(schema: &Schema, at: &str, name: &str, pointer: &str) -> Strin
     let tells_apart = forms.iter().any(|form| form["properties"][name].get("const").is_some());
     match forms.as_slice() {
         _ if tells_apart => "Which sort it is.".to_owned(),
-        [form] if own.is_empty() => one_line(form.get("description").and_then(Value::as_str).unwrap_or_default()),
+        [form] if own.is_empty() => {
+            one_line(form.get("description").and_then(Value::as_str).unwrap_or_default())
+        }
         _ => own,
     }
 }
@@ -136,9 +138,12 @@ fn properties(schema: &Schema, pointer: &str) -> Vec<String> {
 
 /// Whether an object needs a key in each of its forms.
 fn is_required(schema: &Schema, pointer: &str, name: &str) -> bool {
-    let forms: Vec<_> = schema.at(pointer).into_iter().filter(|node| node.get("properties").is_some()).collect();
+    let forms: Vec<_> =
+        schema.at(pointer).into_iter().filter(|node| node.get("properties").is_some()).collect();
     let needs = |form: &&Value| {
-        form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|one| one == name))
+        form.get("required")
+            .and_then(Value::as_array)
+            .is_some_and(|names| names.iter().any(|one| one == name))
     };
     !forms.is_empty() && forms.iter().all(needs)
 }
@@ -178,7 +183,9 @@ fn kind(schema: &Schema, pointer: &str) -> String {
         }
         match node.get("type") {
             Some(Value::String(name)) => add(plain(name)),
-            Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).for_each(|name| add(plain(name))),
+            Some(Value::Array(names)) => {
+                names.iter().filter_map(Value::as_str).for_each(|name| add(plain(name)))
+            }
             _ => {}
         }
     }

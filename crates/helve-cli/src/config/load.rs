@@ -12,6 +12,7 @@ use super::document::{Document, at};
 use super::overrides::{self, Override};
 use super::{Config, Origin, find, keys, schema};
 use crate::failure::Failure;
+use crate::ui::count;
 
 /// Keys whose lists add up over the files instead of replacing each other.
 const TOOL_LISTS: [&str; 3] = ["/tool/http", "/tool/program", "/openapi"];
@@ -55,6 +56,12 @@ impl ToolEntry {
     pub(crate) fn label(&self) -> &str {
         let named = |key: &str| self.value.get(key).and_then(Value::as_str);
         named("name").or_else(|| named("namespace")).unwrap_or("(no name)")
+    }
+
+    /// The URL of an OpenAPI document that must be fetched.
+    pub(crate) fn remote_document(&self) -> Option<&str> {
+        let document = self.value.get("document").and_then(Value::as_str)?;
+        (self.kind == ToolKind::OpenApi && crate::wire::is_remote(document)).then_some(document)
     }
 
     /// Where it stands.
@@ -159,7 +166,7 @@ fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Fa
         if lines.is_empty() {
             lines.push(error.to_string());
         }
-        Failure::usage("the configuration has a problem").details(lines)
+        Failure::usage(format!("the configuration has {}", count(lines.len(), "problem"))).details(lines)
     })
 }
 
@@ -210,9 +217,7 @@ fn check(
     if problems.is_empty() {
         return Ok(());
     }
-    let count = problems.len();
-    let noun = if count == 1 { "a problem" } else { "problems" };
-    Err(Failure::usage(format!("the configuration has {noun}"))
+    Err(Failure::usage(format!("the configuration has {}", count(problems.len(), "problem")))
         .details(problems.into_iter().map(|problem| format!("{}  {}", at(&problem.origin), problem.message)))
         .hint("`helve config keys` lists every key"))
 }
@@ -311,9 +316,11 @@ pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEnt
 }
 
 fn is_tool_list(pointer: &str) -> bool {
-    pointer == "/tool" || pointer.starts_with("/tool/") || TOOL_LISTS.iter().any(|list| {
-        pointer.strip_prefix(list).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    })
+    pointer == "/tool"
+        || pointer.starts_with("/tool/")
+        || TOOL_LISTS.iter().any(|list| {
+            pointer.strip_prefix(list).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
 }
 
 /// Visits everything but objects with fields. A list is one value.
@@ -328,8 +335,20 @@ fn leaves<'v>(value: &'v Value, pointer: String, visit: &mut impl FnMut(String, 
     }
 }
 
+/// A pointer as people write keys: `tool.http[0].url`.
 fn dotted(pointer: &str) -> String {
-    pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
+    let mut key = String::new();
+    for step in pointer.split('/').skip(1) {
+        if step.parse::<usize>().is_ok() {
+            key.push_str(&format!("[{step}]"));
+            continue;
+        }
+        if !key.is_empty() {
+            key.push('.');
+        }
+        key.push_str(&step.replace("~1", "/").replace("~0", "~"));
+    }
+    key
 }
 
 #[cfg(test)]
@@ -355,7 +374,8 @@ mod tests {
     #[test]
     fn later_layers_win_and_each_value_knows_its_origin() {
         let dir = tempfile::tempdir().unwrap();
-        let file = "[execution]\nmax_timeout_ms = 60000\ndefault_timeout_ms = 1000\n[registry]\ntools_max = 5\n";
+        let file =
+            "[execution]\nmax_timeout_ms = 60000\ndefault_timeout_ms = 1000\n[registry]\ntools_max = 5\n";
         let sets = ["execution.max_timeout_ms=70000"];
         let variables = [("HELVE_EXECUTION__MAX_TIMEOUT_MS", "65000"), ("HELVE_REGISTRY__TOOLS_MAX", "7")];
         let loaded = load(&inputs(dir.path(), file, &sets, &variables)).unwrap();

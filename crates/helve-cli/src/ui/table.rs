@@ -92,7 +92,9 @@ impl Table {
         }
         if !self.headings.is_empty() {
             table.set_header(self.headings.iter().map(|text| {
-                comfy_table::Cell::new(text).add_attribute(Attribute::Bold).add_attribute(Attribute::Underlined)
+                comfy_table::Cell::new(text)
+                    .add_attribute(Attribute::Bold)
+                    .add_attribute(Attribute::Underlined)
             }));
         }
         for row in self.rows {

@@ -26,7 +26,9 @@ impl Integrations for ByVariable {
     fn how_to_connect(&self, name: &str) -> String {
         match self.variable(name) {
             Some(variable) => format!("set the environment variable {variable} to connect `{name}`"),
-            None => format!("add `[integrations.{name}]` with `env = \"VARIABLE\"` to helve.toml, and set that variable"),
+            None => format!(
+                "add `[integrations.{name}]` with `env = \"VARIABLE\"` to helve.toml, and set that variable"
+            ),
         }
     }
 }

@@ -15,7 +15,8 @@ use helve::{Registry, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
 
 pub(crate) use integrations::ByVariable;
-pub(crate) use tools::{Maker, registry};
+pub(crate) use openapi::is_remote;
+pub(crate) use tools::{Made, Maker, registry};
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
@@ -62,7 +63,12 @@ pub(crate) fn runtime(
     settings: Settings,
 ) -> Runtime {
     let integrations = Arc::new(ByVariable::new(&loaded.config));
-    Runtime::builder().registry(registry).journal(journal).integrations(integrations).settings(settings).build()
+    Runtime::builder()
+        .registry(registry)
+        .journal(journal)
+        .integrations(integrations)
+        .settings(settings)
+        .build()
 }
 
 /// Opens the journal, and makes it where there is none.

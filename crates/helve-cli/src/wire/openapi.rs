@@ -16,29 +16,18 @@ use crate::config::find;
 /// How long a fetched document is used before it is fetched again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Whether documents may be fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fetch {
-    Allowed,
-    Never,
+/// Whether a configuration names a document that must be fetched.
+pub(crate) fn is_remote(document: &str) -> bool {
+    document.starts_with("http://") || document.starts_with("https://")
 }
 
 /// Turns the document that `config` names into tools. A relative path starts at `folder`.
-pub(super) fn load(
-    config: &OpenApiConfig,
-    folder: &Path,
-    client: Arc<Client>,
-    fetch: Fetch,
-) -> anyhow::Result<Import> {
+pub(super) fn load(config: &OpenApiConfig, folder: &Path, client: Arc<Client>) -> anyhow::Result<Import> {
     let backend = Backend::new(client);
-    let is_url = config.document.starts_with("http://") || config.document.starts_with("https://");
-    if !is_url {
+    if !is_remote(&config.document) {
         let path = folder.join(&config.document);
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         return Ok(import(config, &bytes, None, &backend)?);
-    }
-    if fetch == Fetch::Never {
-        return Err(anyhow!("`{}` is not checked: nothing is fetched here", config.document));
     }
     let url = Url::parse(&config.document).with_context(|| format!("`{}` is not a URL", config.document))?;
     let bytes = kept_or_fetched(&url, backend.client.policy())?;
@@ -49,7 +38,9 @@ pub(super) fn load(
 /// as it was before: a command must not fail because a machine far away is slow today.
 fn kept_or_fetched(url: &Url, policy: &NetPolicy) -> anyhow::Result<Vec<u8>> {
     let kept = find::cache_dir().map(|dir| dir.join("openapi").join(sha256_hex(url.as_str().as_bytes())));
-    if let Some(bytes) = kept.as_deref().filter(|file| is_fresh(file)).and_then(|file| std::fs::read(file).ok()) {
+    if let Some(bytes) =
+        kept.as_deref().filter(|file| is_fresh(file)).and_then(|file| std::fs::read(file).ok())
+    {
         return Ok(bytes);
     }
     match fetched(url, policy) {

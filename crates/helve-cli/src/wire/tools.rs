@@ -11,7 +11,7 @@ use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
 use serde::de::DeserializeOwned;
 
-use super::openapi::{self, Fetch};
+use super::openapi;
 use crate::config::{Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
 
@@ -40,10 +40,9 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
     if refused.is_empty() {
         return Ok(registry);
     }
-    let noun = if refused.len() == 1 { "a tool is" } else { "tools are" };
-    Err(Failure::usage(format!("{noun} refused"))
-        .details(refused)
-        .hint("`helve tools lint helve.toml` checks the whole file; `helve config keys tool` documents the keys"))
+    Err(Failure::usage("the configuration has tools that are refused").details(refused).hint(
+        "`helve tools lint helve.toml` checks the whole file; `helve config keys tool` documents the keys",
+    ))
 }
 
 fn register_builtin(registry: &Registry, without: &[String]) -> Result<(), Failure> {
@@ -60,7 +59,6 @@ pub(crate) struct Maker {
     /// Made for the first HTTP tool: reading the machine's certificates takes time.
     client: OnceCell<Arc<Client>>,
     launcher: Arc<PlainLauncher>,
-    fetch: Fetch,
 }
 
 /// What an entry gives.
@@ -79,12 +77,7 @@ impl From<Tool> for Made {
 
 impl Maker {
     pub(crate) fn new(net: NetPolicy) -> Self {
-        Self { net, client: OnceCell::new(), launcher: Arc::default(), fetch: Fetch::Allowed }
-    }
-
-    /// One that reads files, but fetches nothing.
-    pub(crate) fn offline(net: NetPolicy) -> Self {
-        Self { fetch: Fetch::Never, ..Self::new(net) }
+        Self { net, client: OnceCell::new(), launcher: Arc::default() }
     }
 
     /// The tools of one entry, or all that is wrong with it.
@@ -97,7 +90,7 @@ impl Maker {
             }
             ToolKind::OpenApi => {
                 let config = typed::<OpenApiConfig>(entry)?;
-                let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?, self.fetch)
+                let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?)
                     .map_err(|error| refuse(entry, format!("{error:#}")))?;
                 Ok(Made { tools: import.tools, skipped: import.skipped })
             }

@@ -45,7 +45,11 @@ fn one_call_is_shown_by_the_beginning_of_its_id() {
     let id = calls[0]["call_id"].as_str().unwrap();
     assert_eq!(home.json(&["audit", "show", id])["call_id"], id);
     let shown = home.run(&["audit", "show", &id[..29]]);
-    assert!(shown.stdout.contains("agent tester, session s-1") && shown.stdout.contains("2+3"), "{}", shown.stdout);
+    assert!(
+        shown.stdout.contains("agent tester, session s-1") && shown.stdout.contains("2+3"),
+        "{}",
+        shown.stdout
+    );
     assert_eq!(home.run(&["audit", "show", "call_"]).code, 2);
     assert_eq!(home.run(&["audit", "show", "7ZZZ"]).code, 2);
 }
@@ -87,7 +91,13 @@ fn export_is_one_line_a_call() {
 #[test]
 fn secrets_never_reach_the_record() {
     let home = Home::new();
-    home.run(&["call", "json-query", r#"{"document": {"password": "hunter2", "iban": "CH93"}, "query": "$.x"}"#, "--set", "redact.names=iban"]);
+    home.run(&[
+        "call",
+        "json-query",
+        r#"{"document": {"password": "hunter2", "iban": "CH93"}, "query": "$.x"}"#,
+        "--set",
+        "redact.names=iban",
+    ]);
     let ran = home.run(&["audit", "export"]);
     assert_eq!(ran.stdout.lines().count(), 1);
     assert!(!ran.stdout.contains("hunter2") && !ran.stdout.contains("CH93"), "{}", ran.stdout);

@@ -12,7 +12,12 @@ fn result(home: &Home, args: &[&str]) -> Value {
 fn every_way_to_give_arguments_ends_in_the_same_call() {
     let home = Home::new();
     home.write("arguments.json", r#"{"expression": "2+3"}"#);
-    for args in [&[r#"{"expression": "2+3"}"#][..], &["expression=2+3"], &["expression:=\"2+3\""], &["@arguments.json"]] {
+    for args in [
+        &[r#"{"expression": "2+3"}"#][..],
+        &["expression=2+3"],
+        &["expression:=\"2+3\""],
+        &["@arguments.json"],
+    ] {
         assert_eq!(result(&home, &[&["math-eval"], args].concat())["value"], 5, "{args:?}");
     }
     let ran = home.run_with(&["call", "math-eval", "-", "--json"], &[], br#"{"expression": "2+3"}"#);
@@ -27,7 +32,10 @@ fn outcomes_for_people() {
         insta::assert_snapshot!("call_repaired", home.run(&["call", "math-eval", "expresion=2+3"]).all());
         insta::assert_snapshot!("call_invalid", home.run(&["call", "text-stats", "limit=many"]).all());
         insta::assert_snapshot!("call_unknown", home.run(&["call", "math-evl", "expression=2"]).all());
-        insta::assert_snapshot!("call_pending", home.run(&["call", "time-now", "--advice", "request_approval", "--because", "not sure"]).all());
+        insta::assert_snapshot!(
+            "call_pending",
+            home.run(&["call", "time-now", "--advice", "request_approval", "--because", "not sure"]).all()
+        );
         insta::assert_snapshot!("call_denied", home.run(&["call", "time-now", "--advice", "deny"]).all());
         insta::assert_snapshot!("call_forbidden", home.run(&["call", "time-now", "--allow", "mail/*"]).all());
         insta::assert_snapshot!("call_no_pair", home.run(&["call", "time-now", "zone"]).all());
@@ -123,9 +131,12 @@ fn an_interrupt_takes_the_call_back_and_the_journal_says_so() {
     let home = Home::new();
     home.write("helve.toml", PROGRAMS);
     let mut command = home.command(&["call", "sleeps", "--json"]);
-    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     // Wait until the start is recorded: only then is there something to take back.
-    let started = || home.json(&["audit", "list", "--status", "started"]).as_array().is_some_and(|calls| !calls.is_empty());
+    let started = || {
+        home.json(&["audit", "list", "--status", "started"]).as_array().is_some_and(|calls| !calls.is_empty())
+    };
     while !started() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -14,7 +14,11 @@ fn layered() -> Home {
     let home = Home::new();
     let user = home.project().join("../.config/helve");
     std::fs::create_dir_all(&user).unwrap();
-    std::fs::write(user.join("helve.toml"), "[registry]\ntools_max = 50\n[execution]\ndefault_timeout_ms = 2000\n").unwrap();
+    std::fs::write(
+        user.join("helve.toml"),
+        "[registry]\ntools_max = 50\n[execution]\ndefault_timeout_ms = 2000\n",
+    )
+    .unwrap();
     home.write("helve.toml", PROJECT);
     home
 }
@@ -51,7 +55,10 @@ fn the_project_is_found_from_below_and_not_beyond_the_repository() {
 #[test]
 fn what_is_wrong_is_refused_with_its_place_and_a_hint() {
     let home = Home::new();
-    home.write("helve.toml", "[execution]\ndefault_timout_ms = 5\nmax_timeout_ms = 'long'\n\n[jurnal]\npath = 'x'\n");
+    home.write(
+        "helve.toml",
+        "[execution]\ndefault_timout_ms = 5\nmax_timeout_ms = 'long'\n\n[jurnal]\npath = 'x'\n",
+    );
     insta::assert_snapshot!("config_problems", home.run(&["tools", "list"]).all());
     home.write("helve.toml", "[execution\n");
     insta::assert_snapshot!("config_syntax", home.run(&["tools", "list"]).all());

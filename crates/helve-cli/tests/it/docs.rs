@@ -48,7 +48,8 @@ fn the_page_on_configuration_is_up_to_date() {
     let mut page = INTRODUCTION.to_owned();
     for section in keys.as_array().unwrap() {
         let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('|', "\\|");
-        write!(page, "\n### `{}`\n\n{}\n\n", text(&section["header"]), text(&section["description"])).unwrap();
+        write!(page, "\n### `{}`\n\n{}\n\n", text(&section["header"]), text(&section["description"]))
+            .unwrap();
         page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
         for key in section["keys"].as_array().unwrap() {
             let default = match (&key["default"], key["required"].as_bool()) {
@@ -60,10 +61,81 @@ fn the_page_on_configuration_is_up_to_date() {
             writeln!(page, "| `{name}` | {kind} | {default} | {} |", text(&key["description"])).unwrap();
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-    if std::env::var_os("HELVE_UPDATE_DOCS").is_some() {
-        std::fs::write(path, &page).unwrap();
+    compare("configuration.md", &page);
+}
+
+const CLI_INTRODUCTION: &str = "\
+# The command line
+
+<!-- Made from `--help`. Do not edit:
+     HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs -->
+
+## What holds for every command
+
+Answers go to standard output; remarks, errors and the log go to standard error. On a terminal there
+are tables and colour; in a pipe columns are plain and aligned, and nothing is cut. `NO_COLOR` and
+`--color` are respected. Characters that act on a terminal are shown escaped, whoever wrote them.
+
+`--json` gives one JSON document on one line (`audit export`: one a line). An error is then one line
+of JSON on standard error: `{\"error\": {\"message\": …, \"details\": […], \"hints\": […]}}`. `call --json`
+always prints the whole outcome, also of a call that failed.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | the tool failed, or a check found something |
+| 2 | wrong use: bad arguments, an unknown tool, a broken configuration |
+| 3 | waiting for approval |
+| 4 | denied |
+
+Ctrl-C takes a running call back: the tool is told, and the journal says so. A reader that leaves
+early, as in `helve tools list | head -1`, is no error.
+";
+
+const COMMANDS: &[&str] = &[
+    "up",
+    "init",
+    "tools list",
+    "tools show",
+    "tools search",
+    "tools export",
+    "tools lint",
+    "call",
+    "audit list",
+    "audit show",
+    "audit verify",
+    "audit export",
+    "config show",
+    "config keys",
+    "config schema",
+    "config path",
+    "doctor",
+    "completions",
+];
+
+#[test]
+fn the_page_on_the_command_line_is_up_to_date() {
+    let home = Home::new();
+    let mut page = CLI_INTRODUCTION.to_owned();
+    write!(page, "\n## `helve`\n\n```text\n{}```\n", home.run(&["--help"]).stdout).unwrap();
+    for command in COMMANDS {
+        let mut args: Vec<_> = command.split(' ').collect();
+        args.push("--help");
+        let help = home.run(&args).stdout;
+        // The global flags stand above.
+        let (own, rest) = help.split_once("\nGlobal options:\n").unwrap();
+        let after = rest.split_once("\n\n").map_or(String::new(), |(_, after)| format!("\n{after}"));
+        write!(page, "\n## `helve {command}`\n\n```text\n{own}{after}```\n").unwrap();
     }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(written == page, "docs/configuration.md is stale: HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs");
+    compare("cli.md", &page);
+}
+
+/// Compares a page with the one in `docs/`, or writes it where that is asked for.
+fn compare(name: &str, page: &str) {
+    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("HELVE_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "docs/{name} is stale: HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs");
 }

@@ -8,19 +8,19 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A home with nothing in it.
-pub struct Home {
+pub(crate) struct Home {
     dir: TempDir,
 }
 
 /// What the binary did.
-pub struct Ran {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Home {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let home = Self { dir: tempfile::tempdir().unwrap() };
         // A boundary: nothing above the temporary folder is ever taken for the project.
         std::fs::create_dir_all(home.project().join(".git")).unwrap();
@@ -28,29 +28,29 @@ impl Home {
     }
 
     /// Where commands are run.
-    pub fn project(&self) -> PathBuf {
+    pub(crate) fn project(&self) -> PathBuf {
         self.dir.path().join("project")
     }
 
-    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Self {
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Self {
         std::fs::write(self.project().join(name), text).unwrap();
         self
     }
 
     /// The command, not yet started.
     #[expect(clippy::disallowed_methods, reason = "the tests start the real binary")]
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_helve"));
         command.args(args).current_dir(self.project()).env_clear();
         command.env("HOME", self.dir.path()).env("TZ", "UTC").env("PATH", "/usr/bin:/bin");
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         self.run_with(args, &[], b"")
     }
 
-    pub fn run_with(&self, args: &[&str], variables: &[(&str, &str)], stdin: &[u8]) -> Ran {
+    pub(crate) fn run_with(&self, args: &[&str], variables: &[(&str, &str)], stdin: &[u8]) -> Ran {
         let mut command = self.command(args);
         command.envs(variables.iter().copied());
         let mut child =
@@ -66,14 +66,14 @@ impl Home {
     }
 
     /// Runs a command that must work, and reads its answer as JSON.
-    pub fn json(&self, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
         let ran = self.run(&[args, &["--json"]].concat());
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
         serde_json::from_str(&ran.stdout).unwrap()
     }
 
     /// Runs under filters that hide what differs from run to run.
-    pub fn settled(&self, check: impl FnOnce(&Self)) {
+    pub(crate) fn settled(&self, check: impl FnOnce(&Self)) {
         let mut settings = insta::Settings::clone_current();
         let folder = |path: &Path| path.display().to_string();
         settings.add_filter(&folder(&self.dir.path().canonicalize().unwrap()), "[home]");
@@ -93,8 +93,9 @@ impl Home {
 
 impl Ran {
     /// Everything there is to see, for a snapshot.
-    pub fn all(&self) -> String {
-        let stderr = if self.stderr.is_empty() { String::new() } else { format!("--- stderr\n{}", self.stderr) };
+    pub(crate) fn all(&self) -> String {
+        let stderr =
+            if self.stderr.is_empty() { String::new() } else { format!("--- stderr\n{}", self.stderr) };
         format!("{}{stderr}--- exit {}", self.stdout, self.code)
     }
 }

@@ -87,7 +87,13 @@ args = ['"\\u001b]0;owned\\u0007 and more"']
 risk = "low"
 "#,
     );
-    for args in [&["tools", "list"][..], &["tools", "show", "evil"], &["call", "evil"], &["tools", "list", "--json"], &["call", "evil", "--json"]] {
+    for args in [
+        &["tools", "list"][..],
+        &["tools", "show", "evil"],
+        &["call", "evil"],
+        &["tools", "list", "--json"],
+        &["call", "evil", "--json"],
+    ] {
         let ran = home.run(args);
         assert_eq!(ran.code, 0, "{}", ran.all());
         assert!(!ran.all().contains(['\u{1b}', '\u{7}', '\u{202e}']), "{args:?}: {}", ran.all());

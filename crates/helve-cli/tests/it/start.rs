@@ -45,7 +45,9 @@ fn everything_that_init_writes_in_comments_works() {
     let home = Home::new();
     home.run(&["init"]);
     let text = std::fs::read_to_string(home.project().join("helve.toml")).unwrap();
-    let is_code = |line: &str| line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+    let is_code = |line: &str| {
+        line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '))
+    };
     let uncommented: String = text
         .lines()
         .map(|line| line.strip_prefix("# ").filter(|rest| is_code(rest)).unwrap_or(line))
@@ -55,7 +57,13 @@ fn everything_that_init_writes_in_comments_works() {
     home.write("helve.toml", &uncommented);
     let ran = home.run(&["tools", "lint", "helve.toml"]);
     assert_eq!(ran.code, 0, "{uncommented}\n{}{}", ran.stdout, ran.stderr);
-    let names: Vec<_> = home.json(&["tools", "list", "--layer", "project"]).as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    let names: Vec<_> = home
+        .json(&["tools", "list", "--layer", "project"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
     assert_eq!(names, ["count-lines", "weather"]);
 }
 

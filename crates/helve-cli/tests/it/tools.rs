@@ -1,4 +1,4 @@
-//! List, show, search, export, lint.
+//! List, show, search, export.
 
 use serde_json::Value;
 
@@ -8,6 +8,15 @@ use crate::home::Home;
 fn list_is_a_plain_table_in_a_pipe() {
     let home = Home::new();
     insta::assert_snapshot!(home.run(&["tools", "list"]).all());
+}
+
+#[test]
+fn an_overridden_tool_is_visible() {
+    let home = Home::new();
+    let own = "[[tool.program]]\nname = 'time-now'\ndescription = 'Tells our own time.'\ncommand = 'date'\n";
+    home.write("helve.toml", own);
+    insta::assert_snapshot!("overridden", home.run(&["tools", "list", "--layer", "project"]).all());
+    assert_eq!(home.json(&["tools", "show", "time-now"])["overrides"], serde_json::json!(["built-in"]));
 }
 
 #[test]
@@ -69,11 +78,8 @@ fn export_speaks_every_format() {
 fn a_reader_that_leaves_early_is_no_error() {
     let home = Home::new();
     let mut command = home.command(&["config", "schema"]);
-    let mut child = command
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));

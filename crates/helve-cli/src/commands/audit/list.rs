@@ -67,8 +67,9 @@ impl Args {
 
 fn status() -> impl TypedValueParser<Value = CallStatus> {
     let all = CallStatus::ALL;
-    PossibleValuesParser::new(all.map(CallStatus::as_str))
-        .map(move |text| all.into_iter().find(|one| one.as_str() == text).expect("clap let only these through"))
+    PossibleValuesParser::new(all.map(CallStatus::as_str)).map(move |text| {
+        all.into_iter().find(|one| one.as_str() == text).expect("clap let only these through")
+    })
 }
 
 fn code() -> impl TypedValueParser<Value = ErrorCode> {

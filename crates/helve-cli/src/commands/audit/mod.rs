@@ -38,11 +38,13 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// The journal of this configuration, which must be there.
 fn open(app: &App<'_>) -> Result<Audit, Failure> {
     let loaded = app.load_config()?;
-    Audit::open(&loaded.journal_path).map_err(|error| match error {
+    Audit::open(&loaded.journal_path).map_err(|error| {
+        match error {
         StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
             "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
         ),
         other => unreadable(&other),
+    }
     })
 }
 

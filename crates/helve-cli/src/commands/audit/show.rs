@@ -61,7 +61,11 @@ fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
         ui.line("")?;
         ui.heading("Repairs")?;
         for repair in &payload.repairs {
-            ui.line(format!("  {}: {}", escape::one_line(&repair.path, 200), escape::one_line(&repair.detail, 300)))?;
+            ui.line(format!(
+                "  {}: {}",
+                escape::one_line(&repair.path, 200),
+                escape::one_line(&repair.detail, 300)
+            ))?;
         }
     }
     section("Result", payload.result.as_ref(), ui)?;

@@ -24,7 +24,8 @@ pub(crate) struct Args {
 }
 
 fn parse_head(text: &str) -> Result<Head, String> {
-    const WANTED: &str = "give what `helve audit verify` printed: a number, a colon and 64 hexadecimal digits";
+    const WANTED: &str =
+        "give what `helve audit verify` printed: a number, a colon and 64 hexadecimal digits";
     let (seq, hash) = text.split_once(':').ok_or(WANTED)?;
     let seq = seq.parse().ok().filter(|seq| *seq > 0).ok_or(WANTED)?;
     let hash = hash.to_ascii_lowercase();
@@ -68,13 +69,21 @@ fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
         ui.line(format!("  {} entries before that are sound", found.entries))?;
         return Ok(());
     }
-    ui.line(format!("{} {} calls in {} entries: nothing was changed or removed", paint.good("✓"), found.calls, found.entries))?;
+    ui.line(format!(
+        "{} {} calls in {} entries: nothing was changed or removed",
+        paint.good("✓"),
+        found.calls,
+        found.entries
+    ))?;
     if let Some(head) = &found.head {
         ui.line(format!("  head {}:{}", head.seq, head.hash))?;
     }
     match found.anchored {
         Anchored::Yes => {}
-        Anchored::No => ui.line(format!("  {} there is no anchor file, so a cut end would go unnoticed", paint.warn("!")))?,
+        Anchored::No => ui.line(format!(
+            "  {} there is no anchor file, so a cut end would go unnoticed",
+            paint.warn("!")
+        ))?,
     }
     Ok(())
 }

@@ -49,6 +49,9 @@ mod tests {
 
     #[test]
     fn durations_are_short() {
-        assert_eq!([duration(1_500), duration(1_500_000), duration(2_340_000_000)], ["1 µs", "1.5 ms", "2.3 s"]);
+        assert_eq!(
+            [duration(1_500), duration(1_500_000), duration(2_340_000_000)],
+            ["1 µs", "1.5 ms", "2.3 s"]
+        );
     }
 }

@@ -14,7 +14,9 @@ pub(super) fn read(words: &[String], schema: Option<&Schema>, limits: JsonLimits
         [] => Ok(Value::Object(Map::new())),
         [one] if one == "-" => from_reader(std::io::stdin().lock(), "standard input", limits),
         [one] if one.starts_with('@') => from_file(&one[1..], limits),
-        [one] if one.trim_start().starts_with(['{', '[']) => from_json(one.as_bytes(), "the arguments", limits),
+        [one] if one.trim_start().starts_with(['{', '[']) => {
+            from_json(one.as_bytes(), "the arguments", limits)
+        }
         pairs => from_pairs(pairs, schema, limits),
     }
 }
@@ -37,7 +39,7 @@ fn from_reader(reader: impl Read, what: &str, limits: JsonLimits) -> Result<Valu
 
 fn from_json(text: &[u8], what: &str, limits: JsonLimits) -> Result<Value, Failure> {
     parse(text, limits).map_err(|error| {
-        let failure = Failure::usage(format!("{what} cannot be used")).because(&error);
+        let failure = Failure::usage(format!("{what} cannot be used")).detail(error.to_string());
         if text.len() > limits.bytes {
             return failure.hint("`limits.arguments_bytes` in helve.toml raises the limit");
         }
@@ -55,10 +57,11 @@ fn from_pairs(pairs: &[String], schema: Option<&Schema>, limits: JsonLimits) -> 
         } else {
             typed(text, &pointer, schema)
         };
-        put(&mut arguments, &pointer, value, schema).map_err(|why| Failure::usage(format!("`{pair}`: {why}")))?;
+        put(&mut arguments, &pointer, value, schema)
+            .map_err(|why| Failure::usage(format!("`{pair}`: {why}")))?;
     }
     helve::json::check(&arguments, limits)
-        .map_err(|error| Failure::usage("the arguments cannot be used").because(&error))?;
+        .map_err(|error| Failure::usage("the arguments cannot be used").detail(error.to_string()))?;
     Ok(arguments)
 }
 
@@ -123,7 +126,9 @@ fn kinds(pointer: &str, schema: Option<&Schema>) -> Vec<String> {
     for node in schema.map(|schema| schema.at(pointer)).unwrap_or_default() {
         match node.get("type") {
             Some(Value::String(kind)) => kinds.push(kind.clone()),
-            Some(Value::Array(names)) => kinds.extend(names.iter().filter_map(Value::as_str).map(str::to_owned)),
+            Some(Value::Array(names)) => {
+                kinds.extend(names.iter().filter_map(Value::as_str).map(str::to_owned))
+            }
             _ => {}
         }
         // Words to choose from say their type by themselves.
@@ -136,7 +141,8 @@ fn kinds(pointer: &str, schema: Option<&Schema>) -> Vec<String> {
 }
 
 fn put(root: &mut Value, pointer: &str, value: Value, schema: Option<&Schema>) -> Result<(), String> {
-    let mut steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).peekable();
+    let mut steps =
+        pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).peekable();
     let mut current = root;
     while let Some(step) = steps.next() {
         let Value::Object(fields) = current else {

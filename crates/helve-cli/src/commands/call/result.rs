@@ -11,7 +11,8 @@ use crate::ui::{Ui, escape, json};
 pub(super) fn print(outcome: &Outcome, out: Option<&Path>, ui: &mut Ui) -> anyhow::Result<()> {
     if let (Some(path), Status::Done(output)) = (out, &outcome.status) {
         let text = shown(&output.value)? + "\n";
-        std::fs::write(path, text).with_context(|| format!("the result cannot be written to {}", path.display()))?;
+        std::fs::write(path, text)
+            .with_context(|| format!("the result cannot be written to {}", path.display()))?;
     }
     if ui.is_json() {
         ui.json(outcome)?;
@@ -41,13 +42,19 @@ pub(super) fn print(outcome: &Outcome, out: Option<&Path>, ui: &mut Ui) -> anyho
 fn shown(value: &Value) -> serde_json::Result<String> {
     match value {
         Value::String(text) => Ok(escape::visible(text).into_owned()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => json::pretty(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            json::pretty(value)
+        }
     }
 }
 
 fn print_error(error: &ToolError, outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.error_paint();
-    ui.error_line(format!("{} {}", paint.bad(format!("{}:", error.code())), escape::visible(error.message())))?;
+    ui.error_line(format!(
+        "{} {}",
+        paint.bad(format!("{}:", error.code())),
+        escape::visible(error.message())
+    ))?;
     // One that stands in the message already would be said twice.
     for field in error.field_errors().iter().filter(|field| !error.message().contains(&field.message)) {
         ui.error_line(format!("  {}", escape::one_line(&field.message, 400)))?;
@@ -72,7 +79,9 @@ fn next_step(code: ErrorCode, tool: &str) -> Option<String> {
         ErrorCode::ValidationFailed => Some(format!("`helve tools show {tool}` lists its parameters")),
         ErrorCode::JournalUnavailable => Some("`helve doctor` finds out what is wrong".to_owned()),
         ErrorCode::ToolNotFound => Some("`helve tools list` shows every tool".to_owned()),
-        ErrorCode::Timeout => Some("`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned()),
+        ErrorCode::Timeout => {
+            Some("`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned())
+        }
         ErrorCode::NotAuthorized
         | ErrorCode::HookDenied
         | ErrorCode::IntegrationMissing
@@ -114,6 +123,10 @@ fn footer(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     }
     let ms = outcome.duration_us as f64 / 1_000.0;
     let replay = outcome.replay_of.map(|id| format!(" · stored outcome of {id}")).unwrap_or_default();
-    ui.note(format!("\n{} · {ms:.1} ms{replay} · helve audit show {}", escape::one_line(&outcome.tool, 128), outcome.call_id))?;
+    ui.note(format!(
+        "\n{} · {ms:.1} ms{replay} · helve audit show {}",
+        escape::one_line(&outcome.tool, 128),
+        outcome.call_id
+    ))?;
     Ok(())
 }

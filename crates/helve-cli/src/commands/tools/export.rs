@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::ui::json as json_text;
+use crate::ui::{count, json as json_text};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -76,7 +76,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let document = export(&tools, args.format, &options);
     let Some(path) = &args.out else {
         // For a person to read; a program asks for one line.
-        let text = if app.ui.is_json() { json_text::compact(&document)? } else { json_text::pretty(&document)? };
+        let text =
+            if app.ui.is_json() { json_text::compact(&document)? } else { json_text::pretty(&document)? };
         app.ui.line(text)?;
         return Ok(Exit::Done);
     };
@@ -85,7 +86,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
         app.ui.json(&json!({ "written": path, "tools": tools.len() }))?;
     } else {
-        app.ui.note(format!("wrote {} tools for {} to {}", tools.len(), args.format, short(path)))?;
+        app.ui.note(format!(
+            "wrote {} for {} to {}",
+            count(tools.len(), "tool"),
+            args.format,
+            short(path)
+        ))?;
     }
     Ok(Exit::Done)
 }

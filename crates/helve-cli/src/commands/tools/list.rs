@@ -5,8 +5,8 @@ use helve::{Category, Filter, Layer, Registered, Risk, Source};
 
 use crate::app::App;
 use crate::exit::Exit;
-use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, count};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -73,18 +73,18 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
         return Ok(Exit::Done);
     }
-    let count = tools.len();
     app.ui.table(table(&tools))?;
     if app.ui.on_terminal() {
-        let noun = if count == 1 { "tool" } else { "tools" };
-        app.ui.note(format!("\n{count} {noun} · helve tools show NAME · helve call NAME key=value"))?;
+        let tools = count(tools.len(), "tool");
+        app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;
     }
     Ok(Exit::Done)
 }
 
 /// Tools, one a line.
 pub(super) fn table(tools: &[Registered]) -> Table {
-    let mut table = Table::new(["name", "risk", "category", "source", "layer", "what it does"]).one_line_rows();
+    let mut table =
+        Table::new(["name", "risk", "category", "source", "layer", "what it does"]).one_line_rows();
     for registered in tools {
         let definition = registered.tool.definition();
         table.row([

@@ -65,7 +65,8 @@ pub(crate) fn find(registry: &Registry, name: &str) -> Result<Registered, Failur
 fn heading(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let definition = registered.tool.definition();
     let paint = ui.paint();
-    let title = definition.annotations.title.as_deref().map(|title| format!("  {}", escape::one_line(title, 100)));
+    let title =
+        definition.annotations.title.as_deref().map(|title| format!("  {}", escape::one_line(title, 100)));
     ui.line(format!("{}{}", paint.bold(registered.name()), paint.dim(title.unwrap_or_default())))?;
     ui.paragraph(&definition.description)?;
     if let Some(text) = &definition.when_to_use {
@@ -85,9 +86,13 @@ fn facts(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
         }
     };
     let overrides: Vec<_> = registered.overrides.iter().map(|layer| layer.as_str()).collect();
-    let overrides = if overrides.is_empty() { String::new() } else { format!(", overrides {}", overrides.join(", ")) };
+    let overrides =
+        if overrides.is_empty() { String::new() } else { format!(", overrides {}", overrides.join(", ")) };
     fact("layer", format!("{}{overrides}", registered.layer));
-    fact("source", format!("{} ({})", definition.source, registered.tool.handler().implementation().as_str()));
+    fact(
+        "source",
+        format!("{} ({})", definition.source, registered.tool.handler().implementation().as_str()),
+    );
     fact("category", definition.category.to_string());
     let asks = if definition.requires_approval { ", always asks a person first" } else { "" };
     fact("risk", format!("{}{asks}", definition.risk));
@@ -98,7 +103,8 @@ fn facts(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     fact("integrations", definition.integrations.join(", "));
     let preconditions: Vec<_> = definition.preconditions.iter().map(|one| one.description.clone()).collect();
     fact("preconditions", preconditions.join("; "));
-    let effects: Vec<_> = definition.effects.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
+    let effects: Vec<_> =
+        definition.effects.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
     fact("effects", effects.join("; "));
     fact("digest", registered.tool.digest().to_owned());
     ui.line("")?;
@@ -136,7 +142,12 @@ fn parameter_section(title: &str, schema: &Schema, ui: &mut Ui) -> anyhow::Resul
             (false, Some(value)) => Cell::new(format!("default {value}"), Tone::Dim),
             (false, None) => Cell::new("optional", Tone::Dim),
         };
-        table.row([Cell::new(row.name, Tone::Strong), Cell::new(row.kind, Tone::Dim), need, row.description.into()]);
+        table.row([
+            Cell::new(row.name, Tone::Strong),
+            Cell::new(row.kind, Tone::Dim),
+            need,
+            row.description.into(),
+        ]);
     }
     ui.table(table)?;
     Ok(())
@@ -237,7 +248,8 @@ fn examples(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let arguments = example_arguments(registered);
     // A quote in a value would end the shell's own; such an example is better left out.
     let text = json_text::compact(&arguments)?;
-    let arguments = if arguments == json!({}) || text.contains('\'') { String::new() } else { format!(" '{text}'") };
+    let arguments =
+        if arguments == json!({}) || text.contains('\'') { String::new() } else { format!(" '{text}'") };
     ui.line(format!("  helve call {}{arguments}", registered.name()))?;
     Ok(())
 }
@@ -253,7 +265,10 @@ fn example_arguments(registered: &Registered) -> Value {
 }
 
 fn schemas(definition: &Definition, ui: &mut Ui) -> anyhow::Result<()> {
-    let both = [("Input schema", Some(&definition.input_schema)), ("Output schema", definition.output_schema.as_ref())];
+    let both = [
+        ("Input schema", Some(&definition.input_schema)),
+        ("Output schema", definition.output_schema.as_ref()),
+    ];
     for (title, schema) in both {
         if let Some(schema) = schema {
             ui.line("")?;

@@ -22,11 +22,7 @@ pub(super) fn check(file: &Path, text: &str) -> Report {
     let limits = JsonLimits { depth: 100, ..JsonLimits::default() };
     let value = match parse(text.as_bytes(), limits) {
         Ok(value) => value,
-        Err(error) => {
-            let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |cause| cause.source());
-            let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-            return Report::refused(Finding::error(file, message));
-        }
+        Err(error) => return Report::refused(Finding::error(file, error.to_string())),
     };
     let definitions = match value {
         Value::Array(items) => items,
@@ -48,5 +44,8 @@ fn build(definition: Value) -> Result<Tool, DefinitionError> {
     let defaults =
         ToolDefaults { category: Category::Custom, risk: Risk::Medium, annotations: Annotations::default() };
     // A definition alone has nothing that runs, and checking runs nothing.
-    common.into_builder(defaults).handler(|_, _| async { Err(ToolError::failed("only a definition")) }).build()
+    common
+        .into_builder(defaults)
+        .handler(|_, _| async { Err(ToolError::failed("only a definition")) })
+        .build()
 }

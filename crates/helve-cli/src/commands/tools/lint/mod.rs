@@ -15,7 +15,7 @@ use crate::config::Origin;
 use crate::config::document::read_text;
 use crate::config::origin::short;
 use crate::exit::Exit;
-use crate::ui::{Ui, escape};
+use crate::ui::{Ui, count, escape};
 
 const AFTER_HELP: &str = "\
 A file is helve.toml (or any other TOML of that form), an OpenAPI document (JSON or YAML), or a JSON
@@ -106,7 +106,8 @@ impl Report {
             Ok(tool) => (Level::Warning, tool.name().to_string(), tool.warnings()),
             Err(error) => (Level::Error, error.tool, error.problems),
         };
-        self.findings.extend(problems.into_iter().map(|problem| Finding::of_tool(level, file, &tool, problem)));
+        self.findings
+            .extend(problems.into_iter().map(|problem| Finding::of_tool(level, file, &tool, problem)));
     }
 }
 
@@ -117,8 +118,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         total.tools += report.tools;
         total.findings.extend(report.findings);
     }
-    let count = |level: Level| total.findings.iter().filter(|finding| finding.level == level).count();
-    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    let of = |level: Level| total.findings.iter().filter(|finding| finding.level == level).count();
+    let (errors, warnings) = (of(Level::Error), of(Level::Warning));
     if app.ui.is_json() {
         app.ui.json(&json!({ "tools": total.tools, "errors": errors, "warnings": warnings, "findings": total.findings }))?;
     } else {
@@ -150,12 +151,23 @@ fn print(report: &Report, errors: usize, warnings: usize, ui: &mut Ui) -> anyhow
             (Some(line), Some(column)) => format!("{}:{line}:{column}", short(&finding.file)),
             _ => short(&finding.file),
         };
-        let subject: Vec<_> = finding.tool.iter().chain(Some(&finding.at)).filter(|part| !part.is_empty()).map(String::as_str).collect();
+        let subject: Vec<_> = finding
+            .tool
+            .iter()
+            .chain(Some(&finding.at))
+            .filter(|part| !part.is_empty())
+            .map(String::as_str)
+            .collect();
         let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(" ")) };
         let line = escape::one_line(&format!("{subject}{}", finding.message), 600);
         ui.line(format!("{}: {level}: {line}", escape::one_line(&place, 300)))?;
     }
-    let summary = format!("{} tools, {errors} errors, {warnings} warnings", report.tools);
-    ui.line(if errors > 0 { paint.bad(format!("✗ {summary}")) } else { paint.good(format!("✓ {summary}")) })?;
+    let counts = [count(report.tools, "tool"), count(errors, "error"), count(warnings, "warning")];
+    let summary = counts.join(", ");
+    ui.line(if errors > 0 {
+        paint.bad(format!("✗ {summary}"))
+    } else {
+        paint.good(format!("✓ {summary}"))
+    })?;
     Ok(())
 }
