@@ -5,7 +5,7 @@ set -eu
 
 dir=${1:?usage: scripts/setup-python-sdks.sh DIR}
 
-# Pinned: the test is about these versions' types. Change them here and in check.py together.
+# Pinned: what we claim to fit are these versions' types.
 anthropic=2.8.0
 openai=3.49.0
 google_genai=3.1.0

@@ -4,7 +4,7 @@
 //! place. The anchor can, as long as it is not changed along; keep a copy of it elsewhere against
 //! somebody who may write the whole folder.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +48,15 @@ impl Anchor {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         Ok(Self { file: options.open(Self::path(database))? })
+    }
+
+    /// Moves the anchor forward, unless another process is just doing so.
+    pub(crate) fn try_advance(&mut self, position: Position) -> io::Result<()> {
+        match self.file.try_lock() {
+            Ok(()) => LockedAnchor { file: &mut self.file }.advance(position),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 
     /// Keeps other processes from moving it until the guard is dropped.
@@ -99,16 +108,21 @@ impl Drop for LockedAnchor<'_> {
     }
 }
 
-/// Reads an anchor without keeping it open. Waits for a writer that is just moving it.
+/// Reads an anchor without keeping it open, and without ever holding up a writer.
 pub(crate) fn read(database: &Path) -> io::Result<Reading> {
-    match File::open(Anchor::path(database)) {
-        Ok(mut file) => {
-            file.lock_shared()?;
-            read_from(&mut file)
+    let mut file = match File::open(Anchor::path(database)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Reading::Absent),
+        Err(error) => return Err(error),
+    };
+    // A writer may just be moving it. What stays damaged is damaged.
+    for _ in 0..3 {
+        let reading = read_from(&mut file)?;
+        if reading != Reading::Damaged {
+            return Ok(reading);
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Reading::Absent),
-        Err(error) => Err(error),
     }
+    Ok(Reading::Damaged)
 }
 
 fn read_from(file: &mut File) -> io::Result<Reading> {
@@ -159,7 +173,7 @@ mod tests {
         let mut anchor = Anchor::open(&database).unwrap();
         assert_eq!(read(&database).unwrap(), Reading::Absent);
         for (moved_to, expected) in [(5, 5), (3, 5), (9, 9)] {
-            anchor.lock().unwrap().advance(at(moved_to)).unwrap();
+            anchor.try_advance(at(moved_to)).unwrap();
             assert_eq!(read(&database).unwrap(), Reading::At(at(expected)));
         }
     }

@@ -66,6 +66,9 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// The file was deleted or replaced while it was open.
+    #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
+    Replaced(PathBuf),
     /// No space is left.
     #[error("the disk that holds `{}` is full; free some space, and writing resumes by itself", .path.display())]
     DiskFull {

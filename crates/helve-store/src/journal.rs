@@ -26,6 +26,10 @@ impl Journal for Store {
         self.queue.submit(Job::Append(entry))
     }
 
+    fn is_behind(&self) -> bool {
+        self.queue.is_behind()
+    }
+
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(self.ask(|reply| Job::Commit(entry, reply)))
     }

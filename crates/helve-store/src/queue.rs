@@ -39,11 +39,10 @@ impl Job {
     /// Whether it tells of something that has happened already, and so must not be lost.
     ///
     /// The others only announce something, which does not happen when they are refused.
-    fn is_report(&self) -> bool {
+    pub(crate) fn is_report(&self) -> bool {
         match self {
-            Self::Append(_) | Self::Commit(Entry::Finished(_), _) => true,
-            Self::Finish { .. } | Self::Release { .. } => true,
-            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } => false,
+            Self::Append(_) | Self::Commit(Entry::Finished(_), _) | Self::Finish { .. } => true,
+            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } | Self::Release { .. } => false,
             Self::Erase { .. } | Self::Flush(_) => false,
         }
     }
@@ -61,9 +60,10 @@ impl Job {
                 reply.map(|reply| reply.send(Err(error.clone())));
                 Some(Self::Finish { entry, claim, status, reply: None })
             }
-            Self::Begin { reply, .. } => {
+            Self::Begin { started, claim, reply } => {
                 let _ = reply.send(Err(error.clone()));
-                None
+                // A transaction that failed at its very end may still come back after a crash.
+                Some(Self::Release { scoped_key: claim.scoped_key, call_id: started.facts.call_id })
             }
             Self::Erase { reply, .. } => {
                 let _ = reply.send(Err(error.clone()));
@@ -168,6 +168,11 @@ impl Queue {
         Ok(())
     }
 
+    /// Whether those who can wait should: long before anybody is refused.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) >= self.pending_max / 4
+    }
+
     /// Queues a job, or says why not.
     ///
     /// While the journal is broken, reports are kept for later and refused nonetheless, because
@@ -175,7 +180,7 @@ impl Queue {
     pub(crate) fn submit(&self, job: Job) -> Result<(), JournalError> {
         let is_flush = matches!(job, Job::Flush(_));
         let mut state = self.lock();
-        if self.pending.load(Ordering::Relaxed) >= self.pending_max {
+        if !is_flush && self.pending.load(Ordering::Relaxed) >= self.pending_max {
             return state.refusal().and(Err(overloaded()));
         }
         if let Err(error) = state.refusal()
@@ -267,7 +272,7 @@ impl Queue {
         self.close();
         let jobs = std::mem::take(&mut self.lock().jobs);
         let error = closed();
-        jobs.into_iter().filter_map(|job| job.refuse(&error)).count()
+        jobs.into_iter().filter_map(|job| job.refuse(&error)).filter(Job::is_report).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -61,6 +61,19 @@ pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Which file stands at a path, to notice when another one does.
+#[cfg(unix)]
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+/// Which file stands at a path. Only Unix can delete a file that is open.
+#[cfg(not(unix))]
+pub(crate) fn identity(_path: &Path) -> Option<(u64, u64)> {
+    None
+}
+
 /// Opens the file for writing and brings its tables into being.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let sqlite = |source| StoreError::sqlite(path, source);

@@ -52,6 +52,8 @@ impl Store {
     /// Opens the journal at `path`. On first use, creates the file and its folder, readable by
     /// this user alone.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Self, StoreError> {
+        // The path must stay good, should the process change its folder.
+        let path = &std::path::absolute(path).map_err(|error| StoreError::io("find", path, error))?;
         if path.is_dir() {
             return Err(StoreError::IsDirectory(path.to_owned()));
         }

@@ -15,14 +15,21 @@ pub trait Journal: Send + Sync + 'static {
     /// Queues an entry to be written with the next group, without waiting.
     ///
     /// For calls that change nothing: what a power cut may lose of them is milliseconds of reading.
+    /// While [`Journal::is_behind`], callers that can wait should commit instead.
     fn append(&self, entry: Entry) -> Result<(), JournalError>;
+
+    /// Whether entries come faster than they can be written.
+    fn is_behind(&self) -> bool {
+        false
+    }
 
     /// Writes an entry and waits until it would survive a power cut.
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>>;
 
     /// Commits the start of a call under its idempotency key, unless the key was used before.
     ///
-    /// Where an earlier call with the key is still running, waits for its end.
+    /// Where an earlier call with the key is still running, waits for its end. Dropped before it
+    /// has answered, it gives the key back: the call did not run.
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>>;
 
     /// Commits the end of a call that [`Journal::begin`] let start, with what to answer when its

@@ -276,6 +276,7 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::Io { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Newer { .. }
+        | StoreError::Replaced(_)
         | StoreError::DiskFull { .. }
         | StoreError::Busy { .. }
         | StoreError::NotAnId(_)

@@ -29,6 +29,7 @@ pub(crate) struct Ledger {
     db: Connection,
     owner: Arc<Owner>,
     page_limit: u32,
+    identity: Option<(u64, u64)>,
     position: Position,
     lineage: Lineage,
     text: RowText,
@@ -70,6 +71,7 @@ impl Ledger {
             db,
             owner: Arc::clone(owner),
             page_limit: 0,
+            identity: schema::identity(path),
             position,
             lineage,
             text: RowText::default(),
@@ -108,6 +110,10 @@ impl Ledger {
 
     /// Writes all jobs or none. Only when this returns well may anybody be told.
     pub(super) fn write(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, StoreError> {
+        // SQLite would go on writing to a file that nobody will find again.
+        if schema::identity(&self.path) != self.identity {
+            return Err(StoreError::Replaced(self.path.clone()));
+        }
         self.try_write(jobs).map_err(|source| StoreError::sqlite(&self.path, source))
     }
 

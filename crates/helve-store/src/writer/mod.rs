@@ -104,9 +104,8 @@ impl Writer {
             return;
         }
         let position = self.ledger.position();
-        let moved = self.anchor.lock().and_then(|mut anchor| anchor.advance(position));
-        if let Err(error) = moved {
-            // An anchor that stays behind is still true.
+        // Never waits: an anchor that stays behind is still true, and the next group moves it.
+        if let Err(error) = self.anchor.try_advance(position) {
             tracing::warn!(%error, "the journal's anchor could not be moved");
         }
     }
@@ -172,7 +171,9 @@ impl Writer {
                 reply.map(|reply| reply.send(Ok(())));
             }
             (job, Verdict::Refused(error)) => {
-                if job.refuse(&error).is_some() {
+                let lost = job.is_report();
+                job.refuse(&error);
+                if lost {
                     tracing::error!(%error, "an entry was refused and is lost");
                 }
             }
@@ -187,11 +188,12 @@ impl Writer {
     }
 
     /// Leaves a database file that stands for itself.
-    fn finish(self) -> Result<(), StoreError> {
+    fn finish(mut self) -> Result<(), StoreError> {
+        self.move_anchor();
         let error = self.backlog.failure.clone().unwrap_or_else(queue::closed);
         self.backlog.parked.into_values().flatten().for_each(|job| drop(job.refuse(&error)));
         if let Some(reason) = self.backlog.failure {
-            let entries = self.backlog.held.len();
+            let entries = self.backlog.held.iter().filter(|job| job.is_report()).count();
             tracing::error!(entries, "the journal was closed before these entries could be written");
             if entries > 0 {
                 return Err(StoreError::Unwritten { entries, reason: reason.to_string() });

@@ -17,6 +17,7 @@ const DATABASE: &str = "HELVE_TEST_CHILD_DATABASE";
 const TASK: &str = "HELVE_TEST_CHILD_TASK";
 const CALLS: usize = 1_000;
 
+#[expect(clippy::disallowed_methods, reason = "the store's promises are about real processes that die")]
 fn start_child(place: &Place, task: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture"])

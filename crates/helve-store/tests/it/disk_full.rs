@@ -121,3 +121,23 @@ async fn many_committers_on_a_full_disk_all_get_an_answer() {
     }
     assert!(store.audit().verify(|_| {}).unwrap().is_sound());
 }
+
+#[tokio::test]
+async fn a_file_that_was_moved_away_breaks_the_journal_until_it_is_back() {
+    let place = Place::new();
+    let store = place.open();
+    store.commit(SampleCall::new("mail/send").started()).await.unwrap();
+    let elsewhere = place.folder().join("elsewhere.db");
+    std::fs::rename(place.db(), &elsewhere).unwrap();
+    let error = store.commit(SampleCall::new("mail/send").started()).await.unwrap_err();
+    assert!(error.to_string().contains("moved or deleted"), "{error}");
+    store.flush().await.unwrap_err();
+    store.check().unwrap_err();
+    std::fs::rename(&elsewhere, place.db()).unwrap();
+    store.flush().await.unwrap();
+    store.check().unwrap();
+    store.commit(SampleCall::new("mail/send").started()).await.unwrap();
+    store.close().unwrap();
+    let verification = place.verify();
+    assert_eq!((verification.entries, verification.first_problem), (2, None));
+}

@@ -104,7 +104,7 @@ async fn a_full_queue_refuses_instead_of_losing() {
     assert!(store.check().unwrap_err().to_string().contains("overloaded"));
     assert_eq!(taken, 100);
     other.execute_batch("ROLLBACK").unwrap();
-    store.flush().await.unwrap_or_else(|error| assert!(error.to_string().contains("overloaded")));
+    store.flush().await.unwrap();
     store.close().unwrap();
     assert_eq!(place.verify().entries, taken);
 }

@@ -8,6 +8,8 @@
 //! - `crash`: `kill -9` in the middle, and several processes at once
 //! - `model`: random histories against a model
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
 mod audit;
 mod crash;
 mod disk_full;

@@ -103,8 +103,9 @@ fn call(block: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
 }
 
 pub(super) fn results(answers: &[Answer<'_>]) -> Value {
-    let blocks: Vec<_> = answers.iter().map(result).collect();
-    json!({ "role": "user", "content": blocks })
+    let mut message = json!({ "role": "user" });
+    message["content"] = answers.iter().map(result).collect();
+    message
 }
 
 fn result(answer: &Answer<'_>) -> Value {

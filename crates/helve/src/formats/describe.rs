@@ -22,8 +22,8 @@ impl Description {
         Self { parts }
     }
 
-    /// Adds what the provider's schema cannot say. It goes before the examples' place in
-    /// importance but after the prose, so a cut loses examples first.
+    /// Adds what the provider's schema cannot say. It is second in importance: a call that goes
+    /// against it is refused.
     pub(super) fn note(&mut self, note: String) {
         self.parts.insert(1, note);
     }

@@ -40,11 +40,16 @@ pub fn export<'a>(
     options: &ExportOptions,
 ) -> Value {
     let mut budget = anthropic::StrictBudget::default();
-    let entries: Vec<_> = tools.into_iter().map(|tool| entry(tool, format, options, &mut budget)).collect();
+    let entries: Value = tools.into_iter().map(|tool| entry(tool, format, options, &mut budget)).collect();
     match format {
-        Format::Gemini if entries.is_empty() => json!([]),
-        Format::Gemini => json!([{ "functionDeclarations": entries }]),
-        Format::Anthropic | Format::OpenAi | Format::OpenAiChat | Format::Mcp | Format::Llm => entries.into(),
+        Format::Gemini if entries == json!([]) => entries,
+        Format::Gemini => {
+            // Moved into place: `json!` would copy the whole list.
+            let mut tool = json!({});
+            tool["functionDeclarations"] = entries;
+            Value::Array(vec![tool])
+        }
+        Format::Anthropic | Format::OpenAi | Format::OpenAiChat | Format::Mcp | Format::Llm => entries,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Google's Gemini API.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::{FormatError, Found, RawCall, RawId};
 use super::clean::clean_value;
@@ -12,11 +12,12 @@ use crate::Tool;
 
 /// `parametersJsonSchema` takes the schema as it is; `parameters` would take only a part of it.
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
-    json!({
+    let mut entry = json!({
         "name": tool.provider_name(),
         "description": Description::of(tool, tool.provider_name()).into_text(options),
-        "parametersJsonSchema": schema::for_gemini(&tool.definition().input_schema),
-    })
+    });
+    entry["parametersJsonSchema"] = schema::for_gemini(&tool.definition().input_schema);
+    entry
 }
 
 pub(super) const SHAPES: &[&str] =
@@ -61,19 +62,19 @@ fn part(part: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
 }
 
 pub(super) fn results(answers: &[Answer<'_>]) -> Value {
-    let parts: Vec<_> = answers.iter().map(|answer| json!({ "functionResponse": result(answer) })).collect();
-    json!({ "role": "user", "parts": parts })
+    let mut content = json!({ "role": "user" });
+    content["parts"] = answers.iter().map(part_of).collect();
+    content
 }
 
-fn result(answer: &Answer<'_>) -> Value {
-    let shown =
-        answer.whole.map_or_else(|| answer.text.clone().into(), |value| clean_value(value).into_owned());
+fn part_of(answer: &Answer<'_>) -> Value {
+    let mut part = json!({ "functionResponse": { "name": answer.call.name, "response": {} } });
+    let response = &mut part["functionResponse"];
     let key = if answer.is_error { "error" } else { "output" };
-    let mut response = Map::new();
-    response.insert(key.to_owned(), shown);
-    let mut result = json!({ "name": answer.call.name, "response": response });
+    response["response"][key] =
+        answer.whole.map_or_else(|| answer.text.clone().into(), |value| clean_value(value).into_owned());
     if let Some(id) = &answer.call.id {
-        result["id"] = id.as_str().into();
+        response["id"] = id.as_str().into();
     }
-    result
+    part
 }

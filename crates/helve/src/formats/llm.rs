@@ -10,14 +10,16 @@ pub(super) fn tool(tool: &Tool) -> Value {
     let definition = tool.definition();
     let name = tool.provider_name();
     let examples: Vec<_> = definition.examples.iter().map(|example| example.to_line(name)).collect();
-    json!({
+    let mut entry = json!({
         "name": name,
         "description": definition.description,
         "whenToUse": definition.when_to_use.as_deref().unwrap_or_default(),
         "examples": examples,
-        "parameters": definition.input_schema,
+        // The gate asks a person for these.
         "requiresApproval": definition.requires_approval || definition.risk >= Risk::High,
-    })
+    });
+    entry["parameters"] = definition.input_schema.clone();
+    entry
 }
 
 pub(super) const SHAPES: &[&str] = &["name", "toolName"];

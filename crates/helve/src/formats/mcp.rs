@@ -15,7 +15,6 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
     let mut entry = json!({
         "name": name,
         "description": Description::of(tool, &name).into_text(options),
-        "inputSchema": definition.input_schema,
         "annotations": {
             "readOnlyHint": hints.read_only,
             "destructiveHint": hints.destructive,
@@ -23,6 +22,7 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
             "openWorldHint": hints.open_world,
         },
     });
+    entry["inputSchema"] = definition.input_schema.clone();
     if let Some(title) = &hints.title {
         entry["title"] = title.as_str().into();
         entry["annotations"]["title"] = title.as_str().into();

@@ -31,12 +31,13 @@ pub(super) fn function(tool: &Tool, options: &ExportOptions) -> Value {
         }
         written.schema
     });
-    json!({
+    let mut function = json!({
         "name": tool.provider_name(),
         "description": description.into_text(options),
-        "parameters": parameters,
         "strict": is_strict,
-    })
+    });
+    function["parameters"] = parameters;
+    function
 }
 
 pub(super) const SHAPES: &[&str] = &["output", "type"];

@@ -9,7 +9,9 @@ use super::result::Answer;
 use crate::Tool;
 
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
-    json!({ "type": "function", "function": openai::function(tool, options) })
+    let mut entry = json!({ "type": "function" });
+    entry["function"] = openai::function(tool, options);
+    entry
 }
 
 pub(super) const SHAPES: &[&str] = &["choices", "message", "tool_calls", "role", "function"];

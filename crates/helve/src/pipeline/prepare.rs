@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::authorize::AuthorizedCall;
 use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
+use crate::formats::drop_absent;
 use crate::runtime::Parts;
 
 /// A call whose arguments fit the tool's schema.
@@ -41,6 +42,13 @@ pub(super) fn prepare(
 
 fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
     let schema = tool.input();
+    schema.apply_defaults(arguments);
+    if schema.accepts(arguments) {
+        return Ok(Vec::new());
+    }
+    // Our own strict exports make models send null for what is absent; taking that back mends
+    // nothing of theirs.
+    drop_absent(schema.json(), arguments);
     schema.apply_defaults(arguments);
     if schema.accepts(arguments) {
         return Ok(Vec::new());

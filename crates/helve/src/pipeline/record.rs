@@ -176,12 +176,6 @@ impl<'p> OpenRecord<'p> {
         })
     }
 
-    /// The entry that says: the caller went away before the tool started.
-    pub(super) fn given_back(&self) -> Entry {
-        let error = went_away().at(Stage::Execute);
-        self.finished_with(&Status::Failed(error), self.facts.clone(), self.payload.clone(), Vec::new())
-    }
-
     /// Writes the record and tells the outcome.
     pub(super) async fn close(mut self, result: Result<Status, ToolError>) -> Outcome {
         let stage = self.stage;
@@ -196,6 +190,8 @@ impl<'p> OpenRecord<'p> {
         let written = match (self.claim.take(), self.wait) {
             (Some(claim), _) => self.parts.journal.finish(entry, claim, Arc::new(status.clone())).await,
             (None, Wait::Yes) => self.parts.journal.commit(entry).await,
+            // Waiting here is what keeps a flood of reads from outrunning the disk.
+            (None, Wait::No) if self.parts.journal.is_behind() => self.parts.journal.commit(entry).await,
             (None, Wait::No) => self.parts.journal.append(entry),
         };
         let status = match written {

@@ -104,6 +104,7 @@ fn python() -> PathBuf {
     python
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test runs its checker, no tool")]
 fn run(program: &Path, arguments: &[&Path]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));

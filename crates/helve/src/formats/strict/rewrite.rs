@@ -21,7 +21,7 @@ pub(super) fn rewrite(schema: &Value, dialect: &Dialect) -> Result<Strict, Strin
         root,
         path: Vec::new(),
         tally: Tally::default(),
-        current: None,
+        current: "",
         uses: BTreeMap::new(),
     };
     let rewritten = rewriter.root()?;
@@ -38,9 +38,9 @@ struct Rewriter<'a> {
     /// Where we are, for refusals.
     path: Vec<&'a str>,
     tally: Tally,
-    /// The definition being rewritten; none at the top.
-    current: Option<&'a str>,
-    /// Which definitions refer to which.
+    /// The definition being rewritten; empty at the top.
+    current: &'a str,
+    /// Which definitions refer to which; the empty one is the top.
     uses: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -54,14 +54,14 @@ impl<'a> Rewriter<'a> {
             return Err("the top level must be one plain object".to_owned());
         }
         if root.contains_key("$defs") && root.contains_key("definitions") {
-            return Err(self.refusal("`$defs` and `definitions` cannot stand together"));
+            return Err(self.refusal("`$defs` beside `definitions`"));
         }
         let mut rewritten = self.typed(root)?;
         let mut definitions = Map::new();
         for container in ["$defs", "definitions"] {
             let Some(named) = root.get(container).and_then(Value::as_object) else { continue };
             for (name, schema) in named {
-                self.current = Some(name);
+                self.current = name;
                 self.tally.chars += name.chars().count();
                 let definition = self.within(&[container, name], |this| this.node(schema))?;
                 definitions.insert(name.clone(), definition);
@@ -87,26 +87,22 @@ impl<'a> Rewriter<'a> {
             (Some(Value::Array(branches)), None) => self.union(fields, "anyOf", branches),
             (None, Some(Value::Array(branches))) => self.union(fields, "oneOf", branches),
             (None, None) => self.typed(fields).map(|typed| split_nullable(typed).into()),
-            _ => Err(self.refusal("`anyOf` and `oneOf` together")),
+            _ => Err(self.refusal("`anyOf` beside `oneOf`")),
         }
     }
 
     fn reference(&mut self, fields: &'a Fields, reference: &'a Value) -> Result<Value, String> {
         self.only_remarks_beside(fields, "$ref")?;
         let text = reference.as_str().unwrap_or_default();
-        let written = if text == "#" {
-            self.uses.entry(self.current.unwrap_or_default()).or_default().insert("");
-            json!({ "$ref": "#" })
-        } else {
-            let (Some((_, name)), Some(_)) = (definition_name(text), definition(self.root, text)) else {
-                return Err(self.refusal(&format!("`{text}` does not point to a definition")));
-            };
-            self.uses.entry(self.current.unwrap_or_default()).or_default().insert(name);
-            json!({ "$ref": format!("#/$defs/{name}") })
+        let (used, written) = match (definition_name(text), definition(self.root, text)) {
+            _ if text == "#" => ("", json!({ "$ref": "#" })),
+            (Some((_, name)), Some(_)) => (name, json!({ "$ref": format!("#/$defs/{name}") })),
+            _ => return Err(self.refusal(&format!("`{text}`, which points to no definition,"))),
         };
+        self.uses.entry(self.current).or_default().insert(used);
         // A reference may have no neighbours, so a remark needs a union of one around it.
         Ok(match remark(fields) {
-            Some(remark) => json!({ "anyOf": [written], "description": remark }),
+            Some(remark) => any_of(vec![written], Some(remark.into())).into(),
             None => written,
         })
     }
@@ -133,11 +129,7 @@ impl<'a> Rewriter<'a> {
         for branch in branches {
             options.push(self.within(&[keyword], |this| this.node(branch))?);
         }
-        let mut written = json!({ "anyOf": options });
-        if let Some(remark) = remark(fields) {
-            written["description"] = remark.into();
-        }
-        Ok(written)
+        Ok(any_of(options, remark(fields).map(Value::from)).into())
     }
 
     fn only_remarks_beside(&self, fields: &Fields, keyword: &str) -> Result<(), String> {
@@ -185,7 +177,7 @@ impl<'a> Rewriter<'a> {
             (None, None, Some(value)) => scalar_kind(value).into_iter().collect(),
             _ => return Err(self.refusal("no type, so it accepts anything")),
         };
-        kinds.sort_unstable_by_key(|kind| *kind == "null");
+        kinds.sort_by_key(|kind| *kind == "null");
         kinds.dedup();
         match kinds[..] {
             [_] | [_, "null"] => Ok(kinds),
@@ -352,16 +344,14 @@ fn remark(fields: &Fields) -> Option<String> {
 
 /// An object or array that may be null is written as a union; a scalar keeps its list of types.
 fn split_nullable(mut typed: Fields) -> Fields {
-    let composite = |kind: &Value| kind == "object" || kind == "array";
-    let Some(kind) = typed.get("type").and_then(Value::as_array).and_then(|kinds| kinds.first()) else {
-        return typed;
-    };
-    if !composite(kind) {
-        return typed;
+    let first = typed.get("type").and_then(Value::as_array).and_then(|kinds| kinds.first());
+    match first.filter(|kind| is_composite(kind)).cloned() {
+        Some(kind) => {
+            typed.insert("type".to_owned(), kind);
+            null_beside(typed)
+        }
+        None => typed,
     }
-    let kind = kind.clone();
-    typed.insert("type".to_owned(), kind);
-    null_beside(typed)
 }
 
 /// Makes a rewritten schema accept null too.
@@ -373,8 +363,7 @@ fn or_null(schema: Value) -> Value {
         }
         return fields.into();
     }
-    let composite = fields.get("type").is_none_or(|kind| kind == "object" || kind == "array");
-    if composite {
+    if fields.get("type").is_none_or(is_composite) {
         return null_beside(fields).into();
     }
     if let Some(Value::Array(values)) = fields.get_mut("enum")
@@ -390,10 +379,19 @@ fn or_null(schema: Value) -> Value {
     fields.into()
 }
 
+fn is_composite(kind: &Value) -> bool {
+    kind == "object" || kind == "array"
+}
+
 fn null_beside(mut fields: Fields) -> Fields {
     let description = fields.remove("description");
+    any_of(vec![fields.into(), json!({ "type": "null" })], description)
+}
+
+/// Options are moved in; `json!` would copy them once a level.
+fn any_of(options: Vec<Value>, description: Option<Value>) -> Fields {
     let mut union = Map::new();
-    union.insert("anyOf".to_owned(), json!([fields, { "type": "null" }]));
+    union.insert("anyOf".to_owned(), options.into());
     union.extend(description.map(|text| ("description".to_owned(), text)));
     union
 }

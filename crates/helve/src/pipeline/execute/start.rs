@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 
-use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
-use helve_core::record::{Entry, Started};
+use helve_core::ports::{Begun, KeyClaim};
+use helve_core::record::Entry;
 use helve_core::{Call, CallId, Caller, ErrorCode, FieldError, Status, Tool, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::super::record::{OpenRecord, unavailable};
@@ -58,9 +57,8 @@ async fn begin(
         fingerprint: fingerprint(&call.arguments),
         repeatable: tool.definition().repeatable(),
     };
-    let waiting = claim_in_background(Arc::clone(&parts.journal), record, claim.clone());
     let begun = tokio::select! {
-        begun = waiting => begun.unwrap_or_else(|_| Err(JournalError::new("it was shut down"))),
+        begun = parts.journal.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call) => return Err(attempt::cancelled()),
     };
@@ -79,28 +77,6 @@ async fn begin(
             "a key used with other arguments".to_owned(),
         )),
     }
-}
-
-/// Claims the key in a task of its own. Should the caller go away while the claim is being
-/// written, the task gives the key back as cancelled; otherwise it would look running for ever.
-fn claim_in_background(
-    journal: Arc<dyn Journal>,
-    record: &OpenRecord<'_>,
-    claim: KeyClaim,
-) -> oneshot::Receiver<Result<Begun, JournalError>> {
-    let (answer, waiting) = oneshot::channel();
-    let started: Box<Started> = record.started();
-    let given_back = record.given_back();
-    tokio::spawn(async move {
-        let begun = journal.begin(started, claim.clone()).await;
-        if let Err(Ok(Begun::Fresh)) = answer.send(begun) {
-            let status = Arc::new(Status::Failed(attempt::cancelled()));
-            if let Err(error) = journal.finish(given_back, claim, status).await {
-                tracing::error!(%error, "a cancelled call could not be recorded");
-            }
-        }
-    });
-    waiting
 }
 
 /// Keys of different callers or tools never meet.

@@ -1,7 +1,9 @@
 //! Calls as they come back: found in every shape of answer, bounded, never trusted.
 
-use helve::formats::{Format, FormatError, ParseLimits, ProviderCall, parse_calls};
-use helve::{Caller, ErrorCode};
+use helve::formats::{
+    ExportOptions, Format, FormatError, ParseLimits, ProviderCall, drop_absent, export_one, parse_calls,
+};
+use helve::{Caller, ErrorCode, Runtime, Tool};
 use serde_json::{Value, json};
 
 fn parse(format: Format, answer: Value) -> Result<Vec<ProviderCall>, FormatError> {
@@ -126,6 +128,29 @@ fn a_call_keeps_its_id_as_correlation_and_its_caller() {
     assert_eq!(call.correlation_id.as_deref(), Some("t1"));
     assert_eq!(call.caller.agent.as_deref(), Some("bot"));
     assert_eq!(call.idempotency_key, None);
+}
+
+#[tokio::test]
+async fn a_strict_call_runs_under_its_provider_name_without_its_nulls() {
+    let names: Vec<_> = (0..40).map(|n| format!("f{n}")).collect();
+    let fields: serde_json::Map<_, _> =
+        names.iter().map(|name| (name.clone(), json!({ "type": "string" }))).collect();
+    let tool = Tool::builder("mail/find.all")
+        .description("Finds mail by any of its fields.")
+        .input_schema(json!({ "type": "object", "properties": fields }))
+        .handler(|arguments, _| async { Ok(arguments) })
+        .build()
+        .unwrap();
+    let entry = export_one(&tool, Format::OpenAi, &ExportOptions::default());
+    assert_eq!(entry["strict"], true);
+    let mut arguments: serde_json::Map<_, _> = names.iter().map(|name| (name.clone(), Value::Null)).collect();
+    arguments.insert("f7".to_owned(), json!("ada"));
+    let item = json!({ "type": "function_call", "call_id": "c", "name": entry["name"],
+        "arguments": Value::Object(arguments).to_string() });
+    let mut call = parse(Format::OpenAi, item).unwrap()[0].to_call(Caller::local()).unwrap();
+    drop_absent(&tool.definition().input_schema, &mut call.arguments);
+    let runtime = Runtime::builder().tool(tool).unwrap().build();
+    assert_eq!(runtime.call(call).await.into_result().unwrap(), json!({ "f7": "ada" }));
 }
 
 #[test]
