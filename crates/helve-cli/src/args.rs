@@ -94,7 +94,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 const EXAMPLES: &str = "\
 helve up                                     first run: see what is there
 helve call math-eval expression='2^10 / 3'   call a tool with key=value pairs
-helve call text-stats '{\"text\": \"Hello\"}'    … or with JSON, @file or - for stdin
+helve call text-stats '{\"text\": \"Hello\"}'    … or with JSON, @file, or -
 helve tools export --format anthropic        what a model is given
 helve audit verify                           prove that no record was changed";
 

@@ -5,16 +5,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use helve_store::{Store, StoreOptions};
-
 use super::Check;
 use crate::config::Loaded;
 use crate::config::origin::short;
 use crate::failure::Failure;
+use crate::wire;
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let path = &loaded.journal_path;
-    let opened = open(path);
+    let opened = open(loaded);
     let writable = opened.is_ok();
     let mut checks = vec![opened.unwrap_or_else(|failure| Check::from_failure("journal", &failure))];
     // Without a folder there is nothing to measure, and the check above says so.
@@ -27,14 +26,10 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
 }
 
 /// Opens the journal as a call would, which makes it where there is none.
-fn open(path: &Path) -> Result<Check, Failure> {
-    let fix = "name another file: `--set journal.path=FILE`, or in helve.toml";
-    let refuse = |error: helve_store::StoreError| {
-        Failure::failed(format!("{} cannot be used", short(path))).because(&error).hint(fix)
-    };
-    let store = Store::open(path, StoreOptions::default()).map_err(refuse)?;
-    store.close().map_err(refuse)?;
-    Ok(Check::good("journal", short(path)))
+fn open(loaded: &Loaded) -> Result<Check, Failure> {
+    let store = wire::open_store(loaded)?;
+    store.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
+    Ok(Check::good("journal", short(&loaded.journal_path)))
 }
 
 /// Writes and syncs a file where the journal is: what every recorded change waits for.

@@ -1,5 +1,6 @@
 //! Merges the layers, and refuses what is wrong in any of them, all at once and with its place.
 
+use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -111,6 +112,12 @@ impl Loaded {
         found
     }
 
+    /// Whether the journal is in the project's own folder for such things.
+    pub(crate) fn is_in_project(&self) -> bool {
+        let project_dir = self.project_file.as_deref().and_then(Path::parent);
+        project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
+    }
+
     fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
     }
@@ -118,7 +125,8 @@ impl Loaded {
 
 /// Reads and merges all layers.
 pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
-    let schema = schema::compiled();
+    // Compiling takes longer than all the rest, and where nobody set anything there is no need.
+    let schema: LazyCell<Schema> = LazyCell::new(schema::compiled);
     let documents = documents(inputs)?;
     let overrides = all_overrides(inputs, &schema)?;
     check(&documents, &overrides, &schema)?;
@@ -186,7 +194,7 @@ fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
     Ok(documents)
 }
 
-fn all_overrides(inputs: &Inputs, schema: &Schema) -> Result<Vec<Override>, Failure> {
+fn all_overrides(inputs: &Inputs, schema: &LazyCell<Schema>) -> Result<Vec<Override>, Failure> {
     let mut overrides = overrides::from_environment(inputs.variables.iter().cloned(), schema);
     for text in &inputs.sets {
         overrides.push(overrides::from_flag(text, schema)?);
@@ -202,7 +210,7 @@ fn all_overrides(inputs: &Inputs, schema: &Schema) -> Result<Vec<Override>, Fail
 fn check(
     documents: &[(Layer, Rc<Document>)],
     overrides: &[Override],
-    schema: &Schema,
+    schema: &LazyCell<Schema>,
 ) -> Result<(), Failure> {
     let mut problems = Vec::new();
     for (_, document) in documents {

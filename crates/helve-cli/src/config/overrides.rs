@@ -1,5 +1,7 @@
 //! Single values from the environment and from `--set`.
 
+use std::cell::LazyCell;
+
 use helve::Schema;
 use helve::json::escape_pointer;
 use serde_json::{Map, Value};
@@ -22,7 +24,7 @@ pub(super) struct Override {
 /// Values from the environment. A variable without `__`, such as `HELVE_LOG`, is not a key.
 pub(super) fn from_environment(
     variables: impl IntoIterator<Item = (String, String)>,
-    schema: &Schema,
+    schema: &LazyCell<Schema>,
 ) -> Vec<Override> {
     let mut found: Vec<_> = variables
         .into_iter()

@@ -16,7 +16,7 @@ pub(crate) fn start(detail: Detail, paint: Paint) -> Result<(), String> {
         Err(_) => EnvFilter::new(match detail {
             Detail::Quiet => "off",
             Detail::Normal => "error",
-            Detail::Verbose => "debug",
+            Detail::Verbose => "info,helve=debug",
         }),
     };
     tracing_subscriber::fmt()

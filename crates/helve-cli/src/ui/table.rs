@@ -1,6 +1,6 @@
 //! Tables: coloured and fitted to the terminal, or plain aligned columns in a pipe.
 
-use comfy_table::{Attribute, Color, ContentArrangement, presets};
+use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, presets};
 
 use super::Paint;
 use super::escape::{one_line, visible};
@@ -52,11 +52,18 @@ pub(crate) struct Table {
     rows: Vec<Vec<Cell>>,
     indent: u16,
     row_lines_max: Option<usize>,
+    whole_column: Option<usize>,
 }
 
 impl Table {
     pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
-        Self { headings: headings.to_vec(), rows: Vec::new(), indent: 0, row_lines_max: None }
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+            indent: 0,
+            row_lines_max: None,
+            whole_column: None,
+        }
     }
 
     /// A table without headings.
@@ -73,6 +80,12 @@ impl Table {
     /// Cuts on a terminal what does not fit on one line.
     pub(crate) fn one_line_rows(mut self) -> Self {
         self.row_lines_max = Some(1);
+        self
+    }
+
+    /// Never cuts or wraps this column: it holds what people copy.
+    pub(crate) fn whole_column(mut self, index: usize) -> Self {
+        self.whole_column = Some(index);
         self
     }
 
@@ -106,6 +119,9 @@ impl Table {
         }
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((if index == 0 { self.indent } else { 0 }, 2));
+            if self.whole_column == Some(index) {
+                column.set_constraint(ColumnConstraint::ContentWidth);
+            }
         }
         table.lines().map(|line| line.trim_end().to_owned()).collect()
     }

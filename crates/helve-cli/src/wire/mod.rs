@@ -4,6 +4,7 @@ mod integrations;
 mod openapi;
 mod tools;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,11 +73,26 @@ pub(crate) fn runtime(
 }
 
 /// Opens the journal, and makes it where there is none.
-pub(crate) fn open_store(loaded: &Loaded) -> Result<Arc<Store>, Failure> {
-    let opened = Store::open(&loaded.journal_path, StoreOptions::default());
-    opened.map(Arc::new).map_err(|error| {
+pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
+    let path = &loaded.journal_path;
+    let store = Store::open(path, StoreOptions::default()).map_err(|error| {
         Failure::failed("the journal cannot be used, and without a record no tool runs")
             .because(&error)
-            .hint("`helve doctor` checks the store; `--set journal.path=FILE` uses another one")
-    })
+            .hint("name another file: `--set journal.path=FILE`, or in helve.toml")
+    })?;
+    if loaded.is_in_project() {
+        keep_out_of_git(path);
+    }
+    Ok(store)
+}
+
+/// What was said to tools should not be committed by accident. Failing at that is no reason not
+/// to run one.
+fn keep_out_of_git(journal: &Path) {
+    let ignore = journal.with_file_name(".gitignore");
+    if !ignore.exists()
+        && let Err(error) = std::fs::write(&ignore, "*\n")
+    {
+        tracing::warn!(%error, "cannot write .gitignore beside the journal");
+    }
 }

@@ -41,6 +41,16 @@ fn init_writes_a_file_that_is_valid_and_never_overwrites_unasked() {
 }
 
 #[test]
+fn the_journal_of_a_project_stays_out_of_git() {
+    let home = Home::new();
+    home.run(&["init"]);
+    home.run(&["up"]);
+    let folder = home.project().join(".helve");
+    assert!(folder.join("helve.db").is_file());
+    assert_eq!(std::fs::read_to_string(folder.join(".gitignore")).unwrap(), "*\n");
+}
+
+#[test]
 fn everything_that_init_writes_in_comments_works() {
     let home = Home::new();
     home.run(&["init"]);

@@ -106,7 +106,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 fn table(calls: &[CallRecord]) -> Table {
-    let mut table = Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows();
+    let mut table =
+        Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows().whole_column(1);
     for call in calls {
         let took = call.ending.as_ref().map(|ending| when::duration(ending.timings.total_nanos()));
         table.row([

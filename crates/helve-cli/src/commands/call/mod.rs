@@ -4,6 +4,7 @@ mod arguments;
 mod result;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -97,7 +98,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let out = args.out.clone();
     let call = resolve(args, value);
 
-    let store = wire::open_store(&loaded)?;
+    let store = Arc::new(wire::open_store(&loaded)?);
     let runtime = wire::runtime(&loaded, registry, store.clone(), settings);
     let outcome = wire::block_on(async { Ok(call_until_interrupt(&runtime, call).await) })?;
     result::print(&outcome, out.as_deref(), app.ui)?;

@@ -83,8 +83,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 
 /// Tools, one a line.
 pub(super) fn table(tools: &[Registered]) -> Table {
-    let mut table =
-        Table::new(["name", "risk", "category", "source", "layer", "what it does"]).one_line_rows();
+    let mut table = Table::new(["name", "risk", "category", "source", "layer", "what it does"])
+        .one_line_rows()
+        .whole_column(0);
     for registered in tools {
         let definition = registered.tool.definition();
         table.row([
