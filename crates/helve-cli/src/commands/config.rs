@@ -42,7 +42,9 @@ pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> 
         Command::Show(args) => show(args, app)?,
         Command::Keys(args) => list_keys(args, app)?,
         Command::Schema => {
-            let text = json_text::pretty(&schema::json())?;
+            let schema = schema::json();
+            let text =
+                if app.ui.is_json() { json_text::compact(&schema)? } else { json_text::pretty(&schema)? };
             app.ui.line(text)?;
         }
         Command::Path => path(app)?,

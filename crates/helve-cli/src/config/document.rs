@@ -15,7 +15,7 @@ use super::origin::{Origin, short};
 use crate::failure::Failure;
 
 /// Largest file that is read as configuration.
-const FILE_BYTES_MAX: u64 = 4 << 20;
+const FILE_BYTES_MAX: usize = 4 << 20;
 
 /// Deepest nesting in a file. The parser itself stops a little later.
 const DEPTH_MAX: usize = 64;
@@ -31,7 +31,7 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = read_text(path)?;
+        let text = read_text(path, FILE_BYTES_MAX)?;
         let (value, spans) = parse(&text).map_err(|(message, span)| {
             let origin = place(path, &text, span);
             Failure::usage(format!("{} is not valid TOML", short(path)))
@@ -63,14 +63,15 @@ pub(crate) fn at(origin: &Origin) -> String {
     }
 }
 
-/// Reads a text file of bounded size.
-pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
+/// Reads a text file of at most `bytes_max`.
+pub(crate) fn read_text(path: &Path, bytes_max: usize) -> Result<String, Failure> {
     let refuse = |why: String| Failure::usage(format!("cannot read {}", short(path))).detail(why);
     let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| refuse(error.to_string()))?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(refuse(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20)));
+    // One byte more than allowed is enough to know that it is too much.
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes).map_err(|error| refuse(error.to_string()))?;
+    if bytes.len() > bytes_max {
+        return Err(refuse(format!("it is larger than {} MiB", bytes_max >> 20)));
     }
     String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8 text".to_owned()))
 }

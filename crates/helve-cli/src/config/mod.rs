@@ -8,6 +8,7 @@
 mod types;
 
 pub(crate) mod document;
+mod entry;
 pub(crate) mod find;
 pub(crate) mod keys;
 mod load;
@@ -15,6 +16,7 @@ pub(crate) mod origin;
 mod overrides;
 pub(crate) mod schema;
 
-pub(crate) use load::{Inputs, Loaded, ToolEntry, ToolKind, load, problems_of, tool_entries};
+pub(crate) use entry::{ToolEntry, ToolKind, tool_entries};
+pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
 pub(crate) use types::{Config, Durability};

@@ -24,6 +24,50 @@ fn write<F: Formatter>(value: &impl Serialize, formatter: F) -> serde_json::Resu
     String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
+/// Writes JSON text with its hostile characters escaped. Those below DEL are left: inside strings
+/// JSON has escaped them already, and outside they are white space.
+fn write_harmless<W: ?Sized + Write>(writer: &mut W, text: &str) -> io::Result<()> {
+    let mut rest = text;
+    while let Some((at, c)) = rest.char_indices().find(|(_, c)| *c >= '\u{7f}' && is_hostile(*c)) {
+        writer.write_all(&rest.as_bytes()[..at])?;
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            write!(writer, "\\u{unit:04x}")?;
+        }
+        rest = &rest[at + c.len_utf8()..];
+    }
+    writer.write_all(rest.as_bytes())
+}
+
+/// Passes on lines of JSON with their hostile characters escaped.
+pub(crate) struct HarmlessLines<W: Write> {
+    out: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> HarmlessLines<W> {
+    pub(crate) fn new(out: W) -> Self {
+        Self { out, line: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for HarmlessLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // A character may come in two parts, a line feed is always whole.
+        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if part.ends_with(b"\n") {
+                write_harmless(&mut self.out, &String::from_utf8_lossy(&self.line))?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Another formatter, with hostile characters in strings escaped.
 struct Harmless<F>(F);
 
@@ -37,15 +81,11 @@ macro_rules! pass_on {
 
 impl<F: Formatter> Formatter for Harmless<F> {
     fn write_string_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
-        let mut rest = text;
-        while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_hostile(*c)) {
-            self.0.write_string_fragment(writer, &rest[..at])?;
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(writer, "\\u{unit:04x}")?;
-            }
-            rest = &rest[at + c.len_utf8()..];
-        }
-        self.0.write_string_fragment(writer, rest)
+        write_harmless(writer, text)
+    }
+
+    fn write_raw_fragment<W: ?Sized + Write>(&mut self, writer: &mut W, text: &str) -> io::Result<()> {
+        write_harmless(writer, text)
     }
 
     pass_on! {
@@ -64,7 +104,24 @@ impl<F: Formatter> Formatter for Harmless<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
+    use serde_json::value::RawValue;
     use serde_json::{Value, json};
+
+    #[test]
+    fn json_that_is_kept_as_text_is_escaped_too() {
+        let raw = RawValue::from_string("{ \"a\":\n\"\u{202e}\u{9b}\" }".to_owned()).unwrap();
+        let text = super::compact(&raw).unwrap();
+        assert_eq!(text, "{ \"a\":\n\"\\u202e\\u009b\" }");
+        let mut lines = Vec::new();
+        let mut writer = super::HarmlessLines::new(&mut lines);
+        // Byte by byte: the worst way in which text can be cut.
+        for byte in format!("{}\n", raw.get().replace('\n', "")).as_bytes() {
+            writer.write_all(&[*byte]).unwrap();
+        }
+        assert_eq!(lines, b"{ \"a\":\"\\u202e\\u009b\" }\n");
+    }
 
     #[test]
     fn hostile_characters_are_escaped_and_read_back_the_same() {

@@ -11,6 +11,7 @@ use helve_tools::http::Backend;
 use helve_tools::openapi::document::DOCUMENT_BYTES_MAX;
 use helve_tools::openapi::{Import, OpenApiConfig, import};
 
+use crate::config::document::read_text;
 use crate::config::find;
 
 /// How long a fetched document is used before it is fetched again.
@@ -25,9 +26,9 @@ pub(crate) fn is_remote(document: &str) -> bool {
 pub(super) fn load(config: &OpenApiConfig, folder: &Path, client: Arc<Client>) -> anyhow::Result<Import> {
     let backend = Backend::new(client);
     if !is_remote(&config.document) {
-        let path = folder.join(&config.document);
-        let bytes = std::fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        return Ok(import(config, &bytes, None, &backend)?);
+        let text = read_text(&folder.join(&config.document), DOCUMENT_BYTES_MAX)
+            .map_err(|failure| anyhow!("{failure}: {}", failure.details.join("; ")))?;
+        return Ok(import(config, text.as_bytes(), None, &backend)?);
     }
     let url = Url::parse(&config.document).with_context(|| format!("`{}` is not a URL", config.document))?;
     let bytes = kept_or_fetched(&url, backend.client.policy())?;

@@ -98,4 +98,17 @@ risk = "low"
         assert_eq!(ran.code, 0, "{}", ran.all());
         assert!(!ran.all().contains(['\u{1b}', '\u{7}', '\u{202e}']), "{args:?}: {}", ran.all());
     }
+    home.run(&["call", "text-stats", "text=\u{202e}\u{9b}31m"]);
+    let calls = home.json(&["audit", "list"]);
+    let id = calls[0]["call_id"].as_str().unwrap();
+    for args in [
+        &["audit", "list", "--json"][..],
+        &["audit", "show", id],
+        &["audit", "show", id, "--json"],
+        &["audit", "export"],
+    ] {
+        let ran = home.run(args);
+        assert!(ran.stdout.contains("202e"), "{args:?}: {}", ran.stdout);
+        assert!(!ran.stdout.contains(['\u{202e}', '\u{9b}']), "{args:?}: {}", ran.stdout);
+    }
 }

@@ -11,6 +11,7 @@ use crate::app::App;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::json::HarmlessLines;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +23,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let audit = super::open(app)?;
     let Some(path) = &args.out else {
-        audit.export(app.ui.writer(), |_| {}).map_err(failed)?;
+        audit.export(HarmlessLines::new(app.ui.writer()), |_| {}).map_err(failed)?;
         return Ok(Exit::Done);
     };
     let file = File::create(path)

@@ -7,6 +7,7 @@ mod toml_file;
 use std::path::{Path, PathBuf};
 
 use helve::{DefinitionError, Problem, Tool};
+use helve_tools::openapi::document::DOCUMENT_BYTES_MAX;
 use serde::Serialize;
 use serde_json::json;
 
@@ -133,7 +134,7 @@ fn check(file: &Path) -> Report {
     if file.extension().is_some_and(|extension| extension == "toml") {
         return toml_file::check(file);
     }
-    let text = match read_text(file) {
+    let text = match read_text(file, DOCUMENT_BYTES_MAX) {
         Ok(text) => text,
         Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
     };
