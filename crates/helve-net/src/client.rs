@@ -82,7 +82,7 @@ impl Client {
             let host = target.to_string();
             let response = self.send(&request, &target, &host).await?;
             let next = match request.redirects {
-                Redirects::Follow => redirect_of(&request.url, &host, &response)?,
+                Redirects::Follow => redirect_of(&request.url, &host, response.status(), response.headers())?,
                 Redirects::Stop => None,
             };
             match next {
@@ -132,16 +132,21 @@ fn build(resolver: GuardedResolver) -> Result<reqwest::Client, NetError> {
 }
 
 /// Where a response redirects to, if it does.
-fn redirect_of(from: &Url, host: &str, response: &reqwest::Response) -> Result<Option<Url>, NetError> {
+fn redirect_of(
+    from: &Url,
+    host: &str,
+    status: StatusCode,
+    headers: &HeaderMap,
+) -> Result<Option<Url>, NetError> {
     let redirects = matches!(
-        response.status(),
+        status,
         StatusCode::MOVED_PERMANENTLY
             | StatusCode::FOUND
             | StatusCode::SEE_OTHER
             | StatusCode::TEMPORARY_REDIRECT
             | StatusCode::PERMANENT_REDIRECT
     );
-    let Some(location) = response.headers().get(header::LOCATION).filter(|_| redirects) else {
+    let Some(location) = headers.get(header::LOCATION).filter(|_| redirects) else {
         return Ok(None);
     };
     let refuse = |reason| NetError::Redirect { host: host.to_owned(), reason };
@@ -204,4 +209,30 @@ async fn read(mut response: reqwest::Response, request: Request, host: &str) -> 
     }
     let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
     Ok(Response { status, headers, body, url: request.url })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_never_weakens_the_connection() {
+        let next = |from: &str, location: &'static str| {
+            let headers =
+                [(header::LOCATION, header::HeaderValue::from_static(location))].into_iter().collect();
+            redirect_of(&Url::parse(from).unwrap(), "host", StatusCode::FOUND, &headers)
+                .map(|url| url.map(String::from))
+                .map_err(|error| error.to_string())
+        };
+        let secure = "https://a.example/x/y?q";
+        assert_eq!(next(secure, "z#part"), Ok(Some("https://a.example/x/z".to_owned())));
+        assert_eq!(next(secure, "//b.example/"), Ok(Some("https://b.example/".to_owned())));
+        assert_eq!(
+            next("http://a.example/", "https://a.example/"),
+            Ok(Some("https://a.example/".to_owned()))
+        );
+        for location in ["http://a.example/x", "HTTP://b.example", "ftp://b.example"] {
+            assert!(next(secure, location).is_err_and(|error| error.contains("weaker")), "{location}");
+        }
+    }
 }

@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use crate::address::{Reach, Special};
+
 /// Why a request did not end in a response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -98,18 +100,25 @@ pub type Source = Box<dyn std::error::Error + Send + Sync>;
 #[error("the address {address} is not allowed")]
 pub(crate) struct RefusedAddress {
     pub(crate) address: IpAddr,
-    pub(crate) range: &'static str,
+    pub(crate) special: Special,
 }
 
 impl NetError {
+    pub(crate) fn forbidden(host: String, refused: &RefusedAddress) -> Self {
+        let RefusedAddress { address, special } = refused;
+        let entry = match special.reach {
+            Reach::Private => host.clone(),
+            Reach::ByAddress => address.to_string(),
+        };
+        Self::Forbidden { host, address: *address, range: special.name, entry }
+    }
     /// Sorts an error of the HTTP library.
     pub(crate) fn sort(host: &str, error: reqwest::Error) -> Self {
         // Never keep the URL: its query may hold a key.
         let error = error.without_url();
         let host = host.to_owned();
         if let Some(refused) = find::<RefusedAddress>(&error) {
-            let entry = host.clone();
-            return Self::Forbidden { host, address: refused.address, range: refused.range, entry };
+            return Self::forbidden(host, refused);
         }
         if let Some(tls) = find::<rustls::Error>(&error) {
             return Self::Tls { host, reason: tls.to_string() };

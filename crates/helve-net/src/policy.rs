@@ -30,29 +30,16 @@ impl NetPolicy {
     pub fn verdict(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), NetError> {
         let target = Target::of(url)?;
         addresses.iter().try_for_each(|address| {
-            self.check(&target.host, target.port, *address).map_err(|refused| NetError::Forbidden {
-                host: target.to_string(),
-                address: refused.address,
-                range: refused.range,
-                entry: target.to_string(),
-            })
+            self.check(&target.host, target.port, *address)
+                .map_err(|refused| NetError::forbidden(target.to_string(), &refused))
         })
     }
 
     /// Whether one address may be reached under this name and port.
     pub(crate) fn check(&self, host: &str, port: u16, address: IpAddr) -> Result<(), RefusedAddress> {
         let Some(special) = address::special(address) else { return Ok(()) };
-        let plain = address::unwrap_embedded(address);
-        let allowed =
-            self.allow.iter().filter(|entry| entry.port.is_none_or(|p| p == port)).any(|entry| match &entry
-                .hosts
-            {
-                Hosts::Name(_) | Hosts::Below(_) => {
-                    special.reach == Reach::Private && entry.hosts.matches_name(host)
-                }
-                Hosts::Network(network, length) => address::contains(*network, *length, plain),
-            });
-        if allowed { Ok(()) } else { Err(RefusedAddress { address, range: special.name }) }
+        let allowed = self.allow.iter().any(|entry| entry.opens(host, port, address, special.reach));
+        if allowed { Ok(()) } else { Err(RefusedAddress { address, special }) }
     }
 
     /// The ports that entries name: for these the answer may differ from all other ports.
@@ -125,6 +112,18 @@ enum Hosts {
     Network(IpAddr, u8),
 }
 
+impl HostPattern {
+    fn opens(&self, host: &str, port: u16, address: IpAddr, reach: Reach) -> bool {
+        let by_host = match &self.hosts {
+            Hosts::Name(_) | Hosts::Below(_) => reach == Reach::Private && self.hosts.matches_name(host),
+            Hosts::Network(network, length) => {
+                address::contains(*network, *length, address::unwrap_embedded(address))
+            }
+        };
+        by_host && self.port.is_none_or(|only| only == port)
+    }
+}
+
 impl Hosts {
     fn matches_name(&self, host: &str) -> bool {
         match self {
@@ -162,13 +161,13 @@ fn parse(text: &str) -> Option<HostPattern> {
     if let Some(rest) = text.strip_prefix('[') {
         let (inside, after) = rest.split_once(']')?;
         let (length, port) = match after.split_once(':') {
-            Some((length, port)) => (length, Some(port.parse().ok()?)),
+            Some((length, text)) => (length, Some(port(text)?)),
             None => (after, None),
         };
         return Some(HostPattern { hosts: network(&format!("{inside}{length}"))?, port });
     }
     let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) => (host, Some(port.parse().ok()?)),
+        Some((host, text)) => (host, Some(port(text)?)),
         None => (text, None),
     };
     let hosts = match (network(host), host.strip_prefix("*.")) {
@@ -177,6 +176,11 @@ fn parse(text: &str) -> Option<HostPattern> {
         (None, None) => Hosts::Name(name(host)?),
     };
     Some(HostPattern { hosts, port })
+}
+
+/// Nothing listens on port 0, and the client uses it for "any port that no entry names".
+fn port(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|port| *port != 0)
 }
 
 fn network(text: &str) -> Option<Hosts> {

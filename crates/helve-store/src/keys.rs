@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::chain::Hash;
 use crate::owners::{Liveness, Owner};
 
-const COLUMNS: &str = "scoped_key, fingerprint, call_id, owner, state, status, seal";
+const SELECT: &str = "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM keys";
 
 /// What a key's row says.
 #[derive(Debug, Clone)]
@@ -130,7 +130,7 @@ pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -
 
 /// Forgets the answers of a call.
 pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
-    let mut select = db.prepare(&format!("SELECT {COLUMNS} FROM keys WHERE call_id = ?1 AND state = ?2"))?;
+    let mut select = db.prepare(&format!("{SELECT} WHERE call_id = ?1 AND state = ?2"))?;
     let mut rows = select.query(params![call_id.to_string(), KeyState::Finished as i64])?;
     let mut answered = Vec::new();
     while let Some(row) = rows.next()? {
@@ -144,7 +144,7 @@ pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
 
 /// Checks every row's seal.
 pub(crate) fn verify(db: &Connection) -> Result<(), KeyError> {
-    let mut select = db.prepare(&format!("SELECT {COLUMNS} FROM keys"))?;
+    let mut select = db.prepare(SELECT)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         read(row)?;
@@ -167,12 +167,10 @@ fn insert_running(db: &Connection, owner: &Owner, claim: &KeyClaim, call_id: Cal
 }
 
 fn find(db: &Connection, scoped_key: &[u8; 32]) -> Result<Option<KeyRow>, KeyError> {
-    db.prepare_cached(
-        "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM keys WHERE scoped_key = ?1",
-    )?
-    .query_one([scoped_key], |row| Ok(read(row)))
-    .optional()?
-    .transpose()
+    db.prepare_cached(&format!("{SELECT} WHERE scoped_key = ?1"))?
+        .query_one([scoped_key], |row| Ok(read(row)))
+        .optional()?
+        .transpose()
 }
 
 fn write(db: &Connection, row: &KeyRow) -> rusqlite::Result<()> {

@@ -4,8 +4,8 @@
 //! queued in one transaction and only then acknowledges. Entries form a hash chain; [`Audit`] is
 //! the read side, which also checks the chain.
 //!
-//! Next to the database `journal.db` stand `journal.db.head`, the [anchor](crate::Anchored) that
-//! gives away a cut tail, and `journal.db.owners/`, where each living process holds a lock.
+//! Next to the database `journal.db` stand `journal.db.head`, the anchor that gives away a cut
+//! end, and `journal.db.owners/`, where each living process holds a lock.
 
 mod store;
 

@@ -7,6 +7,7 @@ use axum::extract::ConnectInfo;
 use axum::http::HeaderMap;
 use axum::routing::{get as on_get, post as on_post};
 use helve_net::{Client, Method, NetError, NetPolicy, Request};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{client, client_with_dns, get, serve};
 
@@ -101,11 +102,16 @@ async fn large_responses_are_refused_announced_or_not() {
 
 #[tokio::test]
 async fn the_deadline_covers_a_body_that_trickles() {
-    let slow = on_get(|| async {
-        tokio::time::sleep(Duration::from_secs(30)).await;
-        "late"
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let _ = stream.read(&mut [0; 4_096]).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").await;
+        while stream.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     });
-    let address = serve(Router::new().route("/", slow)).await;
     let started = std::time::Instant::now();
     let error = error(&client(["127.0.0.1"]), get(address, "/").timeout(Duration::from_millis(100))).await;
     assert!(matches!(error, NetError::Timeout { .. }), "{error:?}");

@@ -197,7 +197,21 @@ fn patterns_survive_being_written_down() {
     {
         assert_eq!(text.parse::<helve_net::HostPattern>().unwrap().to_string(), text);
     }
-    for text in ["", "*", "a b", "http://x", "x:y", "10.0.0.0/33", "*.*.x", "[::1", "x/8", "*.", ":80"] {
+    for text in [
+        "",
+        "*",
+        "a b",
+        "http://x",
+        "x:y",
+        "10.0.0.0/33",
+        "*.*.x",
+        "[::1",
+        "x/8",
+        "*.",
+        ":80",
+        "localhost:0",
+        "[::1]:0",
+    ] {
         assert!(text.parse::<helve_net::HostPattern>().is_err(), "{text}");
     }
     let policy: Result<NetPolicy, _> = serde_json::from_value(serde_json::json!({ "alow": [] }));

@@ -119,10 +119,9 @@ impl Writer {
         // Before the queue is emptied, so that nobody can slip in between and wait in vain.
         self.queue.mark_broken(error.clone());
         self.queue.take(&mut self.backlog.held, usize::MAX, Patience::None);
-        let before = self.backlog.held.len();
-        let held = std::mem::take(&mut self.backlog.held);
-        self.backlog.held = held.into_iter().filter_map(|job| job.refuse(&error)).collect();
-        self.queue.settle(before - self.backlog.held.len());
+        let before = self.backlog.len();
+        self.backlog.refuse(&error);
+        self.queue.settle(before - self.backlog.len());
         self.backlog.failure = Some(error);
     }
 
@@ -190,8 +189,7 @@ impl Writer {
     /// Leaves a database file that stands for itself.
     fn finish(mut self) -> Result<(), StoreError> {
         self.move_anchor();
-        let error = self.backlog.failure.clone().unwrap_or_else(queue::closed);
-        self.backlog.parked.into_values().flatten().for_each(|job| drop(job.refuse(&error)));
+        self.backlog.refuse(&queue::closed());
         if let Some(reason) = self.backlog.failure {
             let entries = self.backlog.held.iter().filter(|job| job.is_report()).count();
             tracing::error!(entries, "the journal was closed before these entries could be written");
@@ -214,6 +212,13 @@ impl Backlog {
 
     fn len(&self) -> usize {
         self.held.len() + self.parked.values().map(Vec::len).sum::<usize>()
+    }
+
+    /// Tells everybody who waits, and keeps what remains to be written.
+    fn refuse(&mut self, error: &JournalError) {
+        let held = std::mem::take(&mut self.held);
+        self.held = held.into_iter().filter_map(|job| job.refuse(error)).collect();
+        self.parked.drain().flat_map(|(_, waiting)| waiting).for_each(|job| drop(job.refuse(error)));
     }
 
     /// Keeps a claim until the call that holds its key has ended.

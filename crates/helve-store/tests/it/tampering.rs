@@ -198,3 +198,15 @@ async fn a_damaged_anchor_is_a_finding_and_a_read_only_copy_will_do() {
     }
     assert_eq!(copy.verify().entries, 20);
 }
+
+#[tokio::test]
+async fn a_cut_file_is_noticed() {
+    let place = filled().await;
+    let length = std::fs::metadata(place.db()).unwrap().len();
+    for kept in [0, 50, 100, 4_096, length / 2, length - 4_096, length - 1] {
+        let copy = place.copy();
+        std::fs::OpenOptions::new().write(true).open(copy.db()).unwrap().set_len(kept).unwrap();
+        let verified = copy.audit().verify(|_| {});
+        assert!(!verified.is_ok_and(|verification| verification.is_sound()), "{kept} of {length}");
+    }
+}

@@ -24,13 +24,15 @@ use super::secrets::Secrets;
 
 /// How much of an answer an error shows.
 const EXCERPT_CHARS: usize = 600;
+/// The longest wait that a server can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
 /// The result of a call, or why there is none.
 pub(super) fn read(plan: &RequestPlan, response: &Response, secrets: &Secrets) -> Result<Value, ToolError> {
     if !response.status.is_success() {
         return Err(status_error(plan, response, secrets));
     }
-    let content = content(plan.response.format, response)?;
+    let content = content(plan.response.format, response, secrets)?;
     let picked = match &plan.response.pick {
         None => content,
         Some(pointer) => content
@@ -53,7 +55,7 @@ pub(super) fn read(plan: &RequestPlan, response: &Response, secrets: &Secrets) -
     })
 }
 
-fn content(format: ResponseFormat, response: &Response) -> Result<Value, ToolError> {
+fn content(format: ResponseFormat, response: &Response, secrets: &Secrets) -> Result<Value, ToolError> {
     if response.body.is_empty() {
         return Ok(Value::Null);
     }
@@ -68,8 +70,10 @@ fn content(format: ResponseFormat, response: &Response) -> Result<Value, ToolErr
         return serde_json::from_slice(&response.body)
             .map_err(|error| ToolError::failed("the answer is not valid JSON").with_source(error));
     }
-    let text = std::str::from_utf8(&response.body)
-        .map_err(|_| ToolError::failed(format!("the answer is neither JSON nor text, but `{media_type}`")))?;
+    let text = std::str::from_utf8(&response.body).map_err(|_| {
+        let media_type = excerpt(&media_type, secrets);
+        ToolError::failed(format!("the answer is neither JSON nor text, but `{media_type}`"))
+    })?;
     Ok(Value::from(text))
 }
 
@@ -134,11 +138,15 @@ fn exhausted(response: &Response) -> bool {
 /// The wait that a server asks for: seconds, or a date.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.header(RETRY_AFTER)?.trim();
-    if let Ok(seconds) = text.parse::<u64>() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO))
+    let wait = match text.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+            // A date in the past means now.
+            Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or(Duration::ZERO)
+        }
+    };
+    Some(wait.min(RETRY_AFTER_MAX))
 }
 
 /// An error of the network as an error of the tool.

@@ -3,8 +3,9 @@
 use super::plan::is_literal;
 use super::template::{Part, Template};
 
-/// Names whose values are secret, compared without case, `-` and `_`.
-const SECRET_NAMES: [&str; 12] = [
+/// How names end whose values are secret, compared without case, `-` and `_`. Ends alone, since
+/// `token_type` and `max_tokens` are harmless.
+const SECRET_NAMES: [&str; 13] = [
     "authorization",
     "proxyauthorization",
     "cookie",
@@ -14,6 +15,7 @@ const SECRET_NAMES: [&str; 12] = [
     "password",
     "passwd",
     "credential",
+    "credentials",
     "privatekey",
     "accesskey",
     "signature",
@@ -50,7 +52,7 @@ pub(crate) fn refusal(name: &str, template: &Template) -> Option<String> {
     };
     let looks_like_token = texts().any(|text| text.split([' ', '=', ':', ';', '"']).any(is_token));
     let under_secret_name = !folded.is_empty()
-        && SECRET_NAMES.iter().any(|secret| folded.contains(secret))
+        && SECRET_NAMES.iter().any(|secret| folded.ends_with(secret))
         && is_literal(template)
         && texts().any(|text| !text.trim().is_empty());
     (looks_like_token || under_secret_name).then(|| HINT.to_owned())
@@ -85,6 +87,8 @@ mod tests {
             ("Accept", "application/json"),
             ("page_token", "{page}"),
             ("token", ""),
+            ("token_type", "bearer"),
+            ("max_tokens", "100"),
             ("q", "sk-short"),
         ] {
             assert!(!refused(name, text), "{name}: {text}");

@@ -10,7 +10,12 @@ use super::config::{
     BodyConfig, BodyMapping, BodyPreset, HttpMethod, HttpToolConfig, QueryConfig, QueryStyle, ResponseConfig,
 };
 use super::literal;
+use super::render::is_dots;
 use super::template::{Part, Template};
+
+/// Headers that frame a request or name its host. Only the client sets them.
+pub(crate) const CLIENT_HEADERS: [&str; 6] =
+    ["host", "content-length", "transfer-encoding", "connection", "te", "upgrade"];
 
 /// A request with holes.
 #[derive(Debug, Clone)]
@@ -52,7 +57,7 @@ pub(crate) enum HeaderForm {
 #[derive(Debug, Clone)]
 pub(crate) enum BodyPlan {
     None,
-    Json(JsonPlan),
+    Json { content: JsonPlan, media_type: String },
     Form(Vec<QueryPlan>),
     Text { content: Template, media_type: String },
 }
@@ -93,11 +98,17 @@ impl RequestPlan {
         found.extend(self.cookies.iter().map(|(_, value)| value));
         match &self.body {
             BodyPlan::None => {}
-            BodyPlan::Json(json) => json.templates(&mut found),
+            BodyPlan::Json { content, .. } => content.templates(&mut found),
             BodyPlan::Form(fields) => found.extend(fields.iter().map(|field| &field.value)),
             BodyPlan::Text { content, .. } => found.push(content),
         }
         found
+    }
+}
+
+impl BodyPlan {
+    fn json(content: JsonPlan) -> Self {
+        Self::Json { content, media_type: "application/json".to_owned() }
     }
 }
 
@@ -183,7 +194,9 @@ impl Compiler {
         if url.contains('#') {
             self.refuse("url", "a part after `#` is never sent; remove it");
         }
-        let authority = url.find("://").map_or(0, |at| at + 3);
+        // A variable may hold the scheme too; then the first `://` is part of something later.
+        let scheme = url.find("://").filter(|at| url.find('/') == Some(at + 1));
+        let authority = scheme.map_or(0, |at| at + 3);
         let split = url[authority..].find(['/', '?']).map_or(url.len(), |at| authority + at);
         let base = self.template("url", &url[..split])?;
         if base.arguments().next().is_some() {
@@ -194,7 +207,10 @@ impl Compiler {
         if base.variables().next().is_none() {
             let literal = Url::parse(&url[..split]).ok();
             let good = literal.is_some_and(|url| {
-                matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty()
+                matches!(url.scheme(), "http" | "https")
+                    && url.has_host()
+                    && url.username().is_empty()
+                    && url.password().is_none()
             });
             if !good {
                 self.refuse(
@@ -213,7 +229,7 @@ impl Compiler {
     }
 
     fn segment(&mut self, text: &str) -> Option<Template> {
-        if matches!(text, "." | "..") {
+        if is_dots(text) {
             self.refuse("url", "`.` and `..` do not belong in a path");
         }
         self.named("url", "", text)
@@ -233,14 +249,12 @@ impl Compiler {
     }
 
     fn header(&mut self, name: &str, text: &str) -> Option<HeaderPlan> {
-        const OURS: [&str; 6] =
-            ["host", "content-length", "transfer-encoding", "connection", "te", "upgrade"];
         let at = format!("headers/{name}");
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
             self.refuse(&at, "it is not the name of a header");
             return None;
         };
-        if OURS.contains(&header.as_str()) {
+        if CLIENT_HEADERS.contains(&header.as_str()) {
             self.refuse(&at, "the client sets this header itself; remove it");
         }
         let value = self.named(&at, name, text)?;
@@ -251,13 +265,13 @@ impl Compiler {
         match body {
             None => BodyPlan::None,
             Some(BodyConfig::Preset(BodyPreset::Arguments)) => {
-                BodyPlan::Json(JsonPlan::AllBut(BTreeSet::new()))
+                BodyPlan::json(JsonPlan::AllBut(BTreeSet::new()))
             }
             Some(BodyConfig::Preset(BodyPreset::Rest)) => {
-                BodyPlan::Json(JsonPlan::AllBut(plan.used_arguments()))
+                BodyPlan::json(JsonPlan::AllBut(plan.used_arguments()))
             }
             Some(BodyConfig::Mapped(BodyMapping::Json(value))) => {
-                self.json("body/json", "", value).map_or(BodyPlan::None, BodyPlan::Json)
+                self.json("body/json", "", value).map_or(BodyPlan::None, BodyPlan::json)
             }
             Some(BodyConfig::Mapped(BodyMapping::Form(fields))) => {
                 let field = |(name, text): (&String, &String)| {
@@ -325,7 +339,7 @@ impl Compiler {
     fn check_arguments(&mut self, config: &HttpToolConfig, plan: &RequestPlan) {
         let known: BTreeSet<_> = config.common.argument_names().into_iter().collect();
         let in_json = match &plan.body {
-            BodyPlan::Json(json) => json.arguments(),
+            BodyPlan::Json { content, .. } => content.arguments(),
             BodyPlan::None | BodyPlan::Form(_) | BodyPlan::Text { .. } => Vec::new(),
         };
         let used = plan.templates().into_iter().flat_map(Template::arguments).chain(in_json);

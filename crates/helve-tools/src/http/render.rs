@@ -1,8 +1,8 @@
 //! Fills a plan's holes, each with the encoding of its place.
 
 use helve::{Context, ErrorCode, FieldError, ToolError};
-use helve_net::header::{CONTENT_TYPE, COOKIE};
-use helve_net::{HeaderMap, HeaderName, HeaderValue, Method, Redirects, Request, Url};
+use helve_net::header::{ACCEPT, CONTENT_TYPE, COOKIE};
+use helve_net::{HeaderMap, HeaderName, HeaderValue, Method, Request, Url};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
@@ -37,6 +37,8 @@ pub(super) fn request(
         url.set_query(Some(&query));
     }
     let mut headers = HeaderMap::new();
+    // Some APIs answer in XML or HTML unless they are asked.
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, */*;q=0.8"));
     let (body, media_type) = body(&plan.body, arguments, secrets)?;
     if let Some(media_type) = media_type {
         set(&mut headers, CONTENT_TYPE, &media_type, Secrecy::Open)?;
@@ -50,8 +52,7 @@ pub(super) fn request(
         set(&mut headers, HeaderName::from_static("idempotency-key"), key, Secrecy::Open)?;
     }
     let mut request = Request::new(plan.method.clone(), url)
-        .response_bytes_max(plan.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX))
-        .redirects(Redirects::Follow);
+        .response_bytes_max(plan.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX));
     request.headers = headers;
     request.body = body;
     request.deadline = context.deadline();
@@ -124,7 +125,7 @@ fn path_value(value: &Value, name: &str) -> Result<Option<String>, ToolError> {
 }
 
 /// Whether a URL parser takes a segment for `.` or `..`; it does so for `%2e` as well.
-fn is_dots(segment: &str) -> bool {
+pub(crate) fn is_dots(segment: &str) -> bool {
     matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
@@ -239,11 +240,11 @@ type Content = (Option<Vec<u8>>, Option<String>);
 fn body(plan: &BodyPlan, arguments: &Arguments, secrets: &Secrets) -> Result<Content, ToolError> {
     match plan {
         BodyPlan::None => Ok((None, None)),
-        BodyPlan::Json(plan) => match json(plan, arguments, secrets) {
+        BodyPlan::Json { content, media_type } => match json(content, arguments, secrets) {
             Some(value) => {
                 let text = serde_json::to_vec(&value)
                     .map_err(|error| ToolError::failed("the content is not JSON").with_source(error))?;
-                Ok((Some(text), Some("application/json".to_owned())))
+                Ok((Some(text), Some(media_type.clone())))
             }
             None => Ok((None, None)),
         },
@@ -292,4 +293,42 @@ fn invalid(argument: &str, expected: &str) -> ToolError {
         message: message.clone(),
     };
     ToolError::new(ErrorCode::ValidationFailed, message).with_fields(vec![field])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn plan() -> RequestPlan {
+        let config = json!({ "name": "t", "description": "d", "input_schema": { "type": "object" },
+            "url": "https://a.example/x/{id}/y?q={q}" });
+        crate::http::plan::compile(&serde_json::from_value(config).unwrap()).unwrap()
+    }
+
+    fn decoded(text: &str) -> String {
+        percent_encoding::percent_decode_str(text).decode_utf8().unwrap().into_owned()
+    }
+
+    proptest! {
+        #[test]
+        fn no_argument_leaves_its_place(id in r"(\PC{0,12}|[./\\%2eE?#@:;&=\r\n ]{0,8})", q in "\\PC{0,12}") {
+            let context = Context::new(
+                helve::CallId::new(jiff::Timestamp::now()),
+                helve::ToolName::new("t").unwrap(),
+                helve::Caller::local(),
+                std::time::Instant::now(),
+            );
+            let Value::Object(arguments) = json!({ "id": id, "q": q }) else { unreachable!() };
+            // Refusing is always right; what is sent must be what was given.
+            if let Ok(request) = request(&plan(), &arguments, &Secrets::default(), &context) {
+                let segments: Vec<_> = request.url.path_segments().unwrap().map(decoded).collect();
+                prop_assert_eq!(segments, ["x", id.as_str(), "y"]);
+                prop_assert_eq!(request.url.host_str(), Some("a.example"));
+                let pairs: Vec<_> = request.url.query_pairs().into_owned().collect();
+                prop_assert_eq!(pairs, [("q".to_owned(), q)]);
+            }
+        }
+    }
 }

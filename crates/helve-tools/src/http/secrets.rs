@@ -17,7 +17,9 @@ const SECRET_BYTES_MIN: usize = 4;
 
 /// Where `${env:NAME}` looks. Read at every call, so that a new value needs no restart.
 #[derive(Clone)]
-pub struct Variables(Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>);
+pub struct Variables(Arc<ReadVariable>);
+
+type ReadVariable = dyn Fn(&str) -> Option<SecretString> + Send + Sync;
 
 impl Variables {
     /// The environment of this process.

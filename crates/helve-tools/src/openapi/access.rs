@@ -14,7 +14,7 @@ use super::document::{Document, fields, items, text};
 use super::naming;
 use crate::http::config::QueryStyle;
 use crate::http::literal;
-use crate::http::plan::{HeaderForm, HeaderPlan, QueryPlan};
+use crate::http::plan::{CLIENT_HEADERS, HeaderForm, HeaderPlan, QueryPlan};
 use crate::http::template::Template;
 
 /// What the operator gives for every request of an API, read once.
@@ -55,6 +55,9 @@ impl Access {
             let value = template(&at, name, text)?;
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| format!("{at}: it is not the name of a header"))?;
+            if CLIENT_HEADERS.contains(&name.as_str()) {
+                return Err(format!("{at}: the client sets this header itself; remove it"));
+            }
             access.headers.push(HeaderPlan { name, value, form: HeaderForm::Plain });
         }
         for (name, text) in &config.query {
@@ -97,18 +100,45 @@ impl Access {
     /// The credentials that an operation asks for, as far as the operator gave them.
     pub(super) fn credentials(&self, document: &Document, operation: &Value) -> Result<Credentials, String> {
         let mut found = Credentials::default();
-        let security = operation.get("security").or_else(|| document.get("security"));
-        let satisfied = items(security).find(|alternative| {
-            fields(Some(alternative)).all(|(scheme, _)| self.schemes.contains_key(scheme))
-        });
-        for (scheme, _) in fields(satisfied) {
-            let known = document.get("components").and_then(|c| c.get("securitySchemes")?.get(scheme));
-            let known =
-                known.ok_or_else(|| format!("its security scheme `{scheme}` is not in the document"))?;
-            found.add(document.resolve(known)?, self.schemes[scheme].clone())?;
+        let schemes: Vec<&str> = match operation.get("security").or_else(|| document.get("security")) {
+            // Many documents define schemes and forget to say where they hold.
+            None => self.schemes.keys().map(String::as_str).collect(),
+            Some(security) => {
+                let names = |alternative| -> Vec<&str> {
+                    fields(Some(alternative)).map(|(name, _)| name.as_str()).collect()
+                };
+                let given = |names: &Vec<&str>| {
+                    !names.is_empty() && names.iter().all(|name| self.schemes.contains_key(*name))
+                };
+                items(Some(security)).map(names).find(given).unwrap_or_default()
+            }
+        };
+        for name in schemes {
+            let scheme = schemes_of(document).and_then(|schemes| schemes.get(name));
+            let scheme = scheme.ok_or_else(|| format!("the document has no security scheme `{name}`"))?;
+            found.add(document.resolve(scheme)?, self.schemes[name].clone())?;
         }
         Ok(found)
     }
+
+    /// Refuses credentials for schemes that the document does not have: they would never be sent.
+    pub(super) fn check_schemes(&self, document: &Document) -> Result<(), String> {
+        let known: Vec<&str> = fields(schemes_of(document)).map(|(name, _)| name.as_str()).collect();
+        match self.schemes.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) if known.is_empty() => {
+                Err(format!("auth/{name}: the document has no security schemes; use `headers` or `query`"))
+            }
+            Some(name) => {
+                let known = naming::prose(&known.join("`, `"), 200);
+                Err(format!("auth/{name}: the document has no such security scheme; it has `{known}`"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn schemes_of(document: &Document) -> Option<&Value> {
+    document.get("components")?.get("securitySchemes")
 }
 
 impl Credentials {

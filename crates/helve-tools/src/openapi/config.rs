@@ -15,7 +15,8 @@ pub struct OpenApiConfig {
     pub namespace: String,
     /// The document, OpenAPI 3.0 to 3.2 as JSON or YAML: a file, or an `https://` URL.
     pub document: String,
-    /// Where the API is, in place of what the document says. May hold `${env:NAME}`.
+    /// Where the API is, in place of what the document says. May hold `${env:NAME}`. Set it where
+    /// credentials are sent and the document is somebody else's: it decides who gets them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Values for variables in the document's server URL; its own defaults hold for the others.

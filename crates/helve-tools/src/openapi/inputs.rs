@@ -9,11 +9,13 @@ use super::document::{Document, fields, is_true, items, text};
 use super::naming;
 use super::schema::Converter;
 use crate::http::config::QueryStyle;
-use crate::http::plan::{BodyPlan, HeaderForm, HeaderPlan, JsonPlan, QueryPlan};
+use crate::http::plan::{BodyPlan, CLIENT_HEADERS, HeaderForm, HeaderPlan, JsonPlan, QueryPlan};
 use crate::http::template::Template;
 
-/// Headers that the specification reserves for other parts of the document.
-const RESERVED_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
+/// Headers that the specification reserves for other parts of the document, or that hold
+/// credentials: those are the operator's.
+const RESERVED_HEADERS: [&str; 5] =
+    ["accept", "content-type", "authorization", "cookie", "proxy-authorization"];
 /// Longest name of an argument that model providers accept.
 const ARGUMENT_CHARS_MAX: usize = 64;
 
@@ -96,7 +98,9 @@ pub(super) fn add_parameter(
 ) -> Result<(), String> {
     let name = text(parameter, "name").ok_or("a parameter has no name")?;
     let place = text(parameter, "in").unwrap_or_default();
-    if place == "header" && RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+    let folded = name.to_ascii_lowercase();
+    let reserved = RESERVED_HEADERS.iter().chain(&CLIENT_HEADERS).any(|header| *header == folded);
+    if place == "header" && reserved {
         return Ok(());
     }
     let content = fields(parameter.get("content")).next().map(|(_, media)| media);
@@ -187,11 +191,13 @@ pub(super) fn add_body(
                 (part.name, JsonPlan::Argument(argument))
             };
             let parts: Vec<_> = parts.into_iter().map(plan).collect();
-            BodyPlan::Json(if required { JsonPlan::Object(parts) } else { JsonPlan::OptionalObject(parts) })
+            let content = if required { JsonPlan::Object(parts) } else { JsonPlan::OptionalObject(parts) };
+            BodyPlan::Json { content, media_type: media_type.to_owned() }
         }
         (Kind::Json, None) => {
             let schema = converter.convert(schema)?;
-            BodyPlan::Json(JsonPlan::Argument(inputs.add("body", "content", schema, required)))
+            let content = JsonPlan::Argument(inputs.add("body", "content", schema, required));
+            BodyPlan::Json { content, media_type: media_type.to_owned() }
         }
         (Kind::Form, Some(parts)) => {
             let plan = |part: Part| {
@@ -225,7 +231,8 @@ fn choose(body: &Value) -> Option<(Kind, &str, &Value)> {
         let (rank, kind) = kind(name)?;
         Some((rank, kind, name.as_str(), media))
     });
-    offers.min_by_key(|(rank, ..)| *rank).map(|(_, kind, name, media)| (kind, name, media))
+    let best = offers.min_by_key(|(rank, ..)| *rank);
+    best.map(|(_, kind, name, media)| (kind, if name == "*/*" { "application/json" } else { name }, media))
 }
 
 struct Part {

@@ -86,8 +86,9 @@ pub fn import(
     backend: &Backend,
 ) -> Result<Import, ImportError> {
     let document = &Document::parse(document)?;
-    let access = &Access::of(config)
-        .map_err(|reason| ImportError::Config { namespace: config.namespace.clone(), reason })?;
+    let refuse = |reason| ImportError::Config { namespace: config.namespace.clone(), reason };
+    let access = &Access::of(config).map_err(refuse)?;
+    access.check_schemes(document).map_err(refuse)?;
     let shared = Shared { config, document, access, origin, backend };
     let mut import = Import { tools: Vec::new(), skipped: Vec::new() };
     let mut names = BTreeSet::new();

@@ -15,6 +15,7 @@ use super::schema::{Converter, Detail, Direction};
 use crate::common::ToolCommon;
 use crate::http::config::ResponseConfig;
 use crate::http::plan::{BodyPlan, RequestPlan};
+use crate::http::render::is_dots;
 use crate::http::template::{Part, Template};
 use crate::http::{Backend, HttpHandler, defaults_of};
 
@@ -119,7 +120,7 @@ fn path(path: &str, inputs: &mut Inputs) -> Result<Vec<Template>, String> {
 }
 
 fn segment(text: &str, inputs: &mut Inputs) -> Result<Vec<Part>, String> {
-    if matches!(text.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..") {
+    if is_dots(text) {
         return Err("its path holds `.` or `..`".to_owned());
     }
     let mut parts = Vec::new();

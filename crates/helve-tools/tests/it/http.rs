@@ -395,3 +395,33 @@ fn a_misspelt_key_is_refused() {
         assert!(serde_json::from_value::<HttpToolConfig>(config).is_err(), "{more}");
     }
 }
+
+#[test]
+fn every_key_is_documented() {
+    for schema in [
+        schemars::schema_for!(HttpToolConfig),
+        schemars::schema_for!(helve_tools::openapi::OpenApiConfig),
+        schemars::schema_for!(NetPolicy),
+    ] {
+        let schema = serde_json::to_value(schema).unwrap();
+        for (key, property) in schema["properties"].as_object().unwrap() {
+            assert!(property.get("description").is_some(), "{key} of {}", schema["title"]);
+        }
+    }
+}
+
+#[test]
+fn a_configuration_file_reads_as_documented() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        net: NetPolicy,
+        http: Vec<HttpToolConfig>,
+        openapi: Vec<helve_tools::openapi::OpenApiConfig>,
+    }
+    let file: File = toml::from_str(include_str!("../fixtures/tools.toml")).unwrap();
+    assert_eq!(file.net.allow.len(), 3);
+    assert_eq!(file.openapi[0].include.len(), 2);
+    for config in file.http {
+        http_tool_with(config, backend()).unwrap();
+    }
+}

@@ -163,6 +163,7 @@ async fn arguments_arrive_where_the_document_says() {
         ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "path", json!("/v1/pets/7")),
         ("pets_replace", json!({ "petId": 7, "body_petId": "new" }), "body", json!(r#"{"petId":"new"}"#)),
         ("notes_add", json!({ "body": ["a"] }), "body", json!(r#"["a"]"#)),
+        ("notes_add", json!({ "body": ["a"] }), "content-type", json!("application/vnd.notes+json")),
         ("families_create", json!({}), "body", json!("")),
         ("families_create", json!({ "body": { "name": "x" } }), "body", json!(r#"{"name":"x"}"#)),
         (
@@ -256,6 +257,7 @@ fn servers_take_variables_and_credentials_stay_on_one_origin() {
 fn unsound_configurations_are_refused() {
     for (more, hint) in [
         (json!({ "auth": { "bearer": "abc" } }), "${env:NAME}"),
+        (json!({ "auth": { "baerer": "${env:TOKEN}" } }), "it has `basic`, `bearer`, `key`, `queryKey`"),
         (json!({ "headers": { "Authorization": "Bearer abc" } }), "${env:NAME}"),
         (json!({ "headers": { "X-A": "{arg}" } }), "no argument"),
         (json!({ "query": { "a": "${" } }), "env:NAME"),
