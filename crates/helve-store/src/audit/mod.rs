@@ -43,10 +43,6 @@ impl Audit {
     fn connect(&self) -> Result<Connection, StoreError> {
         let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
         schema::check_version(&db, &self.path)?;
-        // Another process is just making it: there is nothing to read yet.
-        if !schema::table_exists(&db, "entries").map_err(|source| self.error(source))? {
-            return Err(StoreError::Missing(self.path.clone()));
-        }
         Ok(db)
     }
 
