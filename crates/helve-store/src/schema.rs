@@ -129,7 +129,7 @@ pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreErr
     }
 }
 
-fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
     db.query_one("SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |row| {
         row.get(0)
     })

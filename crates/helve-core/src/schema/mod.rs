@@ -119,6 +119,12 @@ impl Schema {
         self.0.defaults.apply(value);
     }
 
+    /// The sub-schemas that apply to the part of a value at a JSON Pointer, references followed.
+    pub fn at(&self, pointer: &str) -> Vec<&Value> {
+        let root = self.json();
+        graph::at_path(root, pointer).into_iter().flat_map(|node| graph::in_place(root, node)).collect()
+    }
+
     fn errors<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
         self.0.validator.iter_errors(value).take(FIELD_ERRORS_MAX).collect()
     }

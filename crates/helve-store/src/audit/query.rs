@@ -11,6 +11,7 @@ use super::Audit;
 use super::record::{self, CallRecord, CallStatus};
 use super::rows::{COLUMNS, each_call};
 use crate::error::StoreError;
+use crate::schema;
 
 /// Every call's id begins so.
 const ID_PREFIX: &str = "call_";
@@ -81,6 +82,11 @@ impl Audit {
         }
         let (from, to) = query.id_bounds();
         let db = self.connect()?;
+        // Another process is just making the file. `verify` tells that from a journal without its
+        // table by the anchor.
+        if !schema::table_exists(&db, "entries").map_err(|source| self.error(source))? {
+            return Err(StoreError::Missing(self.path.clone()));
+        }
         let sql = format!(
             "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id DESC, seq DESC"
         );

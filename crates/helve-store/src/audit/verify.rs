@@ -1,7 +1,7 @@
 //! Checking that nothing was changed, removed, added or cut off.
 
 use helve_core::json::hex;
-use rusqlite::{Connection, Row, Rows, Statement};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::Serialize;
 
 use super::Audit;
@@ -94,6 +94,17 @@ impl Audit {
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
         })
+    }
+
+    /// The head that the chain had when entry `seq` was its last. Where the chain is sound, an equal
+    /// head that was kept elsewhere proves everything up to it.
+    pub fn head_at(&self, seq: i64) -> Result<Option<Head>, StoreError> {
+        let hash: Option<Vec<u8>> = self
+            .connect()?
+            .query_one("SELECT hash FROM entries WHERE seq = ?1", [seq], |row| row.get(0))
+            .optional()
+            .map_err(|source| self.error(source))?;
+        Ok(hash.map(|hash| Head { seq, hash: hex(&hash) }))
     }
 
     fn check<P: FnMut(i64)>(&self, walk: &mut Walk<P>) -> Result<(), Stop> {

@@ -1,0 +1,97 @@
+//! Real probes of this machine and this configuration. `helve doctor` shows them all, `helve up`
+//! the ones that matter for a start.
+
+mod host;
+mod store;
+mod tools;
+
+use serde::Serialize;
+
+use crate::app::App;
+use crate::config::Loaded;
+use crate::config::origin::short;
+use crate::failure::Failure;
+use crate::ui::table::{Cell, Tone};
+
+/// What a probe found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum State {
+    /// As it should be.
+    Good,
+    /// Works, but somebody should know.
+    Warning,
+    /// Does not work.
+    Broken,
+}
+
+impl State {
+    /// The sign for it.
+    pub(crate) fn cell(self) -> Cell {
+        match self {
+            Self::Good => Cell::new("✓", Tone::Good),
+            Self::Warning => Cell::new("!", Tone::Warn),
+            Self::Broken => Cell::new("✗", Tone::Bad),
+        }
+    }
+}
+
+/// One probe.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Check {
+    pub(crate) name: &'static str,
+    pub(crate) state: State,
+    pub(crate) found: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) fix: Option<String>,
+}
+
+impl Check {
+    fn good(name: &'static str, found: impl Into<String>) -> Self {
+        Self { name, state: State::Good, found: found.into(), fix: None }
+    }
+
+    fn warning(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, state: State::Warning, found: found.into(), fix: Some(fix.into()) }
+    }
+
+    fn broken(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { name, state: State::Broken, found: found.into(), fix: Some(fix.into()) }
+    }
+
+    fn from_failure(name: &'static str, failure: &Failure) -> Self {
+        let found = std::iter::once(&failure.message).chain(&failure.details).map(String::as_str);
+        Self {
+            name,
+            state: State::Broken,
+            found: found.collect::<Vec<_>>().join("; "),
+            fix: failure.hints.first().cloned(),
+        }
+    }
+}
+
+/// Every probe, in the order in which a failing one explains the ones after it.
+pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
+    let mut checks = vec![host::system()];
+    let loaded = match app.load_config() {
+        Ok(loaded) => loaded,
+        Err(failure) => {
+            checks.push(Check::from_failure("configuration", &failure));
+            return checks;
+        }
+    };
+    checks.push(configuration(&loaded));
+    checks.extend(store::checks(&loaded));
+    checks.push(host::clock(&loaded));
+    checks.extend(tools::checks(&loaded));
+    checks
+}
+
+fn configuration(loaded: &Loaded) -> Check {
+    let files: Vec<_> =
+        [&loaded.user_file, &loaded.project_file].into_iter().flatten().map(|file| short(file)).collect();
+    let found =
+        if files.is_empty() { "built-in defaults; no helve.toml".to_owned() } else { files.join(", ") };
+    Check::good("configuration", found)
+}

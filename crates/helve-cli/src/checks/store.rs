@@ -1,0 +1,109 @@
+//! Probes of the journal and of the disk under it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use super::Check;
+use crate::config::Loaded;
+use crate::config::origin::short;
+use crate::failure::Failure;
+use crate::wire;
+
+pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
+    let path = &loaded.journal_path;
+    let opened = open(loaded);
+    let writable = opened.is_ok();
+    let mut checks = vec![opened.unwrap_or_else(|failure| Check::from_failure("journal", &failure))];
+    // Without a folder there is nothing to measure, and the check above says so.
+    if let Some(folder) = path.parent().filter(|_| writable) {
+        checks.push(durability(folder));
+        checks.push(space(folder));
+        checks.extend(privacy(path));
+    }
+    checks
+}
+
+/// Opens the journal as a call would, which makes it where there is none.
+fn open(loaded: &Loaded) -> Result<Check, Failure> {
+    let store = wire::open_store(loaded)?;
+    store.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
+    Ok(Check::good("journal", short(&loaded.journal_path)))
+}
+
+/// Writes and syncs a file where the journal is: what every recorded change waits for.
+fn durability(folder: &Path) -> Check {
+    const TOO_SLOW_MS: f64 = 200.0;
+    let probe = folder.join(format!(".probe-{}", std::process::id()));
+    let began = Instant::now();
+    let written = File::create_new(&probe).and_then(|mut file| {
+        file.write_all(&[0; 4096])?;
+        file.sync_all()
+    });
+    let ms = began.elapsed().as_secs_f64() * 1e3;
+    // Left behind, it would only be a stray file of 4 KiB.
+    let _ = std::fs::remove_file(&probe);
+    if let Err(error) = written {
+        return Check::broken("durability", format!("a file cannot be synced: {error}"), "use another disk");
+    }
+    if let Some(why) = volatile(folder) {
+        return Check::warning("durability", why, "put the journal on a local disk: `journal.path`");
+    }
+    let found = format!("sync takes {ms:.1} ms");
+    if ms > TOO_SLOW_MS {
+        return Check::warning("durability", found, "each change waits for it; a faster disk helps");
+    }
+    Check::good("durability", found)
+}
+
+/// File systems on which a synced file is not safe, or SQLite's locks do not work.
+#[cfg(target_os = "linux")]
+fn volatile(folder: &Path) -> Option<&'static str> {
+    const TMPFS: u64 = 0x0102_1994;
+    const NFS: u64 = 0x6969;
+    const SMB2: u64 = 0xfe53_4d42;
+    const CIFS: u64 = 0xff53_4d42;
+    let kind = rustix::fs::statfs(folder).ok()?.f_type as u64 & 0xffff_ffff;
+    match kind {
+        TMPFS => Some("the journal is in memory (tmpfs): a restart of the machine loses it"),
+        NFS | SMB2 | CIFS => Some("the journal is on a network file system, where locks may fail"),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn volatile(_folder: &Path) -> Option<&'static str> {
+    None
+}
+
+fn space(folder: &Path) -> Check {
+    const LITTLE: u64 = 1 << 30;
+    const TOO_LITTLE: u64 = 64 << 20;
+    let free = match rustix::fs::statvfs(folder) {
+        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
+        Err(error) => return Check::warning("disk space", format!("unknown: {error}"), "look with `df`"),
+    };
+    let found = format!("{:.1} GB free", free as f64 / 1e9);
+    match free {
+        0..TOO_LITTLE => Check::broken("disk space", found, "free some; without a record no tool runs"),
+        TOO_LITTLE..LITTLE => Check::warning("disk space", found, "free some before it runs out"),
+        _ => Check::good("disk space", found),
+    }
+}
+
+/// The journal holds what was said to tools: nobody else should read it.
+#[cfg(unix)]
+fn privacy(path: &Path) -> Option<Check> {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        let found = format!("others on this machine may open the journal (mode {mode:o})");
+        Check::warning("privacy", found, format!("chmod 600 {}", path.display()))
+    })
+}
+
+#[cfg(not(unix))]
+fn privacy(_path: &Path) -> Option<Check> {
+    None
+}

@@ -1,0 +1,59 @@
+//! Probes of the tools: whether each is sound and has what it needs.
+
+use helve::ports::Integrations;
+use helve::{Caller, Filter, Layer, Registry};
+
+use super::Check;
+use crate::config::Loaded;
+use crate::wire::{self, ByVariable};
+
+pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
+    let registry = match wire::registry(loaded) {
+        Ok(registry) => registry,
+        Err(failure) => return vec![Check::from_failure("tools", &failure)],
+    };
+    let mut checks = vec![count(&registry)];
+    checks.extend(integrations(&registry, loaded));
+    checks
+}
+
+fn count(registry: &Registry) -> Check {
+    let tools = registry.list(&Filter::default());
+    let layers = [Layer::BuiltIn, Layer::Org, Layer::Project].into_iter().filter_map(|layer| {
+        let count = tools.iter().filter(|one| one.layer == layer).count();
+        (count > 0).then(|| format!("{count} {layer}"))
+    });
+    let overriding: Vec<_> =
+        tools.iter().filter(|one| !one.overrides.is_empty()).map(|one| one.name().as_str()).collect();
+    let found = format!("{} ready ({})", tools.len(), layers.collect::<Vec<_>>().join(", "));
+    if tools.is_empty() {
+        return Check::warning("tools", "none", "`helve init` writes a helve.toml with examples");
+    }
+    if !overriding.is_empty() {
+        let found =
+            format!("{found}; {} from a later layer took the place of another", overriding.join(", "));
+        return Check::warning("tools", found, "intended? `helve tools list` shows which");
+    }
+    Check::good("tools", found)
+}
+
+/// Accounts that some tool needs and that are not connected.
+fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
+    let known = ByVariable::new(&loaded.config);
+    let tools = registry.list(&Filter::default());
+    let mut needed: Vec<_> = tools.iter().flat_map(|one| &one.tool.definition().integrations).collect();
+    needed.sort();
+    needed.dedup();
+    let missing = needed.into_iter().filter(|name| !known.connected(name, &Caller::local()));
+    missing
+        .map(|name| {
+            let users = tools.iter().filter(|one| one.tool.definition().integrations.contains(name)).count();
+            let noun = if users == 1 { "tool needs" } else { "tools need" };
+            Check::warning(
+                "integration",
+                format!("{users} {noun} `{name}`, not connected"),
+                known.how_to_connect(name),
+            )
+        })
+        .collect()
+}

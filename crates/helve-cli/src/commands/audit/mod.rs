@@ -1,0 +1,53 @@
+//! `helve audit`: what the journal knows of past calls, and proof that nobody changed it.
+
+mod export;
+mod list;
+mod show;
+mod verify;
+mod when;
+
+use helve_store::{Audit, StoreError};
+
+use crate::app::App;
+use crate::config::origin::short;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Read and verify the record of every call.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Calls, newest first
+    List(list::Args),
+    /// Everything recorded of one call
+    Show(show::Args),
+    /// Prove that no record was changed or removed
+    Verify(verify::Args),
+    /// Every call as one line of JSON, oldest first
+    Export(export::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List(args) => list::run(args, app),
+        Command::Show(args) => show::run(&args, app),
+        Command::Verify(args) => verify::run(&args, app),
+        Command::Export(args) => export::run(&args, app),
+    }
+}
+
+/// The journal of this configuration, which must be there.
+fn open(app: &App<'_>) -> Result<Audit, Failure> {
+    let loaded = app.load_config()?;
+    Audit::open(&loaded.journal_path).map_err(|error| {
+        match error {
+        StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
+            "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
+        ),
+        other => unreadable(&other),
+    }
+    })
+}
+
+fn unreadable(error: &StoreError) -> Failure {
+    Failure::failed("the journal cannot be read").because(error).hint("`helve doctor` checks the store")
+}

@@ -1,0 +1,139 @@
+//! `helve audit show`: everything recorded of one call.
+
+use helve::Caller;
+use helve::record::{Attempt, HandlerEnd, RawJson};
+use helve_store::{CallRecord, Shown};
+
+use super::{list, when};
+use crate::app::App;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, Ui, escape, json};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The call's id, or enough of its beginning
+    id: String,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let audit = super::open(app)?;
+    let shown = audit.show(&args.id).map_err(|error| match error {
+        helve_store::StoreError::NotAnId(_) => Failure::usage(error.to_string()),
+        other => super::unreadable(&other),
+    })?;
+    let call = match shown {
+        Shown::Call(call) => call,
+        Shown::Ambiguous(ids) => {
+            return Err(Failure::usage(format!("several calls begin with `{}`", args.id))
+                .details(ids.iter().map(ToString::to_string))
+                .into());
+        }
+        Shown::Nothing => {
+            return Err(Failure::usage(format!("no call begins with `{}`", args.id))
+                .hint("`helve audit list` shows the latest")
+                .into());
+        }
+    };
+    if app.ui.is_json() {
+        app.ui.json(&*call)?;
+    } else {
+        print(&call, app.ui)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Who called, in one line.
+pub(super) fn caller(caller: &Caller) -> String {
+    let mut parts = vec![caller.principal.clone().unwrap_or_else(|| "nobody".to_owned())];
+    parts.extend(caller.agent.as_ref().map(|agent| format!("agent {agent}")));
+    parts.extend(caller.session.as_ref().map(|session| format!("session {session}")));
+    parts.join(", ")
+}
+
+fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
+    ui.heading(&call.facts.call_id.to_string())?;
+    ui.table(facts(call))?;
+    let payload = &call.payload;
+    section("Arguments", payload.arguments.as_ref(), ui)?;
+    if !payload.repairs.is_empty() {
+        ui.line("")?;
+        ui.heading("Repairs")?;
+        for repair in &payload.repairs {
+            ui.line(format!(
+                "  {}: {}",
+                escape::one_line(&repair.path, 200),
+                escape::one_line(&repair.detail, 300)
+            ))?;
+        }
+    }
+    section("Result", payload.result.as_ref(), ui)?;
+    if let Some(error) = &payload.error {
+        ui.line("")?;
+        ui.heading("Error")?;
+        ui.line(format!("  {}", escape::visible(error.message()).replace('\n', "\n  ")))?;
+        for field in error.field_errors() {
+            ui.line(format!("  {}", escape::one_line(&field.message, 400)))?;
+        }
+    }
+    Ok(())
+}
+
+fn facts(call: &CallRecord) -> Table {
+    let mut table = Table::bare().indented();
+    let mut fact = |name: &str, value: Cell| table.row([Cell::new(name, Tone::Dim), value]);
+    fact("tool", Cell::new(&call.facts.tool, Tone::Strong));
+    fact("status", list::status_cell(call));
+    fact("caller", caller(&call.facts.caller).into());
+    fact("received", when::shown(call.facts.received_at).into());
+    let mut optional = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            fact(name, value.into());
+        }
+    };
+    optional("started", call.started_at.map(when::shown));
+    optional("finished", call.finished_at.map(when::shown));
+    optional("risk", call.facts.risk.map(|risk| risk.to_string()));
+    optional("changes things", Some(if call.facts.changes_world { "may" } else { "no" }.to_owned()));
+    optional("correlation", call.facts.correlation_id.clone());
+    optional("idempotency key", call.facts.idempotency_key.as_ref().map(|key| key.to_string()));
+    if let Some(ending) = &call.ending {
+        optional("failed in", ending.stage.map(|stage| stage.to_string()));
+        optional("approval", ending.approval_id.map(|id| id.to_string()));
+        optional("outcome of", ending.replay_of.map(|id| id.to_string()));
+        let stages = ending.timings.iter().map(|(stage, nanos)| format!("{stage} {}", when::duration(nanos)));
+        optional("timings", Some(stages.collect::<Vec<_>>().join(" · ")));
+        for (index, attempt) in ending.attempts.iter().enumerate() {
+            optional("attempt", Some(format!("{}: {}", index + 1, attempt_line(attempt))));
+        }
+        optional("result bytes", ending.result_bytes.map(|bytes| bytes.to_string()));
+    }
+    optional("erased", call.erased_at.map(when::shown));
+    for link in &call.chain {
+        optional("chain", Some(format!("{}:{}", link.seq, link.hash)));
+    }
+    table
+}
+
+fn attempt_line(attempt: &Attempt) -> String {
+    let end = match attempt.handler {
+        HandlerEnd::Returned => "returned",
+        HandlerEnd::Panicked => "panicked",
+        HandlerEnd::Stopped => "was stopped",
+        HandlerEnd::Abandoned => "was left behind and may still be running",
+    };
+    let code = attempt.code.map(|code| format!(" with {code}")).unwrap_or_default();
+    format!("{end}{code} after {}", when::duration(attempt.duration_us.saturating_mul(1_000)))
+}
+
+fn section(title: &str, value: Option<&RawJson>, ui: &mut Ui) -> anyhow::Result<()> {
+    let Some(value) = value else { return Ok(()) };
+    let value: serde_json::Value = serde_json::from_str(value.get())?;
+    ui.line("")?;
+    ui.heading(title)?;
+    for line in json::pretty(&value)?.lines() {
+        ui.line(format!("  {line}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! `helve audit verify`: proof that no record was changed or removed, or where it was.
+
+use helve_store::{Anchored, Head, Problem, Verification};
+use serde_json::json;
+
+use crate::app::App;
+use crate::exit::Exit;
+use crate::ui::{Ui, escape};
+
+const AFTER_HELP: &str = "\
+Each record carries a hash of itself and of the one before. Keep the head that this prints
+somewhere else, and give it back with --expect-head: then nobody can rewrite the whole chain.
+
+Examples:
+  helve audit verify
+  helve audit verify --expect-head 1042:9f86d081884c7d65…";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A head that an earlier verify printed, which must still be part of the chain
+    #[arg(long, value_name = "SEQ:HASH", value_parser = parse_head)]
+    expect_head: Option<Head>,
+}
+
+fn parse_head(text: &str) -> Result<Head, String> {
+    const WANTED: &str =
+        "give what `helve audit verify` printed: a number, a colon and 64 hexadecimal digits";
+    let (seq, hash) = text.split_once(':').ok_or(WANTED)?;
+    let seq = seq.parse().ok().filter(|seq| *seq > 0).ok_or(WANTED)?;
+    let hash = hash.to_ascii_lowercase();
+    let is_hash = hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { Ok(Head { seq, hash }) } else { Err(WANTED.to_owned()) }
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let audit = super::open(app)?;
+    let mut found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
+    if let Some(expected) = args.expect_head.as_ref().filter(|_| found.is_sound()) {
+        let now = audit.head_at(expected.seq).map_err(|error| super::unreadable(&error))?;
+        found.first_problem = compare(expected, now.as_ref());
+    }
+    if app.ui.is_json() {
+        let mut document = serde_json::to_value(&found)?;
+        document["sound"] = json!(found.is_sound());
+        app.ui.json(&document)?;
+    } else {
+        print(&found, app.ui)?;
+    }
+    Ok(if found.is_sound() { Exit::Done } else { Exit::Failed })
+}
+
+/// A sound chain that does not hold the expected head was cut or written anew.
+fn compare(expected: &Head, now: Option<&Head>) -> Option<Problem> {
+    let what = match now {
+        Some(now) if now == expected => return None,
+        Some(_) => "the entry is not the expected one: the chain was written anew",
+        None => "the expected entry is missing: the chain was cut",
+    };
+    Some(Problem { seq: Some(expected.seq), what: what.to_owned() })
+}
+
+fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
+    let paint = ui.paint();
+    if let Some(problem) = &found.first_problem {
+        let place = problem.seq.map(|seq| format!("entry {seq}: ")).unwrap_or_default();
+        ui.line(format!("{} the journal was changed", paint.bad("✗")))?;
+        ui.line(format!("  {place}{}", escape::visible(&problem.what)))?;
+        ui.line(format!("  {} entries before that are sound", found.entries))?;
+        return Ok(());
+    }
+    ui.line(format!(
+        "{} {} calls in {} entries: nothing was changed or removed",
+        paint.good("✓"),
+        found.calls,
+        found.entries
+    ))?;
+    if let Some(head) = &found.head {
+        ui.line(format!("  head {}:{}", head.seq, head.hash))?;
+    }
+    match found.anchored {
+        Anchored::Yes => {}
+        Anchored::No => ui.line(format!(
+            "  {} there is no anchor file, so a cut end would go unnoticed",
+            paint.warn("!")
+        ))?,
+    }
+    Ok(())
+}

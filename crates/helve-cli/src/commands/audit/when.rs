@@ -1,0 +1,57 @@
+//! Times as people type and read them.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp, Zoned};
+
+/// A time: `2026-11-15T10:00:00Z`, `2026-11-15 10:00` or `2026-11-15` here, or an age such as `2h`
+/// or `7d`.
+pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    if let Ok(local) = text.parse::<DateTime>() {
+        let zoned = local.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
+        return Ok(zoned.timestamp());
+    }
+    let age = text.parse::<Span>().ok().and_then(|age| Zoned::now().checked_sub(age.abs()).ok());
+    age.map(|time| time.timestamp())
+        .ok_or_else(|| "give a time such as `2026-11-15 10:00`, or an age such as `2h` or `7d`".to_owned())
+}
+
+/// A time in this place's zone.
+pub(super) fn shown(time: Timestamp) -> String {
+    time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A time span in few characters.
+pub(super) fn duration(nanos: u64) -> String {
+    match nanos {
+        0..1_000_000 => format!("{} µs", nanos / 1_000),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
+        _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_dates_and_ages_are_read() {
+        for text in ["2026-11-15T10:00:00Z", "2026-11-15 10:00", "2026-11-15", "2h", "7d", "1h 30m"] {
+            assert!(parse(text).is_ok_and(|time| time < Timestamp::now() || text.starts_with('2')), "{text}");
+        }
+        for text in ["", "soon", "-", "99999999999999999d"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_short() {
+        assert_eq!(
+            [duration(1_500), duration(1_500_000), duration(2_340_000_000)],
+            ["1 µs", "1.5 ms", "2.3 s"]
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! `helve init`: a commented helve.toml in this folder.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+
+use serde_json::json;
+
+use crate::app::App;
+use crate::config::find::FILE_NAME;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What is written. A test reads it back with every comment taken away.
+const TEMPLATE: &str = include_str!("init.toml");
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Overwrite a helve.toml that is already there
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let path = app.inputs.work_dir.join(FILE_NAME);
+    let mut options = OpenOptions::new();
+    options.write(true);
+    // Creating and checking in one step: a file that appears in between is never overwritten.
+    if args.force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    let mut file = options.open(&path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage("there is already a helve.toml in this folder")
+            .hint("`helve init --force` overwrites it; `helve config show` shows what it says"),
+        _ => Failure::failed("helve.toml cannot be written").because(&error),
+    })?;
+    file.write_all(TEMPLATE.as_bytes())?;
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "written": path }))?;
+        return Ok(Exit::Done);
+    }
+    let paint = app.ui.paint();
+    app.ui.line(format!("{} wrote {}", paint.good("✓"), paint.bold(FILE_NAME)))?;
+    app.ui.note("uncomment a tool in it, then: helve tools lint helve.toml && helve tools list")?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,14 @@
+//! One file or folder a command. Each takes its raw arguments, resolves them, and acts.
+
+pub(crate) mod up;
+
+pub(crate) mod init;
+
+pub(crate) mod call;
+pub(crate) mod tools;
+
+pub(crate) mod audit;
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;

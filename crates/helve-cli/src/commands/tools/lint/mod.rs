@@ -1,0 +1,174 @@
+//! `helve tools lint`: checks definitions and schemas. Nothing is run, nothing is fetched.
+
+mod definition;
+mod openapi;
+mod toml_file;
+
+use std::path::{Path, PathBuf};
+
+use helve::{DefinitionError, Problem, Tool};
+use helve_tools::openapi::document::DOCUMENT_BYTES_MAX;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::app::App;
+use crate::config::Origin;
+use crate::config::document::read_text;
+use crate::config::origin::short;
+use crate::exit::Exit;
+use crate::ui::{Ui, count, escape};
+
+const AFTER_HELP: &str = "\
+A file is helve.toml (or any other TOML of that form), an OpenAPI document (JSON or YAML), or a JSON
+definition: one object, or a list of them, with the keys of [[tool.http]] that every tool shares.
+
+Examples:
+  helve tools lint helve.toml
+  helve tools lint petstore.yaml tools/*.json";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The files to check
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Treat warnings as errors
+    #[arg(long)]
+    deny_warnings: bool,
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Error,
+    Warning,
+}
+
+/// One thing that was found.
+#[derive(Debug, Serialize)]
+struct Finding {
+    level: Level,
+    file: PathBuf,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    column: Option<usize>,
+    /// The tool concerned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
+    /// The part of it, as in `input_schema/properties/to`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    at: String,
+    message: String,
+}
+
+impl Finding {
+    fn error(file: &Path, message: impl Into<String>) -> Self {
+        Self {
+            level: Level::Error,
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            tool: None,
+            at: String::new(),
+            message: message.into(),
+        }
+    }
+
+    fn of_tool(level: Level, file: &Path, tool: &str, problem: Problem) -> Self {
+        Self { level, tool: Some(tool.to_owned()), at: problem.at, ..Self::error(file, problem.message) }
+    }
+
+    fn placed(mut self, origin: &Origin) -> Self {
+        if let Origin::File { line, column, .. } = origin {
+            (self.line, self.column) = (Some(*line), Some(*column));
+        }
+        self
+    }
+}
+
+/// What one file gave.
+#[derive(Default)]
+struct Report {
+    tools: usize,
+    findings: Vec<Finding>,
+}
+
+impl Report {
+    fn refused(finding: Finding) -> Self {
+        Self { tools: 0, findings: vec![finding] }
+    }
+
+    /// Takes a tool with its warnings, or the errors of one that was refused.
+    fn take(&mut self, file: &Path, made: Result<Tool, DefinitionError>) {
+        self.tools += 1;
+        let (level, tool, problems) = match made {
+            Ok(tool) => (Level::Warning, tool.name().to_string(), tool.warnings()),
+            Err(error) => (Level::Error, error.tool, error.problems),
+        };
+        self.findings
+            .extend(problems.into_iter().map(|problem| Finding::of_tool(level, file, &tool, problem)));
+    }
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let mut total = Report::default();
+    for file in &args.files {
+        let report = check(file);
+        total.tools += report.tools;
+        total.findings.extend(report.findings);
+    }
+    let of = |level: Level| total.findings.iter().filter(|finding| finding.level == level).count();
+    let (errors, warnings) = (of(Level::Error), of(Level::Warning));
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "tools": total.tools, "errors": errors, "warnings": warnings, "findings": total.findings }))?;
+    } else {
+        print(&total, errors, warnings, app.ui)?;
+    }
+    let failed = errors > 0 || (args.deny_warnings && warnings > 0);
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn check(file: &Path) -> Report {
+    if file.extension().is_some_and(|extension| extension == "toml") {
+        return toml_file::check(file);
+    }
+    let text = match read_text(file, DOCUMENT_BYTES_MAX) {
+        Ok(text) => text,
+        Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
+    };
+    if openapi::looks_like_one(&text) { openapi::check(file, &text) } else { definition::check(file, &text) }
+}
+
+fn print(report: &Report, errors: usize, warnings: usize, ui: &mut Ui) -> anyhow::Result<()> {
+    let paint = ui.paint();
+    for finding in &report.findings {
+        let level = match finding.level {
+            Level::Error => paint.bad("error"),
+            Level::Warning => paint.warn("warning"),
+        };
+        let place = match (finding.line, finding.column) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}", short(&finding.file)),
+            _ => short(&finding.file),
+        };
+        let subject: Vec<_> = finding
+            .tool
+            .iter()
+            .chain(Some(&finding.at))
+            .filter(|part| !part.is_empty())
+            .map(String::as_str)
+            .collect();
+        let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(" ")) };
+        let line = escape::one_line(&format!("{subject}{}", finding.message), 600);
+        ui.line(format!("{}: {level}: {line}", escape::one_line(&place, 300)))?;
+    }
+    let counts = [count(report.tools, "tool"), count(errors, "error"), count(warnings, "warning")];
+    let summary = counts.join(", ");
+    ui.line(if errors > 0 {
+        paint.bad(format!("✗ {summary}"))
+    } else {
+        paint.good(format!("✓ {summary}"))
+    })?;
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Checks a helve.toml: its keys, then each tool in it.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use helve::{DefinitionError, Layer, Problem};
+use helve_net::NetPolicy;
+
+use super::{Finding, Level, Report, openapi};
+use crate::config::document::Document;
+use crate::config::{ToolEntry, problems_of, schema, tool_entries};
+use crate::wire::{Made, Maker};
+
+pub(super) fn check(file: &Path) -> Report {
+    let document = match Document::read(file) {
+        Ok(document) => Rc::new(document),
+        Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
+    };
+    let mut report = Report::default();
+    let problems = problems_of(&document, &schema::compiled());
+    report
+        .findings
+        .extend(problems.into_iter().map(|one| Finding::error(file, one.message).placed(&one.origin)));
+    if !report.findings.is_empty() {
+        // Its tools cannot be read before its keys are right.
+        return report;
+    }
+    let maker = Maker::new(NetPolicy::default());
+    for entry in tool_entries(Layer::Project, &document) {
+        check_entry(file, &entry, &maker, &mut report);
+    }
+    report.findings.sort_by_key(|finding| (finding.line, finding.column));
+    report
+}
+
+fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Report) {
+    if let Some(url) = entry.remote_document() {
+        let message = format!("`{url}` is not checked, because nothing is fetched here");
+        let finding = Finding { level: Level::Warning, ..Finding::error(file, message) };
+        report.findings.push(finding.placed(&entry.origin_of("document")));
+        return;
+    }
+    let placed = |level: Level, tool: &str, problem: Problem| {
+        let origin = entry.origin_of(&problem.at);
+        Finding::of_tool(level, file, tool, problem).placed(&origin)
+    };
+    match maker.make(entry) {
+        Ok(Made { tools, skipped }) => {
+            report.tools += tools.len();
+            report.findings.extend(openapi::skipped(file, skipped).map(|one| one.placed(&entry.origin())));
+            for tool in tools {
+                let warnings = tool.warnings().into_iter();
+                report
+                    .findings
+                    .extend(warnings.map(|problem| placed(Level::Warning, tool.name().as_str(), problem)));
+            }
+        }
+        Err(DefinitionError { tool, problems }) => {
+            report.tools += 1;
+            report.findings.extend(problems.into_iter().map(|problem| placed(Level::Error, &tool, problem)));
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `helve tools list`: every tool, one a line.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use helve::{Category, Filter, Layer, Registered, Risk, Source};
+
+use crate::app::App;
+use crate::exit::Exit;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, count};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+/// Which tools, as typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FilterArgs {
+    /// Only this category
+    #[arg(long, value_parser = one_of(&Category::ALL, |category| category.as_str()))]
+    category: Option<Category>,
+    /// Only from this source
+    #[arg(long, value_parser = one_of(&Source::ALL, |source| source.as_str()))]
+    source: Option<Source>,
+    /// Only of this risk
+    #[arg(long, value_parser = one_of(&Risk::ALL, |risk| risk.as_str()))]
+    risk: Option<Risk>,
+    /// Only in this namespace, or below it
+    #[arg(long)]
+    namespace: Option<String>,
+    /// Only tools that need this integration
+    #[arg(long)]
+    integration: Option<String>,
+    /// Only from this layer
+    #[arg(long, value_parser = one_of(&[Layer::BuiltIn, Layer::Org, Layer::Project], |layer| layer.as_str()))]
+    layer: Option<Layer>,
+}
+
+impl FilterArgs {
+    pub(crate) fn resolve(self) -> Filter {
+        Filter {
+            category: self.category,
+            source: self.source,
+            risk: self.risk,
+            namespace: self.namespace,
+            integration: self.integration,
+            layer: self.layer,
+        }
+    }
+}
+
+/// Accepts the words of one of our enums.
+pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
+    all: &[T],
+    word: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> + use<T> {
+    let all = all.to_vec();
+    PossibleValuesParser::new(all.iter().map(|value| word(*value))).map(move |text| {
+        *all.iter().find(|value| word(**value) == text).expect("clap let only these words through")
+    })
+}
+
+pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let registry = crate::wire::registry(&loaded)?;
+    let tools = registry.list(&args.filter.resolve());
+    if app.ui.is_json() {
+        app.ui.json(&tools)?;
+        return Ok(Exit::Done);
+    }
+    if tools.is_empty() {
+        app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
+        return Ok(Exit::Done);
+    }
+    app.ui.table(table(&tools))?;
+    if app.ui.on_terminal() {
+        let tools = count(tools.len(), "tool");
+        app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Tools, one a line.
+pub(super) fn table(tools: &[Registered]) -> Table {
+    let mut table = Table::new(["name", "risk", "category", "source", "layer", "what it does"])
+        .one_line_rows()
+        .whole_column(0);
+    for registered in tools {
+        let definition = registered.tool.definition();
+        table.row([
+            Cell::new(registered.name().as_str(), Tone::Strong),
+            risk_cell(definition.risk, definition.requires_approval),
+            definition.category.as_str().into(),
+            definition.source.as_str().into(),
+            layer_cell(registered),
+            Cell::from(first_sentence(&definition.description)),
+        ]);
+    }
+    table
+}
+
+pub(super) fn risk_cell(risk: Risk, requires_approval: bool) -> Cell {
+    let text = if requires_approval { format!("{risk}, asks") } else { risk.to_string() };
+    Cell::new(text, risk_tone(risk))
+}
+
+fn risk_tone(risk: Risk) -> Tone {
+    match risk {
+        Risk::Low => Tone::Good,
+        Risk::Medium => Tone::Plain,
+        Risk::High => Tone::Warn,
+        Risk::Critical => Tone::Bad,
+    }
+}
+
+fn layer_cell(registered: &Registered) -> Cell {
+    if registered.overrides.is_empty() {
+        return registered.layer.as_str().into();
+    }
+    let overridden: Vec<_> = registered.overrides.iter().map(|layer| layer.as_str()).collect();
+    Cell::new(format!("{} (overrides {})", registered.layer, overridden.join(", ")), Tone::Warn)
+}
+
+fn first_sentence(text: &str) -> &str {
+    let end = text.find(". ").or_else(|| text.find(".\n")).map_or(text.len(), |at| at + 1);
+    text[..end].trim_end()
+}

@@ -1,0 +1,35 @@
+//! `helve tools`: list, show, search, export, lint.
+
+mod export;
+mod lint;
+mod list;
+mod search;
+mod show;
+
+use crate::app::App;
+use crate::exit::Exit;
+
+/// List, show, search, export and check tools.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Every tool, one a line
+    List(list::Args),
+    /// Everything about one tool
+    Show(show::Args),
+    /// Find tools by words or by a pattern of names
+    Search(search::Args),
+    /// Tools as a model provider wants them
+    Export(export::Args),
+    /// Check definitions and schemas; nothing is run or fetched
+    Lint(lint::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List(args) => list::run(args, app),
+        Command::Show(args) => show::run(&args, app),
+        Command::Search(args) => search::run(&args, app),
+        Command::Export(args) => export::run(args, app),
+        Command::Lint(args) => lint::run(&args, app),
+    }
+}

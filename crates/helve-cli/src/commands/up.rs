@@ -1,0 +1,82 @@
+//! `helve up`: prepares the store, checks the machine, shows what is there and what to type next.
+
+use helve::Filter;
+use helve_store::{Audit, AuditQuery};
+use serde_json::json;
+
+use crate::app::App;
+use crate::checks::{self, Check, State};
+use crate::exit::Exit;
+use crate::ui::Table;
+use crate::ui::table::{Cell, Tone};
+use crate::wire;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    // Opening the journal is one of the checks, and makes it where there is none.
+    let checks = checks::all(app);
+    let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Good);
+    let next = if worst == State::Broken {
+        vec![("helve doctor", "the same, after you mended it")]
+    } else {
+        next(app)
+    };
+    if app.ui.is_json() {
+        let commands: Vec<_> = next.iter().map(|(command, _)| command).collect();
+        app.ui.json(&json!({ "version": VERSION, "state": worst, "checks": checks, "next": commands }))?;
+    } else {
+        print(&checks, &next, app)?;
+    }
+    Ok(if worst == State::Broken { Exit::Failed } else { Exit::Done })
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn print(checks: &[Check], next: &[(&str, &str)], app: &mut App<'_>) -> anyhow::Result<()> {
+    let paint = app.ui.paint();
+    app.ui.line(format!("{} {}", paint.bold("helve"), paint.dim(VERSION)))?;
+    app.ui.line("")?;
+    let mut table = Table::bare().indented();
+    for check in checks {
+        table.row([check.state.cell(), Cell::new(check.name, Tone::Dim), Cell::from(&check.found)]);
+        if let Some(fix) = &check.fix {
+            table.row(["".into(), "".into(), Cell::new(format!("→ {fix}"), Tone::Warn)]);
+        }
+    }
+    app.ui.table(table)?;
+    app.ui.line("")?;
+    app.ui.heading("Next")?;
+    let mut table = Table::bare().indented();
+    for (command, what) in next {
+        table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
+    }
+    app.ui.table(table)?;
+    Ok(())
+}
+
+/// What makes sense to type now: the first call for a newcomer, the record for one who has called.
+fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
+    let Ok(loaded) = app.load_config() else { return Vec::new() };
+    let mut query = AuditQuery::default();
+    query.limit = 1;
+    let calls = Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default();
+    let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
+        registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
+    });
+    let mut next = vec![("helve tools list", "every tool")];
+    if has_builtin {
+        next.push(("helve call math-eval expression='2^10 / 3'", "call one"));
+    }
+    if calls.is_empty() {
+        next.push(("helve tools export --format anthropic", "what a model is given"));
+    } else {
+        next.push(("helve audit list", "every call so far"));
+        next.push(("helve audit verify", "proof that no record was changed"));
+    }
+    if loaded.project_file.is_none() {
+        next.push(("helve init", "make this folder a project with tools of its own"));
+    }
+    next
+}

@@ -1,0 +1,96 @@
+//! Tools as they stand in a file: lists that add up over the files instead of replacing each other.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use helve::Layer;
+use serde_json::Value;
+
+use super::Origin;
+use super::document::Document;
+
+const TOOL_LISTS: [&str; 3] = ["/tool/http", "/tool/program", "/openapi"];
+
+/// One tool, or one OpenAPI document, from a file.
+pub(crate) struct ToolEntry {
+    pub(crate) kind: ToolKind,
+    pub(crate) value: Value,
+    pub(crate) layer: Layer,
+    document: Rc<Document>,
+    pointer: String,
+}
+
+impl ToolEntry {
+    /// Its name, or what stands for one.
+    pub(crate) fn label(&self) -> &str {
+        let named = |key: &str| self.value.get(key).and_then(Value::as_str);
+        named("name").or_else(|| named("namespace")).unwrap_or("(no name)")
+    }
+
+    /// The URL of an OpenAPI document that must be fetched.
+    pub(crate) fn remote_document(&self) -> Option<&str> {
+        let document = self.value.get("document").and_then(Value::as_str)?;
+        (self.kind == ToolKind::OpenApi && crate::wire::is_remote(document)).then_some(document)
+    }
+
+    /// Where it stands.
+    pub(crate) fn origin(&self) -> Origin {
+        self.document.origin(&self.pointer)
+    }
+
+    /// Where a part of it stands, as in `input_schema/properties/to`.
+    pub(crate) fn origin_of(&self, part: &str) -> Origin {
+        self.document.origin(&format!("{}/{part}", self.pointer))
+    }
+
+    /// Where relative paths start.
+    pub(crate) fn base_dir(&self) -> PathBuf {
+        self.document.path.parent().unwrap_or(Path::new(".")).to_owned()
+    }
+}
+
+/// The sorts of entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToolKind {
+    Http,
+    Program,
+    OpenApi,
+}
+
+impl ToolKind {
+    /// The list in the file.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            Self::Http => "tool.http",
+            Self::Program => "tool.program",
+            Self::OpenApi => "openapi",
+        }
+    }
+}
+
+/// The tools of one file.
+pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEntry> {
+    let kinds = [ToolKind::Http, ToolKind::Program, ToolKind::OpenApi];
+    let entries = TOOL_LISTS.into_iter().zip(kinds).flat_map(|(list, kind)| {
+        let items = document.value.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        items.enumerate().map(move |(index, value)| (format!("{list}/{index}"), kind, value))
+    });
+    entries
+        .map(|(pointer, kind, value)| ToolEntry {
+            kind,
+            value: value.clone(),
+            layer,
+            document: Rc::clone(document),
+            pointer,
+        })
+        .collect()
+}
+
+/// Whether a pointer leads to such a list, or into one.
+pub(super) fn is_tool_list(pointer: &str) -> bool {
+    pointer == "/tool"
+        || pointer.starts_with("/tool/")
+        || TOOL_LISTS.iter().any(|list| {
+            pointer.strip_prefix(list).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+}

@@ -1,0 +1,69 @@
+//! Where files are looked for: configuration, and the journal where nobody says.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The name of a configuration file.
+pub(crate) const FILE_NAME: &str = "helve.toml";
+
+/// The user's own file, whether it exists or not.
+pub(crate) fn user_file() -> Option<PathBuf> {
+    base_dir("XDG_CONFIG_HOME", ".config").map(|dir| dir.join("helve").join(FILE_NAME))
+}
+
+/// The project's file: the nearest one from `start` upward, not beyond the repository.
+pub(crate) fn project_file(start: &Path) -> Result<Option<PathBuf>, Failure> {
+    for dir in start.ancestors() {
+        let file = dir.join(FILE_NAME);
+        if file.is_file() {
+            refuse_strangers(&file)?;
+            return Ok(Some(file));
+        }
+        if dir.join(".git").exists() {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// The journal of a user without a project.
+pub(crate) fn user_journal() -> Option<PathBuf> {
+    base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve").join("helve.db"))
+}
+
+/// The journal of a project.
+pub(crate) fn project_journal(project_dir: &Path) -> PathBuf {
+    project_dir.join(".helve").join("helve.db")
+}
+
+/// Where things are kept that can be fetched again.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
+    base_dir("XDG_CACHE_HOME", ".cache").map(|dir| dir.join("helve"))
+}
+
+fn base_dir(variable: &str, below_home: &str) -> Option<PathBuf> {
+    // The XDG rule: a relative path is invalid and ignored.
+    let named = std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.or_else(|| std::env::home_dir().map(|home| home.join(below_home)))
+}
+
+/// A file that another user put in a shared folder above us would decide what our tools run.
+#[cfg(unix)]
+fn refuse_strangers(file: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt;
+    let owner = std::fs::metadata(file)
+        .map_err(|error| Failure::usage(format!("cannot read {}", file.display())).because(&error))?
+        .uid();
+    if owner == 0 || owner == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{} belongs to another user", file.display()))
+        .detail("its tools would run as you, so it is not used unasked")
+        .hint(format!("if you trust it: `--config {}`", file.display())))
+}
+
+#[cfg(not(unix))]
+fn refuse_strangers(_file: &Path) -> Result<(), Failure> {
+    Ok(())
+}

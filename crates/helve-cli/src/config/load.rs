@@ -1,0 +1,343 @@
+//! Merges the layers, and refuses what is wrong in any of them, all at once and with its place.
+
+use std::cell::LazyCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use helve::json::escape_pointer;
+use helve::{FieldError, Layer, Schema};
+use serde_json::{Value, json};
+
+use super::document::{Document, at};
+use super::entry::{ToolEntry, is_tool_list, tool_entries};
+use super::overrides::{self, Override};
+use super::{Config, Origin, find, keys, schema};
+use crate::failure::Failure;
+use crate::ui::count;
+
+/// What the layers are read from.
+pub(crate) struct Inputs {
+    pub(crate) work_dir: PathBuf,
+    /// `--config`: read this instead of the project's file.
+    pub(crate) config: Option<PathBuf>,
+    /// `--set`, in order.
+    pub(crate) sets: Vec<String>,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+/// The configuration, with where each value came from.
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// Tools from the files, in order of precedence.
+    pub(crate) tools: Vec<ToolEntry>,
+    /// The user's file, where there is one.
+    pub(crate) user_file: Option<PathBuf>,
+    /// The project's file, where there is one.
+    pub(crate) project_file: Option<PathBuf>,
+    /// Where calls are recorded.
+    pub(crate) journal_path: PathBuf,
+    merged: Value,
+    origins: HashMap<String, Origin>,
+}
+
+impl Loaded {
+    /// Every value that is not a list of tools: key, value, origin; sorted by key.
+    pub(crate) fn values(&self) -> Vec<(String, &Value, Origin)> {
+        let mut found = Vec::new();
+        leaves(&self.merged, String::new(), &mut |pointer, value| {
+            if !is_tool_list(&pointer) {
+                found.push((dotted(&pointer), value, self.origin(&pointer)));
+            }
+        });
+        found
+    }
+
+    /// Whether the journal is in the project's own folder for such things.
+    pub(crate) fn is_in_project(&self) -> bool {
+        let project_dir = self.project_file.as_deref().and_then(Path::parent);
+        project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
+    }
+
+    fn origin(&self, pointer: &str) -> Origin {
+        self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
+    }
+}
+
+/// Reads and merges all layers.
+pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
+    // Compiling takes longer than all the rest, and where nobody set anything there is no need.
+    let schema: LazyCell<Schema> = LazyCell::new(schema::compiled);
+    let documents = documents(inputs)?;
+    let overrides = all_overrides(inputs, &schema)?;
+    check(&documents, &overrides, &schema)?;
+
+    let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
+    let mut origins = HashMap::new();
+    let mut tools = Vec::new();
+    for (layer, document) in &documents {
+        leaves(&document.value, String::new(), &mut |pointer, value| {
+            if !is_tool_list(&pointer) {
+                overrides::put(&mut merged, &pointer, value.clone());
+                origins.insert(pointer.clone(), document.origin(&pointer));
+            }
+        });
+        tools.extend(tool_entries(*layer, document));
+    }
+    for Override { pointer, value, origin } in overrides {
+        overrides::put(&mut merged, &pointer, value);
+        origins.insert(pointer, origin);
+    }
+    let config = typed(&merged, &origins)?;
+    check_together(&config, &origins)?;
+
+    let file_of = |wanted: Layer| {
+        documents.iter().find(|(layer, _)| *layer == wanted).map(|(_, document)| document.path.clone())
+    };
+    let project_file = file_of(Layer::Project);
+    let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
+    merged["journal"]["path"] = json!(journal_path);
+    Ok(Loaded { config, tools, user_file: file_of(Layer::Org), project_file, journal_path, merged, origins })
+}
+
+/// The typed whole. Its shape was checked before; here a value can still be wrong in itself, such
+/// as a host that is none.
+fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Failure> {
+    serde_json::from_value(merged.clone()).map_err(|error| {
+        let culprits = origins.iter().filter_map(|(pointer, origin)| {
+            let mut alone = json!({});
+            overrides::put(&mut alone, pointer, merged.pointer(pointer)?.clone());
+            let why = serde_json::from_value::<Config>(alone).err()?;
+            Some(format!("{}  `{}`: {why}", at(origin), dotted(pointer)))
+        });
+        let mut lines: Vec<_> = culprits.collect();
+        lines.sort();
+        if lines.is_empty() {
+            lines.push(error.to_string());
+        }
+        Failure::usage(format!("the configuration has {}", count(lines.len(), "problem"))).details(lines)
+    })
+}
+
+/// The files, the user's first.
+fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
+    let user = find::user_file().filter(|file| file.is_file());
+    let project = match &inputs.config {
+        Some(file) => Some(inputs.work_dir.join(file)),
+        None => find::project_file(&inputs.work_dir)?.filter(|file| Some(file) != user.as_ref()),
+    };
+    let mut documents = Vec::new();
+    for (layer, file) in [(Layer::Org, user), (Layer::Project, project)] {
+        if let Some(file) = file {
+            documents.push((layer, Rc::new(Document::read(&file)?)));
+        }
+    }
+    Ok(documents)
+}
+
+fn all_overrides(inputs: &Inputs, schema: &LazyCell<Schema>) -> Result<Vec<Override>, Failure> {
+    let mut overrides = overrides::from_environment(inputs.variables.iter().cloned(), schema);
+    for text in &inputs.sets {
+        overrides.push(overrides::from_flag(text, schema)?);
+    }
+    match overrides.iter().find(|one| is_tool_list(&one.pointer)) {
+        Some(one) => Err(Failure::usage(format!("{} cannot be set by {}", dotted(&one.pointer), one.origin))
+            .hint("describe tools in helve.toml; `helve init` writes one")),
+        None => Ok(overrides),
+    }
+}
+
+/// Checks each layer by itself, so that every problem has a place.
+fn check(
+    documents: &[(Layer, Rc<Document>)],
+    overrides: &[Override],
+    schema: &LazyCell<Schema>,
+) -> Result<(), Failure> {
+    let mut problems = Vec::new();
+    for (_, document) in documents {
+        problems.extend(problems_of(document, schema));
+    }
+    for one in overrides {
+        let mut overlay = json!({});
+        overrides::put(&mut overlay, &one.pointer, one.value.clone());
+        let errors = schema.validate(&overlay).err().unwrap_or_default();
+        problems.extend(errors.iter().map(|error| Problem::new(error, one.origin.clone(), schema)));
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("the configuration has {}", count(problems.len(), "problem")))
+        .details(problems.into_iter().map(|problem| format!("{}  {}", at(&problem.origin), problem.message)))
+        .hint("`helve config keys` lists every key"))
+}
+
+/// Something wrong with a configuration file.
+pub(crate) struct Problem {
+    pub(crate) origin: Origin,
+    pub(crate) message: String,
+}
+
+/// Everything wrong with the shape of one file, in its order.
+pub(crate) fn problems_of(document: &Document, schema: &Schema) -> Vec<Problem> {
+    let errors = schema.validate(&document.value).err().unwrap_or_default();
+    let mut problems: Vec<_> =
+        errors.iter().map(|error| Problem::new(error, document.origin(&error.path), schema)).collect();
+    problems.sort_by_key(|problem| match problem.origin {
+        Origin::File { line, column, .. } => (line, column),
+        Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => (0, 0),
+    });
+    problems
+}
+
+impl Problem {
+    fn new(error: &FieldError, origin: Origin, schema: &Schema) -> Self {
+        let key = dotted(&error.path);
+        let message = match keys::unknown_key(&error.path, schema) {
+            Some(hint) => format!("`{key}` is not a key{hint}"),
+            None if error.path.is_empty() => error.message.clone(),
+            None => format!("`{key}`: expected {}, received {}", error.expected, error.received),
+        };
+        Self { origin, message }
+    }
+}
+
+/// What no single value can be blamed for.
+fn check_together(config: &Config, origins: &HashMap<String, Origin>) -> Result<(), Failure> {
+    let execution = &config.execution;
+    if execution.default_timeout_ms > execution.max_timeout_ms {
+        let origin = |pointer: &str| origins.get(pointer).cloned().unwrap_or(Origin::Default);
+        let line = |key: &str, value: u64| {
+            format!("execution.{key} = {value}  ({})", at(&origin(&format!("/execution/{key}"))))
+        };
+        return Err(Failure::usage("the default timeout is longer than the longest one allowed")
+            .detail(line("default_timeout_ms", execution.default_timeout_ms))
+            .detail(line("max_timeout_ms", execution.max_timeout_ms)));
+    }
+    Ok(())
+}
+
+fn journal_path(
+    config: &Config,
+    origin: Option<&Origin>,
+    project_file: Option<&Path>,
+    inputs: &Inputs,
+) -> Result<PathBuf, Failure> {
+    let project_dir = project_file.and_then(Path::parent);
+    if let Some(path) = &config.journal.path {
+        let base = match origin {
+            Some(Origin::File { path, .. }) => path.parent().unwrap_or(&inputs.work_dir),
+            Some(Origin::Env { .. } | Origin::Flag { .. } | Origin::Default) | None => &inputs.work_dir,
+        };
+        return Ok(base.join(expand_home(path)));
+    }
+    match project_dir {
+        Some(dir) => Ok(find::project_journal(dir)),
+        None => find::user_journal().ok_or_else(|| {
+            Failure::usage("there is no place for the journal: neither HOME nor XDG_STATE_HOME is set")
+                .hint("name a file: `--set journal.path=/var/lib/helve/helve.db`")
+        }),
+    }
+}
+
+fn expand_home(path: &Path) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        (Ok(_), None) | (Err(_), _) => path.to_owned(),
+    }
+}
+
+/// Visits everything but objects with fields. A list is one value.
+fn leaves<'v>(value: &'v Value, pointer: String, visit: &mut impl FnMut(String, &'v Value)) {
+    match value {
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                leaves(field, format!("{pointer}/{}", escape_pointer(key)), visit);
+            }
+        }
+        other => visit(pointer, other),
+    }
+}
+
+/// A pointer as people write keys: `tool.http[0].url`.
+fn dotted(pointer: &str) -> String {
+    let mut key = String::new();
+    for step in pointer.split('/').skip(1) {
+        if step.parse::<usize>().is_ok() {
+            key.push_str(&format!("[{step}]"));
+            continue;
+        }
+        if !key.is_empty() {
+            key.push('.');
+        }
+        key.push_str(&step.replace("~1", "/").replace("~0", "~"));
+    }
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(dir: &Path, file: &str, sets: &[&str], variables: &[(&str, &str)]) -> Inputs {
+        std::fs::write(dir.join("helve.toml"), file).unwrap();
+        Inputs {
+            work_dir: dir.to_owned(),
+            config: Some("helve.toml".into()),
+            sets: sets.iter().map(|s| (*s).to_owned()).collect(),
+            variables: variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        }
+    }
+
+    fn refusal(file: &str, sets: &[&str], variables: &[(&str, &str)]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let failure = load(&inputs(dir.path(), file, sets, variables)).err().expect("refused");
+        failure.details.join("\n").replace(&dir.path().display().to_string(), "DIR")
+    }
+
+    #[test]
+    fn later_layers_win_and_each_value_knows_its_origin() {
+        let dir = tempfile::tempdir().unwrap();
+        let file =
+            "[execution]\nmax_timeout_ms = 60000\ndefault_timeout_ms = 1000\n[registry]\ntools_max = 5\n";
+        let sets = ["execution.max_timeout_ms=70000"];
+        let variables = [("HELVE_EXECUTION__MAX_TIMEOUT_MS", "65000"), ("HELVE_REGISTRY__TOOLS_MAX", "7")];
+        let loaded = load(&inputs(dir.path(), file, &sets, &variables)).unwrap();
+        assert_eq!(loaded.config.execution.max_timeout_ms, 70_000);
+        assert_eq!(loaded.config.registry.tools_max, 7);
+        assert_eq!(loaded.config.execution.default_timeout_ms, 1_000);
+        let origin = |pointer: &str| loaded.origin(pointer).to_string();
+        assert_eq!(origin("/execution/max_timeout_ms"), "--set execution.max_timeout_ms=70000");
+        assert_eq!(origin("/registry/tools_max"), "HELVE_REGISTRY__TOOLS_MAX");
+        assert!(origin("/execution/default_timeout_ms").ends_with("helve.toml:3"));
+        assert_eq!(origin("/repair/enabled"), "default");
+    }
+
+    #[test]
+    fn every_problem_is_listed_with_its_place() {
+        let file = "[execution]\nmax_timeout = 1\n[registry]\ntools_max = \"many\"\n[joural]\npath = 'x'\n";
+        let text = refusal(file, &[], &[]);
+        insta::assert_snapshot!(text, @r#"
+        DIR/helve.toml:2:1  `execution.max_timeout` is not a key; did you mean `max_timeout_ms`?
+        DIR/helve.toml:4:1  `registry.tools_max`: expected integer, received "many"
+        DIR/helve.toml:5:2  `joural` is not a key; did you mean `journal`?
+        "#);
+    }
+
+    #[test]
+    fn wrong_flags_and_variables_are_named() {
+        let text = refusal("", &["repair.enabled=maybe"], &[("HELVE_REGISTRY__TOOL_MAX", "1")]);
+        insta::assert_snapshot!(text, @r#"
+        HELVE_REGISTRY__TOOL_MAX  `registry.tool_max` is not a key; did you mean `tools_max`?
+        --set repair.enabled=maybe  `repair.enabled`: expected boolean, received "maybe"
+        "#);
+    }
+
+    #[test]
+    fn a_relative_journal_path_starts_at_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let loaded = load(&inputs(dir.path(), "[journal]\npath = 'calls.db'\n", &[], &[])).unwrap();
+        assert_eq!(loaded.journal_path, dir.path().join("calls.db"));
+        let loaded = load(&inputs(dir.path(), "", &[], &[])).unwrap();
+        assert_eq!(loaded.journal_path, dir.path().join(".helve/helve.db"));
+    }
+}

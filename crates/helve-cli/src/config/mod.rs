@@ -1,0 +1,22 @@
+//! `helve.toml`: what can be said, where it is read, and where each value came from.
+//!
+//! Layers, each over the one before: built-in defaults, the user's file, the project's file,
+//! the environment, flags. Reading order: [`Config`] is the typed whole; [`load`] merges the
+//! layers; a [`Document`](document::Document) knows the line of every value; [`keys`] lists what
+//! there is from the doc comments of the types.
+
+mod types;
+
+pub(crate) mod document;
+mod entry;
+pub(crate) mod find;
+pub(crate) mod keys;
+mod load;
+pub(crate) mod origin;
+mod overrides;
+pub(crate) mod schema;
+
+pub(crate) use entry::{ToolEntry, ToolKind, tool_entries};
+pub(crate) use load::{Inputs, Loaded, load, problems_of};
+pub(crate) use origin::Origin;
+pub(crate) use types::{Config, Durability};

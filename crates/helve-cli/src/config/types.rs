@@ -1,0 +1,219 @@
+//! The typed whole of `helve.toml`. The doc comments here are its documentation: `helve config
+//! keys` and `docs/configuration.md` print them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use helve::{Risk, Settings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Helve's configuration.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    /// How long tools may run.
+    pub(crate) execution: Execution,
+    /// The set of tools.
+    pub(crate) registry: RegistrySection,
+    /// Bounds on what goes in and out of a call.
+    pub(crate) limits: Limits,
+    /// Mending of arguments that models often get wrong.
+    pub(crate) repair: Repair,
+    /// The durable record of every call.
+    pub(crate) journal: JournalSection,
+    /// What is hidden before a call is recorded.
+    pub(crate) redact: Redact,
+    /// Who may call.
+    pub(crate) security: Security,
+    /// What outgoing requests may reach.
+    pub(crate) net: helve_net::NetPolicy,
+    /// The tools that ship with Helve.
+    pub(crate) builtin: Builtin,
+    /// Accounts that tools may need, by name.
+    pub(crate) integrations: BTreeMap<String, Integration>,
+    /// Tools of your own.
+    pub(crate) tool: ToolSections,
+    /// OpenAPI documents, each turned into one tool an operation.
+    pub(crate) openapi: Vec<helve_tools::openapi::OpenApiConfig>,
+}
+
+/// How long tools may run.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Execution {
+    /// Time for a tool that names none of its own, in milliseconds.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub(crate) default_timeout_ms: u64,
+    /// The most time that any tool or call may ask for, in milliseconds.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub(crate) max_timeout_ms: u64,
+    /// How long a cancelled tool has to finish by itself before it is stopped, in milliseconds.
+    #[schemars(range(max = 60_000))]
+    pub(crate) cancel_grace_ms: u64,
+}
+
+impl Default for Execution {
+    fn default() -> Self {
+        let settings = Settings::default();
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            default_timeout_ms: ms(settings.timeout_default),
+            max_timeout_ms: ms(settings.timeout_max),
+            cancel_grace_ms: ms(settings.cancel_grace),
+        }
+    }
+}
+
+/// The set of tools.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RegistrySection {
+    /// Most tools, all layers together.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) tools_max: usize,
+}
+
+impl Default for RegistrySection {
+    fn default() -> Self {
+        Self { tools_max: helve::registry::TOOLS_MAX }
+    }
+}
+
+/// Bounds on what goes in and out of a call.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    /// Largest arguments of a call, in bytes of JSON.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub(crate) arguments_bytes: usize,
+    /// Most values in the arguments of a call, counted at every level.
+    #[schemars(range(min = 1))]
+    pub(crate) arguments_values: usize,
+    /// Deepest nesting of arguments.
+    #[schemars(range(min = 1, max = 100))]
+    pub(crate) arguments_depth: usize,
+    /// Largest result of a tool, in bytes of JSON. A larger one is the error `output_too_large`.
+    #[schemars(range(min = 1024, max = 1_073_741_824))]
+    pub(crate) result_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let Settings { arguments, result_bytes_max, .. } = Settings::default();
+        Self {
+            arguments_bytes: arguments.bytes,
+            arguments_values: arguments.values,
+            arguments_depth: arguments.depth,
+            result_bytes: result_bytes_max,
+        }
+    }
+}
+
+/// Mending of arguments that models often get wrong.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Repair {
+    /// Whether numbers in strings, JSON in strings and near-miss field names are mended. Each
+    /// repair is recorded.
+    pub(crate) enabled: bool,
+}
+
+impl Default for Repair {
+    fn default() -> Self {
+        Self { enabled: true }
+    }
+}
+
+/// The durable record of every call.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct JournalSection {
+    /// The database file. A relative path starts at the folder of the file that names it. Left
+    /// out: `.helve/helve.db` beside the project's helve.toml, or where there is no project
+    /// `$XDG_STATE_HOME/helve/helve.db` (`~/.local/state/helve/helve.db`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<PathBuf>,
+    /// Which calls are safe on disk before they are answered: `changes`, those that may change
+    /// the world, or `all`. The others follow within milliseconds.
+    pub(crate) durability: Durability,
+    /// Largest result that is kept in full, in bytes; of a larger one only its size is kept.
+    #[schemars(range(max = 1_073_741_824))]
+    pub(crate) keep_results_bytes: usize,
+}
+
+impl Default for JournalSection {
+    fn default() -> Self {
+        Self {
+            path: None,
+            durability: Durability::default(),
+            keep_results_bytes: Settings::default().journal_result_bytes_max,
+        }
+    }
+}
+
+/// Which calls are safe on disk before they are answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// Those that may change the world.
+    #[default]
+    Changes,
+    /// All of them.
+    All,
+}
+
+/// What is hidden before a call is recorded.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Redact {
+    /// Names of fields whose values are secret, whatever their schema says, beside the usual ones
+    /// (`password`, `token`, `api_key`, …).
+    pub(crate) names: Vec<String>,
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Security {
+    /// Whether a call by nobody in particular is refused. The person at the command line is
+    /// somebody.
+    pub(crate) require_authentication: bool,
+    /// The lowest risk at which a person is asked first: `low`, `medium`, `high` or `critical`.
+    pub(crate) ask_from: Risk,
+}
+
+impl Default for Security {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self { require_authentication: settings.require_authentication, ask_from: settings.ask_from }
+    }
+}
+
+/// The tools that ship with Helve.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Builtin {
+    /// Names of built-in tools to leave out; `["*"]` leaves out all.
+    pub(crate) without: Vec<String>,
+}
+
+/// An account that tools may need.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Integration {
+    /// The environment variable that holds its secret: the account is connected when it is set.
+    pub(crate) env: String,
+}
+
+/// Tools of your own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ToolSections {
+    /// Tools that send a request to an HTTP API.
+    pub(crate) http: Vec<helve_tools::http::HttpToolConfig>,
+    /// Tools that run a program: arguments as JSON on its standard input, the answer as JSON on
+    /// its standard output.
+    pub(crate) program: Vec<helve_tools::program::ProgramToolConfig>,
+}

@@ -1,0 +1,61 @@
+//! Exit codes. They mean something: scripts and agents branch on them.
+
+use helve::{ErrorCode, Outcome, Status};
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// The tool failed, or a check found something.
+    Failed = 1,
+    /// Wrong use: bad arguments, an unknown tool, a broken configuration.
+    Usage = 2,
+    /// A person must approve first.
+    Waiting = 3,
+    /// It is forbidden.
+    Denied = 4,
+}
+
+impl From<Exit> for std::process::ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+impl From<&Outcome> for Exit {
+    fn from(outcome: &Outcome) -> Self {
+        match &outcome.status {
+            Status::Done(output) if output.is_failure => Self::Failed,
+            Status::Done(_) => Self::Done,
+            Status::Pending(_) => Self::Waiting,
+            Status::Failed(error) => match error.code() {
+                ErrorCode::ToolNotFound | ErrorCode::ValidationFailed => Self::Usage,
+                ErrorCode::NotAuthorized
+                | ErrorCode::HookDenied
+                | ErrorCode::ApprovalDenied
+                | ErrorCode::ApprovalExpired
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SandboxViolation => Self::Denied,
+                ErrorCode::IntegrationMissing
+                | ErrorCode::PreconditionFailed
+                | ErrorCode::Timeout
+                | ErrorCode::Cancelled
+                | ErrorCode::RateLimit
+                | ErrorCode::Network
+                | ErrorCode::ServerError
+                | ErrorCode::Lock
+                | ErrorCode::ExecutionFailed
+                | ErrorCode::OutputInvalid
+                | ErrorCode::OutputTooLarge
+                | ErrorCode::EffectFailed
+                | ErrorCode::NoBranchMatched
+                | ErrorCode::McpConnection
+                | ErrorCode::MaxRetriesExceeded
+                | ErrorCode::OutcomeUnknown
+                | ErrorCode::JournalUnavailable
+                | ErrorCode::Internal => Self::Failed,
+            },
+        }
+    }
+}

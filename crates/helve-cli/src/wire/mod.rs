@@ -1,0 +1,98 @@
+//! Wiring: from configuration to a registry, a store and a runtime.
+
+mod integrations;
+mod openapi;
+mod tools;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::json::JsonLimits;
+use helve::ports::Journal;
+use helve::schema::Redactor;
+use helve::schema::redact::SECRET_NAMES;
+use helve::{Registry, Runtime, Settings};
+use helve_store::{Store, StoreOptions};
+
+pub(crate) use integrations::ByVariable;
+pub(crate) use openapi::is_remote;
+pub(crate) use tools::{Made, Maker, registry};
+
+use crate::config::{Config, Durability, Loaded};
+use crate::failure::Failure;
+
+/// How calls are run, from the configuration.
+pub(crate) fn settings(config: &Config) -> Settings {
+    let names = SECRET_NAMES.into_iter().chain(config.redact.names.iter().map(String::as_str));
+    Settings {
+        timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
+        timeout_max: Duration::from_millis(config.execution.max_timeout_ms),
+        cancel_grace: Duration::from_millis(config.execution.cancel_grace_ms),
+        repair: config.repair.enabled,
+        arguments: JsonLimits {
+            bytes: config.limits.arguments_bytes,
+            values: config.limits.arguments_values,
+            depth: config.limits.arguments_depth,
+        },
+        result_bytes_max: config.limits.result_bytes,
+        journal_result_bytes_max: config.journal.keep_results_bytes,
+        require_authentication: config.security.require_authentication,
+        ask_from: config.security.ask_from,
+        durability: match config.journal.durability {
+            Durability::Changes => helve::Durability::Changes,
+            Durability::All => helve::Durability::All,
+        },
+        redactor: Redactor::new(names),
+    }
+}
+
+/// Runs a future to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(future);
+    // A tool that cannot be stopped must not keep the process.
+    runtime.shutdown_background();
+    result
+}
+
+/// A runtime on these tools.
+pub(crate) fn runtime(
+    loaded: &Loaded,
+    registry: Registry,
+    journal: Arc<dyn Journal>,
+    settings: Settings,
+) -> Runtime {
+    let integrations = Arc::new(ByVariable::new(&loaded.config));
+    Runtime::builder()
+        .registry(registry)
+        .journal(journal)
+        .integrations(integrations)
+        .settings(settings)
+        .build()
+}
+
+/// Opens the journal, and makes it where there is none.
+pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
+    let path = &loaded.journal_path;
+    let store = Store::open(path, StoreOptions::default()).map_err(|error| {
+        Failure::failed("the journal cannot be used, and without a record no tool runs")
+            .because(&error)
+            .hint("name another file: `--set journal.path=FILE`, or in helve.toml")
+    })?;
+    if loaded.is_in_project() {
+        keep_out_of_git(path);
+    }
+    Ok(store)
+}
+
+/// What was said to tools should not be committed by accident. Failing at that is no reason not
+/// to run one.
+fn keep_out_of_git(journal: &Path) {
+    let ignore = journal.with_file_name(".gitignore");
+    if !ignore.exists()
+        && let Err(error) = std::fs::write(&ignore, "*\n")
+    {
+        tracing::warn!(%error, "cannot write .gitignore beside the journal");
+    }
+}

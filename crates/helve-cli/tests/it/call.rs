@@ -1,0 +1,160 @@
+//! Arguments, results, every exit code.
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+
+fn result(home: &Home, args: &[&str]) -> Value {
+    home.json(&[&["call"], args].concat())["result"].clone()
+}
+
+#[test]
+fn every_way_to_give_arguments_ends_in_the_same_call() {
+    let home = Home::new();
+    home.write("arguments.json", r#"{"expression": "2+3"}"#);
+    for args in [
+        &[r#"{"expression": "2+3"}"#][..],
+        &["expression=2+3"],
+        &["expression:=\"2+3\""],
+        &["@arguments.json"],
+    ] {
+        assert_eq!(result(&home, &[&["math-eval"], args].concat())["value"], 5, "{args:?}");
+    }
+    let ran = home.run_with(&["call", "math-eval", "-", "--json"], &[], br#"{"expression": "2+3"}"#);
+    assert_eq!(serde_json::from_str::<Value>(&ran.stdout).unwrap()["result"]["value"], 5);
+}
+
+#[test]
+fn outcomes_for_people() {
+    let home = Home::new();
+    home.settled(|home| {
+        insta::assert_snapshot!("call_done", home.run(&["call", "math-eval", "expression=2+3"]).all());
+        insta::assert_snapshot!("call_repaired", home.run(&["call", "math-eval", "expresion=2+3"]).all());
+        insta::assert_snapshot!("call_invalid", home.run(&["call", "text-stats", "limit=many"]).all());
+        insta::assert_snapshot!("call_unknown", home.run(&["call", "math-evl", "expression=2"]).all());
+        insta::assert_snapshot!(
+            "call_pending",
+            home.run(&["call", "time-now", "--advice", "request_approval", "--because", "not sure"]).all()
+        );
+        insta::assert_snapshot!("call_denied", home.run(&["call", "time-now", "--advice", "deny"]).all());
+        insta::assert_snapshot!("call_forbidden", home.run(&["call", "time-now", "--allow", "mail/*"]).all());
+        insta::assert_snapshot!("call_no_pair", home.run(&["call", "time-now", "zone"]).all());
+    });
+}
+
+#[test]
+fn exit_codes_mean_something() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let code = |args: &[&str]| home.run(&[&["call"], args].concat()).code;
+    assert_eq!(code(&["time-now"]), 0);
+    assert_eq!(code(&["fails"]), 1);
+    assert_eq!(code(&["sleeps", "--timeout-ms", "100"]), 1);
+    assert_eq!(code(&["needs-account"]), 1);
+    assert_eq!(code(&["no-such-tool"]), 2);
+    assert_eq!(code(&["math-eval"]), 2);
+    assert_eq!(code(&["math-eval", "{"]), 2);
+    assert_eq!(code(&["risky"]), 3);
+    assert_eq!(code(&["time-now", "--advice", "request_approval"]), 3);
+    assert_eq!(code(&["time-now", "--advice", "deny"]), 4);
+    assert_eq!(code(&["time-now", "--allow", "math-eval"]), 4);
+    assert_eq!(home.run(&["call", "needs-account"]).stderr.lines().count(), 2);
+    assert_eq!(home.run_with(&["call", "needs-account"], &[("ACME_TOKEN", "x")], b"").code, 0);
+}
+
+const PROGRAMS: &str = r#"
+[integrations.acme]
+env = "ACME_TOKEN"
+
+[[tool.program]]
+name = "fails"
+description = "Fails every time it is called."
+command = "sh"
+args = ["-c", "echo 'out of paper' >&2; exit 3"]
+risk = "low"
+
+[[tool.program]]
+name = "sleeps"
+description = "Sleeps for a minute and answers."
+command = "sh"
+args = ["-c", "sleep 60; echo 1"]
+risk = "low"
+
+[[tool.program]]
+name = "risky"
+description = "Would do harm if it were called wrongly."
+command = "sh"
+args = ["-c", "echo 1"]
+risk = "critical"
+
+[[tool.program]]
+name = "needs-account"
+description = "Needs an account that may not be connected."
+command = "sh"
+args = ["-c", "echo 1"]
+risk = "low"
+integrations = ["acme"]
+
+[[tool.program]]
+name = "echo"
+description = "Answers with the arguments it was given."
+command = "sh"
+args = ["-c", "cat"]
+risk = "low"
+parameters = [
+    { name = "text", type = "string", description = "A text." },
+    { name = "count", type = "integer", description = "A number." },
+    { name = "tags", type = "array", description = "Some words." },
+]
+"#;
+
+#[test]
+fn pairs_are_typed_by_the_tool() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let args = ["echo", "text=007", "count=7", "tags=a", "tags=b"];
+    assert_eq!(result(&home, &args), json!({ "text": "007", "count": 7, "tags": ["a", "b"] }));
+}
+
+#[test]
+fn an_idempotency_key_runs_once() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let call = || home.json(&["call", "echo", "text=x", "--idempotency-key", "order-17"]);
+    let (first, second) = (call(), call());
+    assert_eq!(second["replay_of"], first["call_id"]);
+    assert_eq!(second["result"], first["result"]);
+}
+
+#[test]
+fn an_interrupt_takes_the_call_back_and_the_journal_says_so() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let mut command = home.command(&["call", "sleeps", "--json"]);
+    let child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    // Wait until the start is recorded: only then is there something to take back.
+    let started = || {
+        home.json(&["audit", "list", "--status", "started"]).as_array().is_some_and(|calls| !calls.is_empty())
+    };
+    while !started() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["error"]["code"], "cancelled");
+    let calls = home.json(&["audit", "list", "--tool", "sleeps"]);
+    assert_eq!(calls[0]["ending"]["code"], "cancelled");
+}
+
+#[test]
+fn the_result_can_go_to_a_file() {
+    let home = Home::new();
+    let ran = home.run(&["call", "math-eval", "expression=1+1", "--out", "result.json"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+    let written = std::fs::read(home.project().join("result.json")).unwrap();
+    assert_eq!(serde_json::from_slice::<Value>(&written).unwrap()["value"], 2);
+}

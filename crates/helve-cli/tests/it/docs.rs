@@ -1,0 +1,141 @@
+//! Files that are made from the types, and must not fall behind them.
+
+use std::fmt::Write;
+
+use crate::home::Home;
+
+const INTRODUCTION: &str = "\
+# Configuration
+
+<!-- Made from the doc comments in crates/helve-cli/src/config/types.rs. Do not edit:
+     HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs -->
+
+Helve works without a file. Where there is one, it is called `helve.toml`, and everything in it is
+optional. `helve init` writes one with comments.
+
+## Layers
+
+Each layer wins over the ones above it in this table:
+
+| layer | where |
+|---|---|
+| defaults | the tables below |
+| user | `$XDG_CONFIG_HOME/helve/helve.toml`, or `~/.config/helve/helve.toml` |
+| project | the nearest `helve.toml` from the current folder upward, not beyond the repository (a folder with `.git`); or the file of `--config` |
+| environment | `HELVE_` and the key in capitals, two underscores between levels: `HELVE_EXECUTION__MAX_TIMEOUT_MS=60000` |
+| flags | `--set execution.max_timeout_ms=60000` |
+
+Single values and lists of values replace each other. Lists of tools add up: tools of the user's
+file are in the layer `org`, tools of the project's file in the layer `project`, and one of the same
+name in a later layer overrides the earlier one, which `helve tools list` shows.
+
+An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/openapi` (or
+`~/.cache/helve/openapi`), and longer where it cannot be fetched again.
+
+A project file that belongs to another user is not used unless `--config` names it, because its
+tools would run as you.
+
+`helve config show` says where each value came from. Unknown keys are refused. `helve config schema`
+prints a JSON Schema for editors. Secrets never stand in the file: tools and integrations name the
+environment variables that hold them.
+
+## Keys
+";
+
+#[test]
+fn the_page_on_configuration_is_up_to_date() {
+    let keys = Home::new().json(&["config", "keys"]);
+    let mut page = INTRODUCTION.to_owned();
+    for section in keys.as_array().unwrap() {
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().replace('|', "\\|");
+        write!(page, "\n### `{}`\n\n{}\n\n", text(&section["header"]), text(&section["description"]))
+            .unwrap();
+        page.push_str("| key | type | default | what it does |\n|---|---|---|---|\n");
+        for key in section["keys"].as_array().unwrap() {
+            let default = match (&key["default"], key["required"].as_bool()) {
+                (_, Some(true)) => "required".to_owned(),
+                (serde_json::Value::Null, _) => String::new(),
+                (value, _) => format!("`{value}`"),
+            };
+            let (name, kind) = (text(&key["key"]), text(&key["type"]));
+            writeln!(page, "| `{name}` | {kind} | {default} | {} |", text(&key["description"])).unwrap();
+        }
+    }
+    compare("configuration.md", &page);
+}
+
+const CLI_INTRODUCTION: &str = "\
+# The command line
+
+<!-- Made from `--help`. Do not edit:
+     HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs -->
+
+## What holds for every command
+
+Answers go to standard output; remarks, errors and the log go to standard error. On a terminal there
+are tables and colour; in a pipe columns are plain and aligned, and nothing is cut. `NO_COLOR` and
+`--color` are respected. Characters that act on a terminal are shown escaped, whoever wrote them.
+
+`--json` gives one JSON document on one line (`audit export`: one a line). An error is then one line
+of JSON on standard error: `{\"error\": {\"message\": …, \"details\": […], \"hints\": […]}}`. `call --json`
+always prints the whole outcome, also of a call that failed.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | the tool failed, or a check found something |
+| 2 | wrong use: bad arguments, an unknown tool, a broken configuration |
+| 3 | waiting for approval |
+| 4 | denied |
+
+Ctrl-C takes a running call back: the tool is told, and the journal says so. A reader that leaves
+early, as in `helve tools list | head -1`, is no error.
+";
+
+const COMMANDS: &[&str] = &[
+    "up",
+    "init",
+    "tools list",
+    "tools show",
+    "tools search",
+    "tools export",
+    "tools lint",
+    "call",
+    "audit list",
+    "audit show",
+    "audit verify",
+    "audit export",
+    "config show",
+    "config keys",
+    "config schema",
+    "config path",
+    "doctor",
+    "completions",
+];
+
+#[test]
+fn the_page_on_the_command_line_is_up_to_date() {
+    let home = Home::new();
+    let mut page = CLI_INTRODUCTION.to_owned();
+    write!(page, "\n## `helve`\n\n```text\n{}```\n", home.run(&["--help"]).stdout).unwrap();
+    for command in COMMANDS {
+        let mut args: Vec<_> = command.split(' ').collect();
+        args.push("--help");
+        let help = home.run(&args).stdout;
+        // The global flags stand above.
+        let (own, rest) = help.split_once("\nGlobal options:\n").unwrap();
+        let after = rest.split_once("\n\n").map_or(String::new(), |(_, after)| format!("\n{after}"));
+        write!(page, "\n## `helve {command}`\n\n```text\n{own}{after}```\n").unwrap();
+    }
+    compare("cli.md", &page);
+}
+
+/// Compares a page with the one in `docs/`, or writes it where that is asked for.
+fn compare(name: &str, page: &str) {
+    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("HELVE_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "docs/{name} is stale: HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs");
+}

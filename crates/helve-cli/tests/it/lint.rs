@@ -1,0 +1,83 @@
+//! `helve tools lint`: every problem with file and place; nothing is run or fetched.
+
+use crate::home::Home;
+
+const BROKEN: &str = r#"
+[[tool.program]]
+name = "no good name"
+description = "Has a name that is none."
+command = "true"
+
+[[tool.program]]
+name = "broken-schema"
+description = "Has a schema that points outside."
+command = "true"
+input_schema = { type = "object", properties = { to = { "$ref" = "https://example.com/x.json" } } }
+
+[[tool.http]]
+name = "inline"
+description = "Puts an argument where it may not stand."
+url = "https://{host}/x"
+"#;
+
+#[test]
+fn a_configuration_file_is_checked_tool_by_tool() {
+    let home = Home::new();
+    home.write("helve.toml", BROKEN);
+    insta::assert_snapshot!("lint_toml", home.run(&["tools", "lint", "helve.toml"]).all());
+    insta::assert_snapshot!("list_refused", home.run(&["tools", "list"]).all());
+    home.write("helve.toml", "[[tool.program]]\nname = 'x'\ndescripton = 'y'\ncommand = 3\n");
+    insta::assert_snapshot!("lint_keys", home.run(&["tools", "lint", "helve.toml"]).all());
+}
+
+#[test]
+fn definitions_in_json_are_checked() {
+    let home = Home::new();
+    home.write(
+        "tools.json",
+        r#"[{ "name": "greet", "description": "Greets a person by name and returns the greeting.",
+              "when_to_use": "To greet.", "parameters": [{ "name": "who", "type": "string", "description": "Whom." }] },
+            { "name": "a.b", "description": "Short" },
+            { "name": "wrong", "description": "", "input_schema": { "type": "array" } },
+            { "name": "extra", "description": "Has a key that is none.", "risky": true }]"#,
+    );
+    insta::assert_snapshot!("lint_json", home.run(&["tools", "lint", "tools.json"]).all());
+    home.write("twice.json", r#"{ "name": "a", "name": "b" }"#);
+    insta::assert_snapshot!(
+        "lint_not_json",
+        home.run(&["tools", "lint", "twice.json", "nowhere.json"]).all()
+    );
+    let ran = home.run(&["tools", "lint", "--json", "tools.json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &report["tools"]), (1, &serde_json::json!(4)));
+}
+
+pub(crate) const PETS: &str = r##"
+openapi: 3.0.3
+info: { title: Pets, version: "1" }
+servers: [{ url: "https://pets.example.com" }]
+paths:
+  /pets/{id}:
+    get:
+      operationId: getPet
+      summary: Gives one pet by its number.
+      parameters: [{ name: id, in: path, required: true, description: Its number., schema: { type: integer } }]
+      responses: { "200": { description: The pet. } }
+  /broken:
+    get:
+      operationId: broken
+      parameters: [{ $ref: "#/components/parameters/nowhere" }]
+      responses: { "200": { description: Nothing. } }
+"##;
+
+#[test]
+fn an_openapi_document_is_checked_operation_by_operation() {
+    let home = Home::new();
+    home.write("pets.yaml", PETS);
+    insta::assert_snapshot!("lint_openapi", home.run(&["tools", "lint", "pets.yaml"]).all());
+    home.write(
+        "helve.toml",
+        "[[openapi]]\nnamespace = 'pets'\ndocument = 'https://pets.example.com/openapi.yaml'\n",
+    );
+    insta::assert_snapshot!("lint_fetches_nothing", home.run(&["tools", "lint", "helve.toml"]).all());
+}

@@ -1,0 +1,25 @@
+//! Runs the real binary in a home of its own.
+//!
+//! - `start`: the first minutes: help, `up`, `init`, `doctor`, completions;
+//! - `config`: layers, where values came from, what is refused;
+//! - `tools`: list, show, search, export;
+//! - `lint`: what `tools lint` finds in each sort of file;
+//! - `call`: arguments, results, every exit code;
+//! - `audit`: the record afterwards;
+//! - `network`: tools that reach a server;
+//! - `hostile`: input that was made to do harm;
+//! - `docs`: files that are made from the types.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod home;
+
+mod audit;
+mod call;
+mod config;
+mod docs;
+mod hostile;
+mod lint;
+mod network;
+mod start;
+mod tools;

@@ -1,0 +1,83 @@
+//! Tools that reach a server, here a real one on loopback.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::home::Home;
+use crate::lint::PETS;
+
+/// Answers every request with the same text, and counts them.
+struct Server {
+    port: u16,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Server {
+    fn start(content_type: &'static str, body: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let _ = stream.read(&mut [0; 4096]);
+                counter.fetch_add(1, Ordering::SeqCst);
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+                );
+                let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            }
+        });
+        Self { port, requests }
+    }
+}
+
+#[test]
+fn loopback_is_reached_only_where_it_is_allowed() {
+    let server = Server::start("application/json", r#"{"temperature": 7}"#);
+    let home = Home::new();
+    let tool = format!(
+        "[[tool.http]]\nname = 'weather'\ndescription = 'Gives the weather of a place.'\nurl = 'http://127.0.0.1:{}/now'\n",
+        server.port
+    );
+    home.write("helve.toml", &tool);
+    let ran = home.run(&["call", "weather"]);
+    assert_eq!(ran.code, 4, "{}", ran.all());
+    assert!(ran.stderr.contains("[net] allow"), "{}", ran.stderr);
+    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+    assert_eq!(home.json(&["call", "weather", "--set", "net.allow=127.0.0.1"])["result"]["temperature"], 7);
+}
+
+#[test]
+fn a_fetched_document_is_kept() {
+    let server = Server::start("application/yaml", PETS);
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        format!(
+            "[net]\nallow = ['127.0.0.1']\n[[openapi]]\nnamespace = 'pets'\ndocument = 'http://127.0.0.1:{}/openapi.yaml'\n",
+            server.port
+        ),
+    );
+    for _ in 0..3 {
+        let tools = home.json(&["tools", "list", "--namespace", "pets"]);
+        assert_eq!(tools[0]["name"], "pets/getPet");
+    }
+    assert_eq!(server.requests.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_document_that_cannot_be_fetched_is_named_with_its_place() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        "[net]\nallow = ['127.0.0.1']\n[[openapi]]\nnamespace = 'pets'\ndocument = 'http://127.0.0.1:9/x'\n",
+    );
+    let ran = home.run(&["tools", "list"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("helve.toml:3:1") && ran.stderr.contains("cannot fetch"), "{}", ran.stderr);
+}

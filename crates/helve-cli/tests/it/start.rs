@@ -1,0 +1,102 @@
+//! The first minutes: help, `up`, `init`, `doctor`, completions.
+
+use crate::home::Home;
+
+#[test]
+fn help_is_grouped_and_has_examples() {
+    let home = Home::new();
+    insta::assert_snapshot!("help", home.run(&["--help"]).all());
+    insta::assert_snapshot!("help_call", home.run(&["call", "--help"]).all());
+    insta::assert_snapshot!("help_tools", home.run(&["tools", "--help"]).all());
+}
+
+#[test]
+fn a_mistyped_command_is_corrected() {
+    let home = Home::new();
+    insta::assert_snapshot!(home.run(&["tols", "list"]).all());
+}
+
+#[test]
+fn up_prepares_the_store_twice_over_and_stays_short() {
+    let home = Home::new();
+    home.settled(|home| {
+        insta::assert_snapshot!("up_first", home.run(&["up"]).all());
+        home.run(&["call", "time-now"]);
+        let again = home.run(&["up"]);
+        insta::assert_snapshot!("up_again", again.all());
+        assert!(again.stdout.lines().count() < 25);
+    });
+    assert_eq!(home.json(&["up"])["state"], "good");
+}
+
+#[test]
+fn init_writes_a_file_that_is_valid_and_never_overwrites_unasked() {
+    let home = Home::new();
+    assert_eq!(home.run(&["init"]).code, 0);
+    assert_eq!(home.run(&["config", "show"]).code, 0);
+    insta::assert_snapshot!(home.run(&["init"]).all());
+    home.write("helve.toml", "broken");
+    assert_eq!(home.run(&["init", "--force"]).code, 0);
+    assert_eq!(home.run(&["tools", "list"]).code, 0);
+}
+
+#[test]
+fn the_journal_of_a_project_stays_out_of_git() {
+    let home = Home::new();
+    home.run(&["init"]);
+    home.run(&["up"]);
+    let folder = home.project().join(".helve");
+    assert!(folder.join("helve.db").is_file());
+    assert_eq!(std::fs::read_to_string(folder.join(".gitignore")).unwrap(), "*\n");
+}
+
+#[test]
+fn everything_that_init_writes_in_comments_works() {
+    let home = Home::new();
+    home.run(&["init"]);
+    let text = std::fs::read_to_string(home.project().join("helve.toml")).unwrap();
+    let is_code = |line: &str| {
+        line.starts_with('[') || line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '))
+    };
+    let uncommented: String = text
+        .lines()
+        .map(|line| line.strip_prefix("# ").filter(|rest| is_code(rest)).unwrap_or(line))
+        .filter(|line| !line.contains("petstore") && *line != "[[openapi]]")
+        .map(|line| format!("{line}\n"))
+        .collect();
+    home.write("helve.toml", &uncommented);
+    let ran = home.run(&["tools", "lint", "helve.toml"]);
+    assert_eq!(ran.code, 0, "{uncommented}\n{}{}", ran.stdout, ran.stderr);
+    let names: Vec<_> = home
+        .json(&["tools", "list", "--layer", "project"])
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].clone())
+        .collect();
+    assert_eq!(names, ["count-lines", "weather"]);
+}
+
+#[test]
+fn doctor_says_what_is_broken_and_how_to_mend_it() {
+    let home = Home::new();
+    home.settled(|home| insta::assert_snapshot!("doctor_well", home.run(&["doctor"]).all()));
+    let ran = home.run(&["doctor", "--set", "journal.path=/proc/helve.db"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("✗"), "{}", ran.stdout);
+    let ran = home.run(&["doctor", "--json", "--set", "journal.path=/proc/helve.db"]);
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["state"], "broken");
+    home.write("helve.toml", "[exekution]\n");
+    home.settled(|home| insta::assert_snapshot!("doctor_config", home.run(&["doctor"]).all()));
+}
+
+#[test]
+fn completions_know_the_commands_of_every_shell() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let ran = home.run(&["completions", shell]);
+        assert_eq!(ran.code, 0);
+        assert!(ran.stdout.contains("doctor") && ran.stdout.contains("verify"), "{shell}");
+    }
+}
