@@ -2,10 +2,10 @@
 //!
 //! A model chooses many of the URLs that Helve fetches, so every request goes through here:
 //!
-//! - [`address`] knows which addresses are not the public internet;
-//! - [`policy`] says which of them may be reached all the same;
-//! - [`resolver`] looks a name up once and lets a connection only go to addresses that passed;
-//! - [`client`] sends, follows redirects hop by hop under the same checks, and bounds time and size.
+//! - `address` knows which addresses are not the public internet;
+//! - `policy` says which of them may be reached all the same;
+//! - `resolver` looks a name up once and lets a connection only go to addresses that passed;
+//! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size.
 
 pub mod address;
 pub mod policy;

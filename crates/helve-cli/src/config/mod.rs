@@ -1,7 +1,7 @@
 //! `helve.toml`: what can be said, where it is read, and where each value came from.
 //!
 //! Layers, each over the one before: built-in defaults, the user's file, the project's file,
-//! the environment, flags. Reading order: [`Config`] is the typed whole; [`load`] merges the
+//! the environment, flags. Reading order: [`Config`] is the typed whole; [`load()`] merges the
 //! layers; a [`Document`](document::Document) knows the line of every value; [`keys`] lists what
 //! there is from the doc comments of the types.
 

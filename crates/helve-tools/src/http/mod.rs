@@ -1,11 +1,11 @@
 //! Tools that are a request to an HTTP API.
 //!
-//! - [`config`] is what stands in the configuration;
-//! - [`template`] puts arguments and environment variables into text;
-//! - [`plan`] is a checked request with holes; [`render`] fills them, each with the encoding of
+//! - `config` is what stands in the configuration;
+//! - `template` puts arguments and environment variables into text;
+//! - `plan` is a checked request with holes; `render` fills them, each with the encoding of
 //!   its place, so that an argument cannot change what is asked of whom;
-//! - [`answer`] makes a result or an error of the response;
-//! - [`secrets`] reads environment variables and keeps their values out of whatever comes back.
+//! - `answer` makes a result or an error of the response;
+//! - `secrets` reads environment variables and keeps their values out of whatever comes back.
 
 pub mod config;
 

@@ -2,9 +2,9 @@
 //!
 //! - [`config`] is what stands in the configuration;
 //! - [`document`] reads the document and follows its references;
-//! - [`schema`] and [`inputs`] make one input schema of parameters and body;
-//! - [`access`] knows where the API is and which credentials go with a request;
-//! - [`operation`] puts these together.
+//! - `schema` and `inputs` make one input schema of parameters and body;
+//! - `access` knows where the API is and which credentials go with a request;
+//! - `operation` puts these together.
 //!
 //! Real documents have mistakes. An operation that cannot be imported is skipped with a reason and
 //! the others are not affected.
