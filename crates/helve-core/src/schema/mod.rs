@@ -1,6 +1,6 @@
 //! JSON Schemas: checked and compiled once a tool, used on every call.
 //!
-//! - [`check`] refuses at registration what could hang or mislead us later;
+//! - `check` refuses at registration what could hang or mislead us later;
 //! - [`Schema::validate`] lists every field error at once;
 //! - [`repair`] mends what models often get wrong;
 //! - [`example`] makes arguments that would have been right;
