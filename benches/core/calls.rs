@@ -53,22 +53,25 @@ pub(crate) fn run(scale: f64) {
     let floor = best(ROUNDS, || measure_floor(&tokio, many));
     line("(a) compiled validator and a direct async call", floor, floor);
 
-    let in_memory = runtime(tool().read_only(), Arc::new(MemoryJournal::default()));
+    let supervised = runtime(tool().read_only(), Arc::new(MemoryJournal::default()));
+    let cost = best(ROUNDS, || measure(&tokio, &supervised, many, 1));
+    line("(b) the full pipeline in memory, handler in a task of its own", cost, floor);
+    let in_memory = runtime(tool().read_only().instant(), Arc::new(MemoryJournal::default()));
     let memory = best(ROUNDS, || measure(&tokio, &in_memory, many, 1));
-    line("(b) the full pipeline, journal in memory", memory, floor);
+    line("(b) the full pipeline in memory, instant handler", memory, floor);
 
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(&folder.path().join("helve.db"), StoreOptions::default()).unwrap());
-    let reading = runtime(tool().read_only(), store.clone());
+    let reading = runtime(tool().read_only().instant(), store.clone());
     let durable = best(ROUNDS, || measure(&tokio, &reading, many / 2, 1));
-    line("(c) the full pipeline, durable journal, read-only tool", durable, floor);
+    line("(c) the same with the durable journal, read-only tool", durable, floor);
     println!(
         "    (c) / (b): {:.2} in CPU, {:.2} in wall time",
         durable.cpu_us() / memory.cpu_us(),
         durable.wall_us() / memory.wall_us()
     );
 
-    let changing = runtime(tool(), store.clone());
+    let changing = runtime(tool().instant(), store.clone());
     let fsync = measure_fsync(folder.path(), (300.0 * scale).max(10.0) as u64);
     println!("    one write and fsync a call, alone: {:.0}/s", fsync.per_second());
     for callers in [1u64, 16, 256] {

@@ -19,7 +19,7 @@ use crate::error::{ErrorCode, FieldError, ToolError};
 use crate::name::ToolName;
 use crate::precondition::Precondition;
 use crate::retry::RetryPolicy;
-use crate::tool::{Handler, Tool};
+use crate::tool::{Handler, Implementation, Tool};
 
 /// A tool in the making. [`ToolBuilder::build`] checks everything at once.
 ///
@@ -59,6 +59,7 @@ pub struct ToolBuilder {
     preconditions: Vec<Precondition>,
     effects: Vec<Effect>,
     handler: Option<Arc<dyn Handler>>,
+    instant: bool,
 }
 
 impl ToolBuilder {
@@ -84,6 +85,7 @@ impl ToolBuilder {
             preconditions: Vec::new(),
             effects: Vec::new(),
             handler: None,
+            instant: false,
         }
     }
 
@@ -214,6 +216,16 @@ impl ToolBuilder {
         self
     }
 
+    /// Promises that the handler computes for microseconds, and does not block its thread before
+    /// it first waits for something.
+    ///
+    /// Such a handler runs in the caller's task until it waits. One that breaks the promise cannot
+    /// be stopped at its deadline while it does.
+    pub fn instant(mut self) -> Self {
+        self.instant = true;
+        self
+    }
+
     /// What runs, as a closure over JSON.
     pub fn handler<F, R>(self, handler: F) -> Self
     where
@@ -253,6 +265,7 @@ impl ToolBuilder {
         let handler = self.handler.ok_or_else(|| {
             refuse(&self.name, "handler", "there is nothing to run; set a handler".to_owned())
         })?;
+        let handler = if self.instant { Arc::new(Instant(handler)) } else { handler };
         let input_schema = match (self.input_schema, self.parameters.is_empty()) {
             (Some(schema), true) => schema,
             (None, _) => Parameter::schema(&self.parameters),
@@ -407,6 +420,23 @@ fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
         }
     }
     schema
+}
+
+/// A handler whose author promises that its first step is short.
+struct Instant(Arc<dyn Handler>);
+
+impl Handler for Instant {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        self.0.call(arguments, context)
+    }
+
+    fn implementation(&self) -> Implementation {
+        self.0.implementation()
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
 }
 
 struct JsonFunction<F>(F);

@@ -28,6 +28,12 @@ pub trait Handler: Send + Sync + 'static {
     fn implementation(&self) -> Implementation {
         Implementation::Function
     }
+
+    /// Whether the first step of the future is sure to be short. It is then taken in the caller's
+    /// own task, which saves a trip through the scheduler; see [`ToolBuilder::instant`].
+    fn is_instant(&self) -> bool {
+        false
+    }
 }
 
 /// The sorts of implementation.

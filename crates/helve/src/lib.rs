@@ -53,3 +53,8 @@ pub use memory_journal::MemoryJournal;
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
 pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};
 pub use workspace::{Workspace, WorkspaceError};
+
+/// The README's program is compiled and run with the documentation's tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -102,6 +102,25 @@ async fn a_panic_is_a_clean_error_and_its_text_stays_private() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_instant_tool_is_held_to_its_deadline_once_it_waits_and_may_panic() {
+    let bench = Bench::new([
+        sleeper("waits").instant().timeout(Duration::from_millis(200)),
+        Tool::builder("ends").description("Ends at once.").instant().handler(|_, _| async { Ok(json!(1)) }),
+        Tool::builder("yields").description("Waits a little.").instant().handler(|_, _| async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Ok(json!(2))
+        }),
+        Tool::builder("panics").description("Panics.").instant().handler(|_, _| async { panic!("hunter2") }),
+    ]);
+    assert_eq!(code(&bench.call("waits", json!({})).await), "timeout");
+    assert_eq!(last_handler_end(&bench), HandlerEnd::Stopped);
+    assert_eq!(bench.call("ends", json!({})).await.into_result().unwrap(), 1);
+    assert_eq!(bench.call("yields", json!({})).await.into_result().unwrap(), 2);
+    assert_eq!(code(&bench.call("panics", json!({})).await), "execution_failed");
+    assert_eq!(last_handler_end(&bench), HandlerEnd::Panicked);
+}
+
 #[tokio::test]
 async fn a_call_can_be_taken_back() {
     let bench = Bench::new([sleeper("slow")]);

@@ -1,10 +1,14 @@
 //! One start of a tool, from its task to its end.
 
+use std::future::poll_fn;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use helve_core::record::{Attempt, HandlerEnd};
-use helve_core::{Call, Context, ErrorCode, Tool, ToolError};
+use helve_core::{BoxFuture, Call, Context, ErrorCode, Handler, Tool, ToolError};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
@@ -49,7 +53,15 @@ async fn run(
     let handler = Arc::clone(tool.handler());
     // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
-    let task = tokio::spawn(async move { handler.call(arguments, context).await });
+    let task = if handler.is_instant() {
+        match first_step(&*handler, arguments, context).await {
+            Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
+            Ok(ControlFlow::Continue(rest)) => tokio::spawn(rest),
+            Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
+        }
+    } else {
+        tokio::spawn(async move { handler.call(arguments, context).await })
+    };
     let mut running = Running { task, token };
     let error = tokio::select! {
         biased;
@@ -58,6 +70,30 @@ async fn run(
         () = tokio::time::sleep_until(deadline) => timed_out(tool),
     };
     (Err(error), running.stop(parts.settings.cancel_grace).await)
+}
+
+/// A handler's future.
+type Step = BoxFuture<'static, Result<Value, ToolError>>;
+
+/// Runs a handler here until it first waits. Its end, what is left to run, or a panic.
+async fn first_step(
+    handler: &dyn Handler,
+    arguments: Value,
+    context: Context,
+) -> std::thread::Result<ControlFlow<Result<Value, ToolError>, Step>> {
+    let mut parts = Some((arguments, context));
+    poll_fn(|cx| {
+        // Nothing of the handler is touched again after a panic.
+        Poll::Ready(catch_unwind(AssertUnwindSafe(|| {
+            let (arguments, context) = parts.take().expect("polled once");
+            let mut future = handler.call(arguments, context);
+            match future.as_mut().poll(cx) {
+                Poll::Ready(result) => ControlFlow::Break(result),
+                Poll::Pending => ControlFlow::Continue(future),
+            }
+        })))
+    })
+    .await
 }
 
 /// A handler's task. Dropped with its call, it is told to stop and stopped.
@@ -92,12 +128,13 @@ impl Drop for Running {
 fn finished(tool: &Tool, joined: Joined) -> (Result<Value, ToolError>, HandlerEnd) {
     match joined {
         Ok(result) => (result, HandlerEnd::Returned),
-        Err(error) => {
-            let message = format!("`{}` crashed; this is a defect in the tool", tool.name());
-            // What it panicked with may hold anything, so it goes to the log alone.
-            (Err(ToolError::failed(message).with_source(error)), HandlerEnd::Panicked)
-        }
+        // What it panicked with may hold anything, so it goes to the log alone.
+        Err(error) => (Err(crashed(tool).with_source(error)), HandlerEnd::Panicked),
     }
+}
+
+fn crashed(tool: &Tool) -> ToolError {
+    ToolError::failed(format!("`{}` crashed; this is a defect in the tool", tool.name()))
 }
 
 pub(super) fn cancelled() -> ToolError {
