@@ -11,49 +11,81 @@ const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
 /// A word in the name says more than one in the description.
-const NAME_WEIGHT: u16 = 4;
-const TEXT_WEIGHT: u16 = 1;
+const NAME_WEIGHT: f32 = 3.0;
 
 /// Words of a query beyond this are ignored.
 const QUERY_WORDS_MAX: usize = 32;
 
+/// Words that say nothing about what is looked for.
+const STOP_WORDS: [&str; 16] =
+    ["a", "an", "and", "as", "for", "from", "in", "is", "it", "my", "of", "on", "or", "the", "to", "with"];
+
 #[derive(Default)]
 pub(super) struct Index {
-    /// Tools with each word, and how often (weighted) it stands in them.
-    postings: HashMap<String, Vec<(u32, u16)>>,
+    /// Tools with each word.
+    postings: HashMap<String, Vec<Posting>>,
+    names: Field,
+    texts: Field,
+}
+
+/// How often a word stands in a tool's name, and in its texts.
+struct Posting {
+    place: u32,
+    in_name: u16,
+    in_text: u16,
+}
+
+/// How many words each tool has in a field. Name and text are measured apart: a long description
+/// must not make a short name count less.
+#[derive(Default)]
+struct Field {
     lengths: Vec<f32>,
-    mean_length: f32,
+    mean: f32,
+}
+
+impl Field {
+    fn of(lengths: Vec<f32>) -> Self {
+        let mean = (lengths.iter().sum::<f32>() / lengths.len().max(1) as f32).max(1.0);
+        Self { lengths, mean }
+    }
+
+    fn saturation(&self, place: usize, count: u16) -> f32 {
+        let count = f32::from(count);
+        count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * self.lengths[place] / self.mean))
+    }
 }
 
 impl Index {
     pub(super) fn of(tools: &[Registered]) -> Self {
-        let mut index = Self { lengths: Vec::with_capacity(tools.len()), ..Self::default() };
-        let mut counts: HashMap<String, u16> = HashMap::new();
+        let mut postings: HashMap<String, Vec<Posting>> = HashMap::new();
+        let (mut names, mut texts) = (Vec::with_capacity(tools.len()), Vec::with_capacity(tools.len()));
+        let mut counts: HashMap<String, (u16, u16)> = HashMap::new();
         for (place, registered) in tools.iter().enumerate() {
             count_words(registered, &mut counts);
-            index.lengths.push(counts.values().map(|count| f32::from(*count)).sum());
-            for (word, count) in counts.drain() {
-                index.postings.entry(word).or_default().push((place as u32, count));
+            names.push(counts.values().map(|(name, _)| f32::from(*name)).sum());
+            texts.push(counts.values().map(|(_, text)| f32::from(*text)).sum());
+            for (word, (in_name, in_text)) in counts.drain() {
+                postings.entry(word).or_default().push(Posting { place: place as u32, in_name, in_text });
             }
         }
-        let total: f32 = index.lengths.iter().sum();
-        index.mean_length = (total / tools.len().max(1) as f32).max(1.0);
-        index
+        Self { postings, names: Field::of(names), texts: Field::of(texts) }
     }
 
     /// Places of the best tools with their scores, best first.
     pub(super) fn search(&self, query: &str, limit: usize) -> Vec<(usize, f32)> {
-        let mut scores = vec![0.0f32; self.lengths.len()];
+        let mut scores = vec![0.0f32; self.names.lengths.len()];
         let mut touched = Vec::new();
-        for word in words(query).take(QUERY_WORDS_MAX) {
+        let wanted = words(query).filter(|word| !STOP_WORDS.contains(&word.as_str()));
+        for word in wanted.take(QUERY_WORDS_MAX) {
             let Some(postings) = self.postings.get(&word) else { continue };
             let rarity = self.rarity(postings.len());
-            for (place, count) in postings {
-                let place = *place as usize;
+            for posting in postings {
+                let place = posting.place as usize;
                 if scores[place] == 0.0 {
                     touched.push(place);
                 }
-                scores[place] += rarity * self.saturation(place, f32::from(*count));
+                let in_name = NAME_WEIGHT * self.names.saturation(place, posting.in_name);
+                scores[place] += rarity * (in_name + self.texts.saturation(place, posting.in_text));
             }
         }
         let mut found: Vec<_> = touched.into_iter().map(|place| (place, scores[place])).collect();
@@ -68,33 +100,25 @@ impl Index {
     }
 
     fn rarity(&self, with_word: usize) -> f32 {
-        let (all, with) = (self.lengths.len() as f32, with_word as f32);
+        let (all, with) = (self.names.lengths.len() as f32, with_word as f32);
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
-    }
-
-    fn saturation(&self, place: usize, count: f32) -> f32 {
-        count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * self.lengths[place] / self.mean_length))
     }
 }
 
-fn count_words(registered: &Registered, counts: &mut HashMap<String, u16>) {
+fn count_words(registered: &Registered, counts: &mut HashMap<String, (u16, u16)>) {
     let definition = registered.tool.definition();
-    let mut add = |text: &str, weight: u16| {
-        for word in words(text) {
-            let count = counts.entry(word).or_default();
-            *count = count.saturating_add(weight);
-        }
-    };
-    add(definition.name.as_str(), NAME_WEIGHT);
-    for alias in &definition.aliases {
-        add(alias, NAME_WEIGHT);
+    let title = definition.annotations.title.as_deref();
+    let aliases = definition.aliases.iter().map(String::as_str);
+    for word in [definition.name.as_str()].into_iter().chain(title).chain(aliases).flat_map(words) {
+        let count = &mut counts.entry(word).or_default().0;
+        *count = count.saturating_add(1);
     }
-    add(definition.annotations.title.as_deref().unwrap_or_default(), NAME_WEIGHT);
-    add(&definition.description, TEXT_WEIGHT);
-    add(definition.when_to_use.as_deref().unwrap_or_default(), TEXT_WEIGHT);
     let parameters = definition.input_schema.get("properties").and_then(Value::as_object);
-    for name in parameters.into_iter().flat_map(|fields| fields.keys()) {
-        add(name, TEXT_WEIGHT);
+    let parameters = parameters.into_iter().flat_map(|fields| fields.keys()).map(String::as_str);
+    let texts = [definition.description.as_str()].into_iter().chain(definition.when_to_use.as_deref());
+    for word in texts.chain(parameters).flat_map(words) {
+        let count = &mut counts.entry(word).or_default().1;
+        *count = count.saturating_add(1);
     }
 }
 
