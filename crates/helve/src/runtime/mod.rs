@@ -9,7 +9,7 @@ use std::time::Duration;
 use helve_core::json::JsonLimits;
 use helve_core::ports::{Clock, Connected, Integrations, Journal, SystemClock};
 use helve_core::schema::Redactor;
-use helve_core::{Call, DefinitionError, Layer, Outcome, Risk};
+use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
 use crate::memory_journal::MemoryJournal;
@@ -48,6 +48,12 @@ impl Runtime {
     /// record in the journal; also when the returned future is dropped.
     pub async fn call(&self, call: Call) -> Outcome {
         pipeline::run(&self.0, call).await
+    }
+
+    /// Records a call that cannot be run because it could not even be read, such as one whose
+    /// arguments are no JSON.
+    pub async fn refuse(&self, call: Call, error: ToolError) -> Outcome {
+        pipeline::refuse(&self.0, call, error).await
     }
 
     /// The tools.

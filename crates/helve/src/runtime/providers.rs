@@ -10,7 +10,6 @@ use super::Runtime;
 use crate::formats::{
     Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls, result_messages,
 };
-use crate::pipeline;
 
 /// How many calls of one answer run at once.
 const CONCURRENT_MAX: usize = 16;
@@ -54,9 +53,7 @@ impl Runtime {
         let outcome = match call.to_call(Arc::clone(&caller)) {
             Ok(call) => self.call(call).await,
             // Arguments that are no JSON: recorded like any other call, and the model is told.
-            Err(error) => {
-                pipeline::refuse(&self.0, Call::new(call.name.clone(), json!({})).by(caller), error).await
-            }
+            Err(error) => self.refuse(Call::new(call.name.clone(), json!({})).by(caller), error).await,
         };
         (call, outcome)
     }
