@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::Schema;
-use super::graph::{at_path, field, in_place, items};
+use super::graph::{at_path, children, field, in_place, items, targets};
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -77,6 +77,71 @@ impl Redactor {
         Cow::Owned(self.copy(schema, &roots, value))
     }
 
+    /// The same for arguments that do not fit their schema. Where that knows of secrets, only what
+    /// it knows too is shown: a secret may stand under a misspelled name or in the wrong shape.
+    pub fn redact_refused<'v>(&self, schema: &Schema, value: &'v Value) -> Cow<'v, Value> {
+        let root = schema.json();
+        if !self.guards(root, root) {
+            return self.redact(Some(schema), value);
+        }
+        Cow::Owned(match value {
+            Value::Object(fields) => {
+                fields.iter().map(|(key, part)| (key.clone(), self.known(root, key, part))).collect()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                REDACTED.into()
+            }
+        })
+    }
+
+    /// A field of refused arguments: shown only if the schema names it, and nothing in it is secret
+    /// that the value's shape could hide.
+    fn known(&self, root: &Value, key: &str, part: &Value) -> Value {
+        let named: Vec<_> =
+            in_place(root, root).into_iter().filter_map(|node| node.get("properties")?.get(key)).collect();
+        let guarded = named.iter().any(|node| self.guards(root, node));
+        let hidden = named.is_empty() || self.names_secret(key) || (guarded && !part.is_object());
+        if hidden { REDACTED.into() } else { self.copy(Some(root), &named, part) }
+    }
+
+    /// The secrets in a value: texts that must not stand anywhere else in its record either.
+    pub fn secrets_in(&self, schema: Option<&Schema>, value: &Value) -> Vec<String> {
+        let shown = self.redact(schema, value);
+        let mut secrets = Vec::new();
+        collect_hidden(value, &shown, &mut secrets);
+        secrets
+    }
+
+    /// Whether the part at `path` is secret, by itself, as part of something secret, or because
+    /// something secret is part of it.
+    pub fn touches_secret(&self, schema: &Schema, path: &str) -> bool {
+        let root = schema.json();
+        self.hides(Some(schema), path) || at_path(root, path).into_iter().any(|node| self.guards(root, node))
+    }
+
+    /// Whether a schema, or any below it, marks or names a secret.
+    fn guards(&self, root: &Value, schema: &Value) -> bool {
+        let mut seen = vec![schema];
+        let mut next = 0;
+        while next < seen.len() {
+            let node = seen[next];
+            next += 1;
+            let properties = node.get("properties").and_then(Value::as_object);
+            if marks_secret(node)
+                || properties.is_some_and(|fields| fields.keys().any(|key| self.names_secret(key)))
+            {
+                return true;
+            }
+            let below = children(node).into_iter().map(|(_, _, child)| child).chain(targets(root, node));
+            for child in below {
+                if !seen.iter().any(|other| std::ptr::eq(*other, child)) {
+                    seen.push(child);
+                }
+            }
+        }
+        false
+    }
+
     /// Whether the part at `path` is secret, by itself or as part of something secret.
     pub fn hides(&self, schema: Option<&Schema>, path: &str) -> bool {
         let mut prefix = String::new();
@@ -140,6 +205,67 @@ impl Redactor {
     }
 }
 
+/// Shorter texts stand everywhere; removing them would only spoil the record.
+const SECRET_BYTES_MIN: usize = 4;
+
+/// Collects the texts of what `shown` has redacted.
+fn collect_hidden(value: &Value, shown: &Value, secrets: &mut Vec<String>) {
+    match (value, shown) {
+        (Value::Object(fields), Value::Object(kept)) => {
+            for (key, part) in fields {
+                collect_hidden(part, kept.get(key).unwrap_or(&Value::Null), secrets);
+            }
+        }
+        (Value::Array(parts), Value::Array(kept)) => {
+            parts.iter().zip(kept).for_each(|(part, kept)| collect_hidden(part, kept, secrets));
+        }
+        (_, Value::String(text)) if text == REDACTED => collect_texts(value, secrets),
+        _ => {}
+    }
+}
+
+fn collect_texts(value: &Value, secrets: &mut Vec<String>) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::String(text) if text.len() >= SECRET_BYTES_MIN => secrets.push(text.clone()),
+        Value::Number(number) if number.to_string().len() >= SECRET_BYTES_MIN => {
+            secrets.push(number.to_string())
+        }
+        Value::String(_) | Value::Number(_) => {}
+        Value::Array(parts) => parts.iter().for_each(|part| collect_texts(part, secrets)),
+        Value::Object(fields) => fields.values().for_each(|part| collect_texts(part, secrets)),
+    }
+}
+
+/// Removes secrets from every text in a value.
+///
+/// ```
+/// use helve_core::schema::redact::scrub;
+/// use serde_json::json;
+/// let mut value = json!({ "said": "the pin is 7351-x" });
+/// scrub(&mut value, &["7351-x".to_owned()]);
+/// assert_eq!(value, json!({ "said": "the pin is [redacted]" }));
+/// ```
+pub fn scrub(value: &mut Value, secrets: &[String]) {
+    match value {
+        Value::Null | Value::Bool(_) => {}
+        Value::Number(number) => {
+            if secrets.contains(&number.to_string()) {
+                *value = REDACTED.into();
+            }
+        }
+        Value::String(text) => {
+            for secret in secrets {
+                if text.contains(secret.as_str()) {
+                    *text = text.replace(secret.as_str(), REDACTED);
+                }
+            }
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(|part| scrub(part, secrets)),
+        Value::Object(fields) => fields.values_mut().for_each(|part| scrub(part, secrets)),
+    }
+}
+
 /// Lengths beyond the last bit share it.
 fn length_bit(chars: usize) -> u128 {
     1 << chars.min(127)
@@ -179,6 +305,39 @@ mod tests {
             assert!(redactor.hides(Some(&schema), path), "{path}");
         }
         assert!(!redactor.hides(Some(&schema), "/others/0/user"));
+    }
+
+    #[test]
+    fn refused_arguments_show_only_what_the_schema_knows() {
+        let schema = Schema::compile(json!({ "type": "object", "properties": {
+            "pin": { "type": "string", "writeOnly": true }, "note": { "type": "string" },
+            "inner": { "type": "object", "properties": { "phrase": { "format": "password" } } } } }))
+        .unwrap();
+        let redactor = Redactor::default();
+        for hidden in [
+            json!({ "pni": "s3cret" }),
+            json!(["s3cret"]),
+            json!("s3cret"),
+            json!({ "inner": "s3cret" }),
+            json!({ "inner": ["s3cret"] }),
+            json!({ "inner": { "phrase": "s3cret" } }),
+            json!({ "arguments": { "pin": "s3cret" } }),
+        ] {
+            let shown = redactor.redact_refused(&schema, &hidden).to_string();
+            assert!(!shown.contains("s3cret"), "{hidden} shows as {shown}");
+        }
+        assert_eq!(*redactor.redact_refused(&schema, &json!({ "note": 7 })), json!({ "note": 7 }));
+        let open = Schema::compile(json!({ "type": "object", "properties": { "note": {} } })).unwrap();
+        assert_eq!(*redactor.redact_refused(&open, &json!({ "nt": "x" })), json!({ "nt": "x" }));
+    }
+
+    #[test]
+    fn secrets_are_found_where_they_were_given() {
+        let schema =
+            Schema::compile(json!({ "type": "object", "properties": { "pin": { "writeOnly": true } } }))
+                .unwrap();
+        let given = json!({ "pin": ["7351", 98765, "ab"], "token": "t0ken", "user": "adalovelace" });
+        assert_eq!(Redactor::default().secrets_in(Some(&schema), &given), ["7351", "98765", "t0ken"]);
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl Mend {
         match self {
             Self::Replace { path, with, note } => {
                 let place = value.pointer_mut(&path)?;
-                let detail = format!("{note}: {} became {}", brief(place), brief(&with));
+                // Text that is JSON may hold a secret by name; it is not repeated.
+                let was = if with.is_array() || with.is_object() { "it".to_owned() } else { brief(place) };
+                let detail = format!("{note}: {was} became {}", brief(&with));
                 *place = with;
                 Some(Repair { path, detail })
             }

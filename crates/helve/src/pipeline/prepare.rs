@@ -34,10 +34,17 @@ pub(super) fn prepare(
     if arguments.is_null() {
         *arguments = Value::Object(Map::new());
     }
-    let result = fit(parts, tool, arguments);
-    record.keep_arguments(arguments);
-    record.repaired(result?);
-    Ok(PreparedCall(resolved))
+    match fit(parts, tool, arguments) {
+        Ok(repairs) => {
+            record.keep_arguments(arguments);
+            record.repaired(repairs);
+            Ok(PreparedCall(resolved))
+        }
+        Err(error) => {
+            record.keep_refused_arguments(arguments);
+            Err(error)
+        }
+    }
 }
 
 fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
@@ -59,7 +66,7 @@ fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>,
         // A repair can make an object of a string, whose defaults are still to come.
         schema.apply_defaults(arguments);
         for repair in &mut repairs {
-            if parts.settings.redactor.hides(Some(schema), &repair.path) {
+            if parts.settings.redactor.touches_secret(schema, &repair.path) {
                 repair.detail = "a secret value was mended".to_owned();
             }
         }
@@ -72,7 +79,7 @@ fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>,
 fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {
     let redactor = &parts.settings.redactor;
     for field in &mut fields {
-        if redactor.hides(Some(tool.input()), &field.path) {
+        if redactor.touches_secret(tool.input(), &field.path) {
             *field = FieldError::new(
                 std::mem::take(&mut field.path),
                 std::mem::take(&mut field.expected),

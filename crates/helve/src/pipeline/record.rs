@@ -1,5 +1,6 @@
 //! The record of a call: opened first, closed last, exactly once.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +10,10 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{
     Attempt, EndStatus, Ending, Entry, Facts, Finished, HandlerEnd, Payload, RawJson, Started, Timings,
 };
-use helve_core::{Call, CallId, ErrorCode, ErrorKind, Outcome, Repair, Stage, Status, Tool, ToolError};
+use helve_core::schema::redact::{REDACTED, scrub};
+use helve_core::{
+    Call, CallId, ErrorCode, ErrorKind, Outcome, Output, Repair, Stage, Status, Tool, ToolError,
+};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -22,6 +26,8 @@ pub(super) struct OpenRecord<'p> {
     facts: Facts,
     tool: Option<Tool>,
     payload: Payload,
+    /// Texts of the arguments that are hidden, and must stay so in result and error.
+    secrets: Vec<String>,
     attempts: Vec<Attempt>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
@@ -65,6 +71,7 @@ impl<'p> OpenRecord<'p> {
             facts,
             tool: None,
             payload: Payload::default(),
+            secrets: Vec::new(),
             attempts: Vec::new(),
             result_bytes: None,
             replay_of: None,
@@ -116,11 +123,24 @@ impl<'p> OpenRecord<'p> {
         }
     }
 
-    /// Keeps the arguments without their secrets.
+    /// Keeps the arguments without their secrets, and remembers those to keep them out of the rest.
     pub(super) fn keep_arguments(&mut self, arguments: &Value) {
         let schema = self.tool.as_ref().map(Tool::input);
-        let shown = self.parts.settings.redactor.redact(schema, arguments);
+        let redactor = &self.parts.settings.redactor;
+        let shown = redactor.redact(schema, arguments);
+        if matches!(shown, Cow::Owned(_)) {
+            self.secrets = redactor.secrets_in(schema, arguments);
+        }
         self.payload.arguments = to_raw_value(&shown).ok();
+    }
+
+    /// Keeps arguments that do not fit the tool's schema.
+    pub(super) fn keep_refused_arguments(&mut self, arguments: &Value) {
+        self.keep_arguments(arguments);
+        if let Some(tool) = &self.tool {
+            let shown = self.parts.settings.redactor.redact_refused(tool.input(), arguments);
+            self.payload.arguments = to_raw_value(&shown).ok();
+        }
     }
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
@@ -141,16 +161,46 @@ impl<'p> OpenRecord<'p> {
         if text.get().len() > self.parts.settings.journal_result_bytes_max {
             return;
         }
-        let schema = self.tool.as_ref().and_then(Tool::output);
-        self.payload.result = match self.parts.settings.redactor.redact(schema, value) {
-            std::borrow::Cow::Borrowed(_) => Some(text),
-            std::borrow::Cow::Owned(shown) => to_raw_value(&shown).ok(),
+        self.payload.result = match self.shown(value) {
+            Cow::Borrowed(_) => Some(text),
+            Cow::Owned(shown) => to_raw_value(&shown).ok(),
         };
+    }
+
+    /// A result as it may be recorded: without its own secrets and without the arguments'.
+    fn shown<'v>(&self, result: &'v Value) -> Cow<'v, Value> {
+        let schema = self.tool.as_ref().and_then(Tool::output);
+        let mut shown = self.parts.settings.redactor.redact(schema, result);
+        if !self.secrets.is_empty() {
+            scrub(shown.to_mut(), &self.secrets);
+        }
+        shown
+    }
+
+    /// An error as it may be recorded: tools like to repeat what they were given.
+    fn shown_error(&self, error: &ToolError) -> ToolError {
+        if self.secrets.is_empty() {
+            return error.clone();
+        }
+        let mut json = serde_json::to_value(error).unwrap_or_default();
+        scrub(&mut json, &self.secrets);
+        serde_json::from_value(json).unwrap_or_else(|_| ToolError::new(error.code(), REDACTED))
+    }
+
+    /// An outcome as it may be kept for when its key comes again.
+    fn shown_status(&self, status: &Status) -> Status {
+        match status {
+            Status::Done(output) => {
+                Status::Done(Output { value: self.shown(&output.value).into_owned(), ..output.clone() })
+            }
+            Status::Failed(error) => Status::Failed(self.shown_error(error)),
+            Status::Pending(pending) => Status::Pending(pending.clone()),
+        }
     }
 
     /// The tool failed, and its failure mode makes a result of that.
     pub(super) fn returned(&mut self, error: ToolError) {
-        self.payload.error = Some(error);
+        self.payload.error = Some(self.shown_error(&error));
     }
 
     pub(super) fn replays(&mut self, earlier: CallId) {
@@ -193,7 +243,10 @@ impl<'p> OpenRecord<'p> {
         let (repairs, attempted) = (payload.repairs.clone(), attempts.len());
         let entry = self.finished_with(&status, facts, payload, attempts);
         let written = match (self.claim.take(), self.wait) {
-            (Some(claim), _) => self.parts.journal.finish(entry, claim, Arc::new(status.clone())).await,
+            (Some(claim), _) => {
+                let kept = Arc::new(self.shown_status(&status));
+                self.parts.journal.finish(entry, claim, kept).await
+            }
             (None, Wait::Yes) => self.parts.journal.commit(entry).await,
             // Waiting here is what keeps a flood of reads from outrunning the disk.
             (None, Wait::No) if self.parts.journal.is_behind() => self.parts.journal.commit(entry).await,
@@ -239,7 +292,7 @@ impl<'p> OpenRecord<'p> {
             result_bytes: self.result_bytes,
         };
         if let Status::Failed(error) = status {
-            payload.error = Some(error.clone());
+            payload.error = Some(self.shown_error(error));
         }
         // Received plus elapsed: the wall clock may jump between the two, and asking it costs more.
         let elapsed =
@@ -254,13 +307,8 @@ impl<'p> OpenRecord<'p> {
         if matches!(&status, Status::Failed(failed) if failed.code() == ErrorCode::JournalUnavailable) {
             return status;
         }
-        let refusal = unavailable(error).at(Stage::Record);
-        let ran_and_changed = attempted > 0 && self.facts.changes_world;
-        Status::Failed(if ran_and_changed {
-            refusal.retryable(false).suggest("the tool did run; find out what it did before calling again")
-        } else {
-            refusal
-        })
+        let ran = attempted > 0 && self.facts.changes_world;
+        Status::Failed(if ran { ran_unrecorded(error) } else { unavailable(error) }.at(Stage::Record))
     }
 
     fn announce(&self, status: &Status, duration_us: u64) {
@@ -342,6 +390,15 @@ impl OpenRecord<'_> {
 pub(super) fn unavailable(error: JournalError) -> ToolError {
     ToolError::new(ErrorCode::JournalUnavailable, format!("{error}; without a record no tool runs"))
         .suggest("tell the operator; `helve doctor` says what is wrong")
+        .with_source(error)
+}
+
+/// The start is on disk, the end is not: the one thing not to do now is to call again.
+fn ran_unrecorded(error: JournalError) -> ToolError {
+    let message = format!("the tool did run, but how it ended could not be recorded: {error}");
+    ToolError::new(ErrorCode::JournalUnavailable, message)
+        .retryable(false)
+        .suggest("find out what the tool did before calling it again")
         .with_source(error)
 }
 

@@ -230,3 +230,68 @@ async fn no_journal_no_call() {
 async fn the_memory_journal_keeps_the_ports_contract() {
     helve_testkit::journal_conformance::run(|| Arc::new(MemoryJournal::default())).await;
 }
+
+/// Takes a secret at several places and repeats it in every way a tool can.
+fn indiscreet() -> helve::ToolBuilder {
+    Tool::builder("indiscreet")
+        .description("Repeats what it is given.")
+        .input_schema(json!({ "type": "object", "additionalProperties": false, "properties": {
+            "mode": { "type": "string" },
+            "pin": { "type": "string", "writeOnly": true },
+            "inner": { "type": "object", "properties": { "phrase": { "type": "string", "format": "password" } } },
+            "list": { "type": "array", "items": { "type": "string", "writeOnly": true } } } }))
+        .handler(|arguments, _| async move {
+            match arguments["mode"].as_str() {
+                Some("fail") => Err(helve::ToolError::failed(format!("cannot use {arguments}")).suggest(arguments.to_string())),
+                _ => Ok(json!({ "said": arguments.to_string() })),
+            }
+        })
+}
+
+#[tokio::test]
+async fn a_secret_argument_is_recorded_nowhere_whatever_becomes_of_the_call() {
+    for arguments in [
+        json!({ "pin": "hunter2" }),
+        json!({ "pin": "hunter2", "mode": "fail" }),
+        json!({ "inner": { "phrase": "hunter2" }, "mode": "fail" }),
+        // JSON in a string, as models send it.
+        json!({ "inner": "{\"phrase\": \"hunter2\"}" }),
+        json!({ "list": "[\"hunter2\"]" }),
+        json!({ "list": "hunter2" }),
+        // What does not fit the schema.
+        json!({ "pni": "hunter2", "zzz": 1 }),
+        json!({ "inner": 7, "pin": "hunter2" }),
+        json!({ "inner": ["hunter2"] }),
+        json!(["hunter2"]),
+        json!({ "arguments": { "pin": "hunter2" } }),
+    ] {
+        for key in [None, Some("k")] {
+            let bench = Bench::new([indiscreet()]);
+            let mut call = Call::new("indiscreet", arguments.clone());
+            call.idempotency_key = key.map(Arc::from);
+            let outcome = bench.runtime.call(call.clone()).await;
+            let entries = format!("{:?}", bench.journal.entries());
+            assert!(!entries.contains("hunter2"), "{arguments}: {entries}");
+            assert!(
+                !format!("{:?} {:?}", outcome.repairs, outcome.error().map(|e| e.field_errors()))
+                    .contains("hunter2")
+            );
+            if key.is_some() && outcome.attempts > 0 {
+                let again = serde_json::to_string(&bench.runtime.call(call).await).unwrap();
+                assert!(!again.contains("hunter2"), "what is kept for the key: {again}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_could_not_be_read_is_recorded_too() {
+    let bench = Bench::new([echo("echo")]);
+    let answer = json!({ "role": "assistant", "tool_calls": [
+        { "id": "1", "type": "function", "function": { "name": "echo", "arguments": "{\"a\": 1, \"a\": 2}" } } ] });
+    let messages =
+        bench.runtime.answer(helve::formats::Format::OpenAiChat, &answer, Caller::agent("a")).await.unwrap();
+    assert!(messages[0]["content"].as_str().unwrap().contains("stands twice"), "{messages:?}");
+    let record = bench.last_record();
+    assert_eq!((record.facts.tool.as_ref(), record.ending.status), ("echo", EndStatus::Failed));
+}
