@@ -1,25 +1,25 @@
 //! Ways to make a tool in Rust: explicit schemas, a parameter list, or a typed function.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::BoxFuture;
 use crate::context::Context;
 use crate::definition::{
     Annotations, Category, Definition, DefinitionError, Example, FailureMode, Problem, Risk, Source,
 };
 use crate::effect::Effect;
-use crate::error::{ErrorCode, FieldError, ToolError};
+use crate::error::ToolError;
+use crate::function::{Direction, Instant, JsonFunction, TypedFunction, schema_of};
 use crate::name::ToolName;
+use crate::parameter::Parameter;
 use crate::precondition::Precondition;
 use crate::retry::RetryPolicy;
-use crate::tool::{Handler, Implementation, Tool};
+use crate::tool::{Handler, Tool};
 
 /// A tool in the making. [`ToolBuilder::build`] checks everything at once.
 ///
@@ -251,7 +251,7 @@ impl ToolBuilder {
     {
         self.input_schema = Some(schema_of::<I>(Direction::Input));
         self.output_schema = Some(schema_of::<O>(Direction::Output));
-        self.shared_handler(Arc::new(TypedFunction { function, types: PhantomData }))
+        self.shared_handler(Arc::new(TypedFunction::new(function)))
     }
 
     /// Checks everything and makes the tool, or says all that is wrong.
@@ -301,191 +301,12 @@ impl ToolBuilder {
     }
 }
 
-/// One parameter of a tool: the plain way to an input schema.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    #[serde(rename = "type")]
-    pub kind: ParameterType,
-    /// What it means, for the model.
-    pub description: String,
-    /// Whether a call must give it.
-    #[serde(default)]
-    pub required: bool,
-    /// What it is when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default: Option<Value>,
-    /// The only values it may take.
-    #[serde(default, rename = "enum", skip_serializing_if = "Option::is_none")]
-    pub options: Option<Vec<String>>,
-}
-
-impl Parameter {
-    /// A parameter that a call must give.
-    pub fn required(name: impl Into<String>, kind: ParameterType, description: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            kind,
-            description: description.into(),
-            required: true,
-            default: None,
-            options: None,
-        }
-    }
-
-    /// A parameter that a call may leave out.
-    pub fn optional(name: impl Into<String>, kind: ParameterType, description: impl Into<String>) -> Self {
-        Self { required: false, ..Self::required(name, kind, description) }
-    }
-
-    /// Sets what it is when absent.
-    pub fn default_value(mut self, value: Value) -> Self {
-        self.default = Some(value);
-        self
-    }
-
-    /// Sets the only values it may take.
-    pub fn one_of<S: Into<String>>(mut self, options: impl IntoIterator<Item = S>) -> Self {
-        self.options = Some(options.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// The input schema that a list of parameters stands for.
-    pub fn schema(parameters: &[Self]) -> Value {
-        let properties: Map<_, _> = parameters.iter().map(|p| (p.name.clone(), p.to_schema())).collect();
-        let required: Vec<_> = parameters.iter().filter(|p| p.required).map(|p| p.name.as_str()).collect();
-        let mut schema = json!({ "type": "object", "additionalProperties": false });
-        if !properties.is_empty() {
-            schema["properties"] = properties.into();
-        }
-        if !required.is_empty() {
-            schema["required"] = required.into();
-        }
-        schema
-    }
-
-    fn to_schema(&self) -> Value {
-        let mut schema = json!({ "type": self.kind, "description": self.description });
-        if let Some(default) = &self.default {
-            schema["default"] = default.clone();
-        }
-        if let Some(options) = &self.options {
-            schema["enum"] = json!(options);
-        }
-        schema
-    }
-}
-
-/// The types a parameter can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum ParameterType {
-    /// Text.
-    String,
-    /// A number.
-    Number,
-    /// A whole number.
-    Integer,
-    /// True or false.
-    Boolean,
-    /// A table of anything.
-    Object,
-    /// A list of anything.
-    Array,
-}
-
-#[derive(Clone, Copy)]
-enum Direction {
-    Input,
-    Output,
-}
-
-fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12();
-    let settings = match direction {
-        Direction::Input => settings.for_deserialize(),
-        Direction::Output => settings.for_serialize(),
-    };
-    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    if let Some(fields) = schema.as_object_mut() {
-        // Rust's type name and the dialect are of no use to a model.
-        fields.remove("$schema");
-        fields.remove("title");
-        let empty = fields.get("type") == Some(&json!("object")) && !fields.contains_key("properties");
-        if empty && !fields.contains_key("additionalProperties") {
-            fields.insert("additionalProperties".to_owned(), json!(false));
-        }
-    }
-    schema
-}
-
-/// A handler whose author promises that its first step is short.
-struct Instant(Arc<dyn Handler>);
-
-impl Handler for Instant {
-    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        self.0.call(arguments, context)
-    }
-
-    fn implementation(&self) -> Implementation {
-        self.0.implementation()
-    }
-
-    fn is_instant(&self) -> bool {
-        true
-    }
-}
-
-struct JsonFunction<F>(F);
-
-impl<F, R> Handler for JsonFunction<F>
-where
-    F: Fn(Value, Context) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<Value, ToolError>> + Send + 'static,
-{
-    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        Box::pin((self.0)(arguments, context))
-    }
-}
-
-struct TypedFunction<F, I, O> {
-    function: F,
-    types: PhantomData<fn(I) -> O>,
-}
-
-impl<I, O, F, R> Handler for TypedFunction<F, I, O>
-where
-    I: DeserializeOwned + Send + 'static,
-    O: Serialize + Send + 'static,
-    F: Fn(I, Context) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<O, ToolError>> + Send + 'static,
-{
-    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        // What the schema lets through can still be too much for the type, such as 300 for a u8.
-        let input = match serde_json::from_value(arguments) {
-            Ok(input) => input,
-            Err(error) => {
-                let field = FieldError::new("", "arguments of the tool's own types", error.to_string());
-                let error = ToolError::new(ErrorCode::ValidationFailed, field.message.clone())
-                    .with_fields(vec![field]);
-                return Box::pin(std::future::ready(Err(error)));
-            }
-        };
-        let running = (self.function)(input, context);
-        Box::pin(async move {
-            let output = running.await?;
-            serde_json::to_value(output)
-                .map_err(|error| ToolError::failed("the tool's answer is not JSON").with_source(error))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameter::ParameterType;
+    use serde::Deserialize;
+    use serde_json::json;
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]

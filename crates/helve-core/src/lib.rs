@@ -19,6 +19,8 @@ pub mod schema;
 
 pub mod builder;
 pub mod context;
+mod function;
+pub mod parameter;
 pub mod tool;
 
 pub mod call;
@@ -30,7 +32,7 @@ pub mod id;
 pub mod ports;
 pub mod record;
 
-pub use builder::{Parameter, ParameterType, ToolBuilder};
+pub use builder::ToolBuilder;
 pub use call::{Access, Advice, AdvisedAction, Call, Caller};
 pub use context::Context;
 pub use definition::{
@@ -41,6 +43,7 @@ pub use event::Event;
 pub use id::{ApprovalId, CallId};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
+pub use parameter::{Parameter, ParameterType};
 pub use schema::Schema;
 pub use tool::{Handler, Implementation, Tool};
 

@@ -1,0 +1,110 @@
+//! Rust functions as handlers, and the schemas of their types.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::BoxFuture;
+use crate::context::Context;
+use crate::error::{ErrorCode, FieldError, ToolError};
+use crate::tool::{Handler, Implementation};
+
+/// Which way a type's values go.
+#[derive(Clone, Copy)]
+pub(crate) enum Direction {
+    Input,
+    Output,
+}
+
+/// The schema of a type, as a model should see it.
+pub(crate) fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let settings = match direction {
+        Direction::Input => settings.for_deserialize(),
+        Direction::Output => settings.for_serialize(),
+    };
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    if let Some(fields) = schema.as_object_mut() {
+        // Rust's type name and the dialect are of no use to a model.
+        fields.remove("$schema");
+        fields.remove("title");
+        let empty = fields.get("type") == Some(&json!("object")) && !fields.contains_key("properties");
+        if empty && !fields.contains_key("additionalProperties") {
+            fields.insert("additionalProperties".to_owned(), json!(false));
+        }
+    }
+    schema
+}
+
+/// A handler whose author promises that its first step is short.
+pub(crate) struct Instant(pub(crate) Arc<dyn Handler>);
+
+impl Handler for Instant {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        self.0.call(arguments, context)
+    }
+
+    fn implementation(&self) -> Implementation {
+        self.0.implementation()
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+}
+
+/// A closure over JSON.
+pub(crate) struct JsonFunction<F>(pub(crate) F);
+
+impl<F, R> Handler for JsonFunction<F>
+where
+    F: Fn(Value, Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, ToolError>> + Send + 'static,
+{
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        Box::pin((self.0)(arguments, context))
+    }
+}
+
+/// A function over Rust types.
+pub(crate) struct TypedFunction<F, I, O> {
+    function: F,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<F, I, O> TypedFunction<F, I, O> {
+    pub(crate) fn new(function: F) -> Self {
+        Self { function, types: PhantomData }
+    }
+}
+
+impl<I, O, F, R> Handler for TypedFunction<F, I, O>
+where
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + Send + 'static,
+    F: Fn(I, Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<O, ToolError>> + Send + 'static,
+{
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        // What the schema lets through can still be too much for the type, such as 300 for a u8.
+        let input = match serde_json::from_value(arguments) {
+            Ok(input) => input,
+            Err(error) => {
+                let field = FieldError::new("", "arguments of the tool's own types", error.to_string());
+                let error = ToolError::new(ErrorCode::ValidationFailed, field.message.clone())
+                    .with_fields(vec![field]);
+                return Box::pin(std::future::ready(Err(error)));
+            }
+        };
+        let running = (self.function)(input, context);
+        Box::pin(async move {
+            let output = running.await?;
+            serde_json::to_value(output)
+                .map_err(|error| ToolError::failed("the tool's answer is not JSON").with_source(error))
+        })
+    }
+}
