@@ -58,7 +58,7 @@ impl<'p> OpenRecord<'p> {
         let facts = Facts {
             call_id: CallId::new(now),
             received_at: now,
-            correlation_id: call.correlation_id.clone(),
+            correlation_id: call.correlation_id.as_deref().map(|id| shortened(id).to_string()),
             caller: Arc::clone(&call.caller),
             tool: unnamed(),
             resolved: false,
@@ -119,7 +119,7 @@ impl<'p> OpenRecord<'p> {
     /// Keeps arguments that nothing has checked yet; nothing of those beyond the limits.
     pub(super) fn keep_unchecked_arguments(&mut self, arguments: &Value) {
         if check_limits(arguments, self.parts.settings.arguments).is_ok() {
-            self.keep_arguments(arguments);
+            self.keep_refused_arguments(arguments);
         }
     }
 

@@ -67,7 +67,7 @@ async fn run(
         biased;
         joined = &mut running.task => return finished(tool, joined),
         () = taken_back(call) => cancelled(),
-        () = tokio::time::sleep_until(deadline) => timed_out(tool),
+        () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
     };
     (Err(error), running.stop(parts.settings.cancel_grace).await)
 }
@@ -141,9 +141,13 @@ pub(super) fn cancelled() -> ToolError {
     ToolError::new(ErrorCode::Cancelled, "the call was cancelled")
 }
 
-fn timed_out(tool: &Tool) -> ToolError {
-    ToolError::new(ErrorCode::Timeout, format!("`{}` did not finish in time", tool.name()))
-        .suggest("ask for less at once, or allow more time")
+fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
+    let allowed = super::timeout(parts, tool, call);
+    ToolError::new(
+        ErrorCode::Timeout,
+        format!("`{}` did not finish within {} ms", tool.name(), allowed.as_millis()),
+    )
+    .suggest("ask for less at once, or allow more time")
 }
 
 /// Waits between attempts.
