@@ -15,6 +15,7 @@ mod record;
 mod resolve;
 
 use helve_core::{Call, Outcome, Stage, Status, ToolError};
+use tracing::Instrument;
 
 use crate::runtime::Parts;
 use decide::Decision;
@@ -23,8 +24,12 @@ use record::OpenRecord;
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
     let mut record = OpenRecord::open(parts, &call);
-    let result = stages(parts, call, &mut record).await;
-    record.close(result).await
+    let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
+    let whole = async {
+        let result = stages(parts, call, &mut record).await;
+        record.close(result).await
+    };
+    whole.instrument(span).await
 }
 
 /// Records a call that cannot be run because it could not even be read.

@@ -100,6 +100,7 @@ impl<'p> OpenRecord<'p> {
         self.timings.add(self.stage, nanos);
         self.since = now;
         self.stage = stage;
+        tracing::trace!(%stage, "enter");
     }
 
     /// Nobody has this name.
@@ -311,13 +312,24 @@ impl<'p> OpenRecord<'p> {
         Status::Failed(if ran { ran_unrecorded(error) } else { unavailable(error) }.at(Stage::Record))
     }
 
+    /// The log is the only place for an error's source, and no place for secrets either.
+    fn log(&self, status: &Status, duration_us: u64) {
+        let Status::Failed(error) = status else {
+            tracing::debug!(duration_us, "call ended");
+            return;
+        };
+        let source = std::error::Error::source(error).map(|source| {
+            let mut text = Value::String(source.to_string());
+            scrub(&mut text, &self.secrets);
+            tracing::field::display(text)
+        });
+        tracing::debug!(code = %error.code(), source, "call failed: {}", self.shown_error(error));
+    }
+
     fn announce(&self, status: &Status, duration_us: u64) {
         let call_id = self.facts.call_id;
-        if let Status::Failed(error) = status {
-            let source = std::error::Error::source(error).map(tracing::field::display);
-            tracing::debug!(%call_id, tool = %self.facts.tool, code = %error.code(), source, "call failed: {error}");
-        } else {
-            tracing::debug!(%call_id, tool = %self.facts.tool, duration_us, "call ended");
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.log(status, duration_us);
         }
         self.parts.registry.bus().publish(|| match (status, &self.tool) {
             (Status::Done(output), Some(tool)) if !output.is_failure => {
