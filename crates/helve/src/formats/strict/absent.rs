@@ -47,15 +47,32 @@ impl<'a> Dropper<'a> {
                 }
             }
             Value::Array(items) => {
-                let described = self
-                    .options(schema, depth)
-                    .into_iter()
-                    .find_map(|option| option.get("items").filter(|items| items.is_object()));
-                if let Some(described) = described {
+                if let Some(described) = self.item_schema(schema, items, depth) {
                     items.iter_mut().for_each(|item| self.visit(described, item, depth - 1));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// What the items of the branch are, that an array was written for: the first that can hold all.
+    fn item_schema(&self, schema: &'a Value, items: &[Value], depth: usize) -> Option<&'a Value> {
+        let described = self.options(schema, depth).into_iter().filter_map(|option| option.get("items"));
+        described
+            .filter(|described| described.is_object())
+            .find(|described| items.iter().all(|item| self.can_hold(described, item, depth - 1)))
+    }
+
+    fn can_hold(&self, schema: &'a Value, value: &Value, depth: usize) -> bool {
+        if depth == 0 {
+            return false;
+        }
+        match value {
+            Value::Object(fields) => self.object_schema(schema, fields, depth).is_some(),
+            Value::Array(items) => self.item_schema(schema, items, depth).is_some(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                self.options(schema, depth).into_iter().any(|option| may_be(option, value))
+            }
         }
     }
 
@@ -134,4 +151,21 @@ fn may_be(schema: &Value, value: &Value) -> bool {
     };
     let listed = schema.get("enum").and_then(Value::as_array).is_none_or(|values| values.contains(value));
     kind_fits && listed && schema.get("const").is_none_or(|only| only == value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drop_absent;
+    use serde_json::json;
+
+    #[test]
+    fn the_branch_of_an_array_is_told_by_its_items() {
+        let schema = json!({ "type": "object", "properties": { "a": { "anyOf": [
+            { "type": "array", "items": { "type": "string" } },
+            { "type": "array", "items": { "type": "object", "properties": { "next": { "type": "string" } } } },
+        ] } } });
+        let mut arguments = json!({ "a": [{ "next": null }, { "next": "x" }] });
+        drop_absent(&schema, &mut arguments);
+        assert_eq!(arguments, json!({ "a": [{}, { "next": "x" }] }));
+    }
 }
