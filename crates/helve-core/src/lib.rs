@@ -8,6 +8,7 @@
 //! [`Journal`](ports::Journal).
 
 pub mod name;
+pub mod pattern;
 
 pub mod definition;
 pub mod effect;

@@ -6,7 +6,6 @@
 mod filter;
 mod index;
 mod near;
-mod pattern;
 mod shards;
 mod snapshot;
 
@@ -14,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use helve_core::event::EventKind;
-use helve_core::{Layer, Tool, ToolName};
+use helve_core::{Layer, Tool, ToolName, pattern};
 use serde_json::Value;
 
 use crate::bus::{Bus, Subscription};

@@ -1,6 +1,14 @@
-//! Patterns with `*` (any text) and `?` (one character), in linear space and bounded time.
+//! Patterns for names.
 
-pub(super) fn matches(pattern: &str, text: &str) -> bool {
+/// Whether all of `text` matches `pattern`, where `*` stands for any text and `?` for one byte.
+/// Takes no more than the product of their lengths, whatever the pattern.
+///
+/// ```
+/// use helve_core::pattern::matches;
+/// assert!(matches("mail/*", "mail/send"));
+/// assert!(!matches("mail/*", "email/send"));
+/// ```
+pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
     // Where the last star was, and how much of the text it has swallowed so far.
