@@ -88,12 +88,12 @@ impl Ui {
 
     /// One line of the answer. Untrusted parts have been through [`super::escape`].
     pub(crate) fn line(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.out, "{text}")
+        writeln!(self.out, "{text}").map_err(unwritten)
     }
 
     /// Text of the answer, as it is.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(text.as_bytes())
+        self.out.write_all(text.as_bytes()).map_err(unwritten)
     }
 
     pub(crate) fn table(&mut self, table: Table) -> io::Result<()> {
@@ -130,8 +130,9 @@ impl Ui {
     /// A line on standard error, whatever the detail.
     pub(crate) fn error_line(&mut self, text: impl Display) -> io::Result<()> {
         // What was answered comes before what is said about it, also where both go to one screen.
-        self.out.flush()?;
-        writeln!(io::stderr(), "{text}")
+        let flushed = self.flush();
+        writeln!(io::stderr(), "{text}")?;
+        flushed
     }
 
     /// Standard output itself, for what is too long to keep in memory.
@@ -140,8 +141,13 @@ impl Ui {
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        self.out.flush().map_err(unwritten)
     }
+}
+
+/// Says what could not be written; the system says only why.
+pub(crate) fn unwritten(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the answer cannot be written to standard output: {error}"))
 }
 
 fn paint(colour: Colour, stream: &impl anstream::stream::RawStream) -> Paint {
