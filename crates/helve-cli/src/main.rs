@@ -8,6 +8,7 @@ mod checks;
 mod commands;
 mod config;
 mod failure;
+mod remark;
 mod suggest;
 mod ui;
 mod usage;

@@ -86,6 +86,11 @@ impl Ui {
         self.width.is_some()
     }
 
+    /// The columns of the terminal, where there is one.
+    pub(crate) fn width(&self) -> Option<u16> {
+        self.width
+    }
+
     /// One line of the answer. Untrusted parts have been through [`super::escape`].
     pub(crate) fn line(&mut self, text: impl Display) -> io::Result<()> {
         writeln!(self.out, "{text}").map_err(unwritten)
@@ -160,7 +165,7 @@ fn paint(colour: Colour, stream: &impl anstream::stream::RawStream) -> Paint {
 }
 
 fn terminal_width() -> u16 {
-    const FALLBACK: u16 = 100;
-    const LEAST: u16 = 40;
-    comfy_table::Table::new().width().unwrap_or(FALLBACK).max(LEAST)
+    const FALLBACK: u16 = 80;
+    // Some terminals do not know their size and say 0.
+    comfy_table::Table::new().width().filter(|width| *width > 0).unwrap_or(FALLBACK)
 }

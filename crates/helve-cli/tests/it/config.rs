@@ -74,6 +74,36 @@ fn what_is_wrong_is_refused_with_its_place_and_a_hint() {
 }
 
 #[test]
+fn a_configuration_that_is_no_file_is_an_error() {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    let make: [(&str, fn(&std::path::Path)); 3] = [
+        ("leads to no file", |path| std::os::unix::fs::symlink("nowhere", path).unwrap()),
+        ("is a folder", |path| std::fs::create_dir(path).unwrap()),
+        ("not a regular file", |path| mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap()),
+    ];
+    for (why, make) in make {
+        for place in ["helve.toml", "../.config/helve/helve.toml"] {
+            let home = Home::new();
+            let path = home.project().join(place);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            make(&path);
+            let ran = home.run(&["tools", "list"]);
+            assert_eq!(ran.code, 2, "{why}: {}", ran.all());
+            assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_the_configuration_names_in_vain_is_remarked() {
+    let home = Home::new();
+    let args = ["tools", "list", "--set", "builtin.without=tme-now"];
+    let ran = home.run_with(&args, &[("HELVE_JOURNAL_PATH", "x")], b"");
+    insta::assert_snapshot!("config_in_vain", ran.stderr);
+    assert_eq!(home.run(&[&args[..], &["--quiet"]].concat()).stderr, "");
+}
+
+#[test]
 fn errors_are_json_where_json_is_asked_for() {
     let home = Home::new();
     let ran = home.run(&["tools", "list", "--json", "--set", "nothing"]);

@@ -81,3 +81,36 @@ fn an_openapi_document_is_checked_operation_by_operation() {
     );
     insta::assert_snapshot!("lint_fetches_nothing", home.run(&["tools", "lint", "helve.toml"]).all());
 }
+
+const UPLOADS: &str = "\
+openapi: 3.0.3
+info: { title: Shop, version: '1' }
+servers: [{ url: 'https://shop.example.com' }]
+paths:
+  /photos:
+    post:
+      operationId: photos_add
+      summary: Adds a photo to the shop.
+      requestBody: { content: { multipart/form-data: { schema: { type: object } } } }
+      responses: { '200': { description: ok } }
+    put:
+      operationId: photos_replace
+      summary: Replaces the photo of the shop.
+      requestBody: { required: true, content: { image/png: {} } }
+      responses: { '200': { description: ok } }
+";
+
+#[test]
+fn what_is_left_out_of_an_api_is_seen() {
+    let home = Home::new();
+    home.write("shop.yaml", UPLOADS);
+    home.write("helve.toml", "[[openapi]]\nnamespace = 'shop'\ndocument = 'shop.yaml'\n");
+    insta::assert_snapshot!("left_out_lint", home.run(&["tools", "lint", "helve.toml"]).stdout);
+    let remark = "1 operation of `shop` was skipped; `helve tools lint helve.toml` says why";
+    assert!(home.run(&["tools", "list"]).stderr.contains(remark));
+    for command in ["up", "doctor"] {
+        let checks = home.json(&[command])["checks"].clone();
+        let found = |check: &serde_json::Value| check["found"] == "1 operation of `shop` was skipped";
+        assert!(checks.as_array().unwrap().iter().any(found), "{checks}");
+    }
+}

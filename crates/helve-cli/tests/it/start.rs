@@ -133,3 +133,19 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         assert!(said.contains("cannot be written to standard output: No space left"), "{args:?}: {said}");
     }
 }
+
+#[test]
+fn doctor_notices_a_program_that_is_not_there() {
+    let home = Home::new();
+    let tool = |name: &str, command: &str| {
+        format!("[[tool.program]]\nname = '{name}'\ndescription = 'Does a thing.'\ncommand = '{command}'\n")
+    };
+    home.write("notes.txt", "no program");
+    home.write("helve.toml", tool("a", "sh") + &tool("b", "no-such-program") + &tool("c", "./notes.txt"));
+    home.settled(|home| {
+        let checks = home.json(&["doctor"])["checks"].clone();
+        let programs = checks.as_array().unwrap().iter().filter(|check| check["name"] == "program");
+        let found: Vec<_> = programs.map(|check| check["found"].as_str().unwrap()).collect();
+        insta::assert_snapshot!("doctor_programs", found.join("\n"));
+    });
+}
