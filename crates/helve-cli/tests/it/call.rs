@@ -130,6 +130,14 @@ fn an_idempotency_key_runs_once() {
 }
 
 #[test]
+fn a_field_that_a_tool_without_parameters_does_not_know_is_named() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let ran = home.run(&["call", "fails", "colour=red"]);
+    assert!(ran.stderr.contains("`/colour`: expected no fields here"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_replay_is_said() {
     let home = Home::new();
     home.write("helve.toml", PROGRAMS);

@@ -104,6 +104,17 @@ fn what_the_configuration_names_in_vain_is_remarked() {
 }
 
 #[test]
+fn a_filter_that_nothing_matches_is_said() {
+    let home = Home::new();
+    for args in [["config", "keys", "zzz"], ["config", "show", "zzz"]] {
+        let ran = home.run(&args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+        assert_eq!(ran.stderr, "nothing matches `zzz`; `helve config keys` lists every key\n");
+    }
+    assert_eq!(home.run(&["config", "show", "--changed"]).stderr, "nobody set anything\n");
+}
+
+#[test]
 fn errors_are_json_where_json_is_asked_for() {
     let home = Home::new();
     let ran = home.run(&["tools", "list", "--json", "--set", "nothing"]);
