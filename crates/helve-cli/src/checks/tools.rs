@@ -45,7 +45,7 @@ fn programs(loaded: &Loaded) -> Vec<Check> {
     missing
         .map(|(tool, error)| {
             let fix = "install it, or change `command` of the tool";
-            Check::warning("program", format!("`{tool}` cannot run: {error}"), fix)
+            Check::warning("program", format!("`{tool}`: {error}"), fix)
         })
         .collect()
 }

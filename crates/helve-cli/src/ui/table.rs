@@ -113,7 +113,8 @@ impl Table {
     /// The table as lines. `width` is the terminal's; in a pipe nothing is wrapped.
     pub(crate) fn render(self, paint: Paint, width: Option<u16>) -> Vec<String> {
         let Some(width) = width else { return self.laid_out(paint, Layout::Whole) };
-        if width < STACKED_BELOW {
+        let columns = self.rows.first().map_or(0, Vec::len);
+        if width < STACKED_BELOW && columns > 1 {
             return self.stacked(paint);
         }
         let Some(yields) = self.yields else { return self.laid_out(paint, Layout::Wrapped(width)) };

@@ -152,7 +152,8 @@ fn a_timeout_names_what_allows_more() {
     home.write("helve.toml", PROGRAMS);
     let ran = home.run(&["call", "sleeps", "--timeout-ms", "100"]);
     assert!(ran.stderr.contains("at most 100 ms (`--timeout-ms`)"), "{}", ran.stderr);
-    let ran = home.run(&["call", "sleeps", "--set", "execution.default_timeout_ms=100"]);
+    let args = ["call", "sleeps", "--timeout-ms", "5000", "--set", "execution.default_timeout_ms=100"];
+    let ran = home.run(&args);
     assert!(ran.stderr.contains("`execution.default_timeout_ms`, allows more"), "{}", ran.stderr);
 }
 

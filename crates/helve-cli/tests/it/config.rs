@@ -76,17 +76,16 @@ fn what_is_wrong_is_refused_with_its_place_and_a_hint() {
 #[test]
 fn a_configuration_that_is_no_file_is_an_error() {
     use rustix::fs::{CWD, Mode, mkfifoat};
-    let make: [(&str, fn(&std::path::Path)); 3] = [
-        ("leads to no file", |path| std::os::unix::fs::symlink("nowhere", path).unwrap()),
-        ("is a folder", |path| std::fs::create_dir(path).unwrap()),
-        ("not a regular file", |path| mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).unwrap()),
-    ];
-    for (why, make) in make {
+    for why in ["leads to no file", "is a folder", "not a regular file"] {
         for place in ["helve.toml", "../.config/helve/helve.toml"] {
             let home = Home::new();
             let path = home.project().join(place);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            make(&path);
+            match why {
+                "leads to no file" => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                "is a folder" => std::fs::create_dir(&path).unwrap(),
+                _ => mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap(),
+            }
             let ran = home.run(&["tools", "list"]);
             assert_eq!(ran.code, 2, "{why}: {}", ran.all());
             assert!(ran.stderr.contains(why), "{}", ran.stderr);

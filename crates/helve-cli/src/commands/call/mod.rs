@@ -103,7 +103,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Err(Unread::Refused(error)) => (Value::Null, Some(error)),
         Err(Unread::Usage(failure)) => return Err(failure.into()),
     };
-    let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms };
+    let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
+    let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
+    let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
     let call = resolve(args, value);
 
     let store = Arc::new(wire::open_store(&loaded)?);

@@ -12,7 +12,7 @@ use crate::ui::{Ui, escape, json};
 pub(super) struct Show {
     /// Where the result goes instead of the screen.
     pub(super) out: Option<PathBuf>,
-    /// The time that this call was given.
+    /// The time that this call was given, where that is less than the tool has.
     pub(super) timeout_ms: Option<u64>,
 }
 
