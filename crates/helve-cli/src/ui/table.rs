@@ -176,21 +176,19 @@ impl Table {
     fn stacked(&self, paint: Paint) -> Vec<String> {
         let indent = " ".repeat(usize::from(self.indent));
         let mut lines = Vec::new();
-        for (index, row) in self.rows.iter().enumerate() {
-            let cells = row
-                .iter()
-                .filter(|cell| !cell.text.is_empty())
-                .map(|cell| cell.tone.paint(paint, &cell.text));
+        let painted = |cell: &Cell| cell.tone.paint(paint, &cell.text);
+        for row in &self.rows {
             if self.headings.is_empty() {
+                let cells = row.iter().filter(|cell| !cell.text.is_empty()).map(painted);
                 lines.push(format!("{indent}{}", cells.collect::<Vec<_>>().join("  ")));
                 continue;
             }
-            if index > 0 {
+            if !lines.is_empty() {
                 lines.push(String::new());
             }
             for (heading, cell) in self.headings.iter().zip(row).filter(|(_, cell)| !cell.text.is_empty()) {
-                let text = cell.tone.paint(paint, &cell.text);
-                lines.push(if heading.is_empty() { text } else { format!("{}: {text}", paint.dim(heading)) });
+                let name = if heading.is_empty() { String::new() } else { paint.dim(format!("{heading}: ")) };
+                lines.push(format!("{name}{}", painted(cell)));
             }
         }
         lines

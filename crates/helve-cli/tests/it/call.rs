@@ -175,7 +175,7 @@ fn a_call_that_was_told_to_outlive_the_terminal_does() {
     let home = Home::new();
     let helve = env!("CARGO_BIN_EXE_helve");
     let mut command = home.command(&[]);
-    command.env("HELVE_EXECUTION__DEFAULT_TIMEOUT_MS", "1000");
+    command.env("HELVE_EXECUTION__DEFAULT_TIMEOUT_MS", "3000");
     #[expect(clippy::disallowed_methods, reason = "the tests start the real binary")]
     let mut nohup = std::process::Command::new("nohup");
     nohup.args([helve, "call", "sleeps", "--json"]).current_dir(home.project()).env_clear();

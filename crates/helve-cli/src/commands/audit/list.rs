@@ -178,3 +178,18 @@ pub(super) fn status_cell(call: &CallRecord) -> Cell {
     };
     Cell::new(text, tone)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_id_tells_its_call_from_the_others() {
+        let ids = |endings: &[&str]| -> Vec<String> {
+            endings.iter().map(|ending| format!("call_01M7GRVVXS{ending}")).collect()
+        };
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633"])), 17);
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633", "5A6W7Y2D1YZZG633"])), 17);
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633", "AAAA", "TA6W8Y2D1YZZG633"])), 20);
+    }
+}

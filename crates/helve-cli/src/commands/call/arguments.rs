@@ -93,13 +93,14 @@ fn from_pairs(pairs: &[String], schema: Option<&Schema>, limits: JsonLimits) -> 
     for pair in pairs {
         let Pair { key, text, raw } = split(pair)?;
         let pointer = pointer(key, schema);
+        let shown: String = key.chars().take(64).collect();
         let value = if raw {
-            from_json(text.as_bytes(), &format!("the JSON after `{key}:=`"), limits)?
+            from_json(text.as_bytes(), &format!("the JSON after `{shown}:=`"), limits)?
         } else {
             typed(text, &pointer, schema)
         };
         // Only the key is named: the value may be a secret, and this is recorded.
-        put(&mut arguments, &pointer, value, schema).map_err(|why| refused(&format!("`{key}`"), why))?;
+        put(&mut arguments, &pointer, value, schema).map_err(|why| refused(&format!("`{shown}`"), why))?;
     }
     helve::json::check(&arguments, limits).map_err(|error| refused("the arguments", error))?;
     Ok(arguments)
