@@ -3,7 +3,8 @@
 use crate::args::Global;
 use crate::config::{Inputs, Loaded, load};
 use crate::failure::Failure;
-use crate::ui::Ui;
+use crate::remark::Remark;
+use crate::ui::{Ui, escape};
 
 /// What every command has at hand.
 pub(crate) struct App<'u> {
@@ -23,8 +24,19 @@ impl<'u> App<'u> {
         Ok(Self { ui, inputs })
     }
 
-    /// Reads the configuration. Commands that need none do not fail by a broken one.
-    pub(crate) fn load_config(&self) -> Result<Loaded, Failure> {
-        load(&self.inputs)
+    /// Reads the configuration, and passes on what should be known about it. Commands that need none
+    /// do not fail by a broken one.
+    pub(crate) fn load_config(&mut self) -> Result<Loaded, Failure> {
+        let loaded = load(&self.inputs)?;
+        self.note(&loaded.remarks);
+        Ok(loaded)
+    }
+
+    /// Passes on what should be known.
+    pub(crate) fn note(&mut self, remarks: &[Remark]) {
+        for remark in remarks {
+            // Standard error may be closed; there is nobody left to tell.
+            let _ = self.ui.note(format!("note: {}", escape::one_line(&remark.to_string(), 600)));
+        }
     }
 }

@@ -8,14 +8,14 @@ mod checks;
 mod commands;
 mod config;
 mod failure;
+mod remark;
 mod suggest;
 mod ui;
+mod usage;
 mod wire;
 
 use std::io;
 use std::process::ExitCode;
-
-use clap::FromArgMatches;
 
 use crate::app::App;
 use crate::args::{Cli, Command, Global};
@@ -24,8 +24,10 @@ use crate::failure::Failure;
 use crate::ui::{Detail, Format, Ui, escape, json, log};
 
 fn main() -> ExitCode {
-    let matches = args::command().try_get_matches().unwrap_or_else(|error| error.exit());
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let cli = match usage::read(std::env::args_os().collect()) {
+        Ok(cli) => cli,
+        Err(code) => return code,
+    };
     let mut ui = ui_for(&cli.global);
     let result = run(cli, &mut ui).and_then(|exit| {
         ui.flush()?;

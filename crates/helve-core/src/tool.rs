@@ -206,7 +206,8 @@ impl Tool {
         let definition = &self.0.definition;
         let mut warnings = Vec::new();
         let mut warn = |at: &str, message: String| warnings.push(Problem { at: at.to_owned(), message });
-        if self.0.provider_name != definition.name.as_str() {
+        // `ns/tool` as `ns__tool` is still readable; a name with a digest is not.
+        if self.0.provider_name != definition.name.as_str().replace('/', "__") {
             warn(
                 "name",
                 format!("model providers refuse `{}`; they see `{}`", definition.name, self.0.provider_name),

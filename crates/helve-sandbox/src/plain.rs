@@ -1,7 +1,8 @@
 //! The launcher without a box.
 
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process;
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ use crate::running::Running;
 /// How long we read on after a program has ended and its group is killed. Only a process that
 /// left the group can hold the pipe open that long.
 const DRAIN_GRACE: Duration = Duration::from_millis(500);
+
+/// How long a program that is asked to end may clean up before it is killed. Who drops the future
+/// sooner, as the runtime does after its own grace, kills it sooner.
+const CLEAN_UP_GRACE: Duration = Duration::from_secs(5);
 
 /// What holds for every program of a [`PlainLauncher`].
 #[derive(Debug, Clone)]
@@ -35,7 +40,8 @@ impl Default for Options {
 /// Starts programs without confining them (level L0).
 ///
 /// A program gets exactly the environment it is given, no shell, and a process group of its own.
-/// At its end, its limits, cancellation, or when the future is dropped, the whole group is killed.
+/// At its end, at its limit of output, and when the future is dropped, the whole group is killed. On
+/// cancellation and at its time limit the group first gets SIGTERM and five seconds to clean up.
 ///
 /// What it cannot do: hold a program back from files or the network, bound its memory, or find a
 /// descendant that moved to another process group or session.
@@ -48,6 +54,11 @@ impl PlainLauncher {
     /// A launcher with these options.
     pub fn new(options: Options) -> Self {
         Self { options }
+    }
+
+    /// Whether the program that `command` names is there and may be started. Starts nothing.
+    pub fn check(&self, command: &Path) -> Result<(), LaunchError> {
+        find(command, &self.options.path).map(drop)
     }
 }
 
@@ -89,37 +100,60 @@ async fn attend(mut running: Running, program: Program, cancellation: Cancellati
         )
         .map(|_| ())
     };
-    let end = tokio::select! {
-        biased;
-        () = cancellation.cancelled() => End::Cancelled,
-        () = tokio::time::sleep(program.timeout) => End::TimedOut,
-        end = serve(&mut running, streams) => end,
-    };
+    let end = serve_until_end(&mut running, streams, program.timeout, cancellation).await;
     let reaped = running.finish().await;
     Exit { status: status(end, reaped), stdout, stderr }
 }
 
-/// Serves the streams until the program has ended and all that it wrote is read.
-async fn serve(running: &mut Running, streams: impl Future<Output = Result<(), TooMuch>>) -> End {
+/// Serves a program until its end or a limit. At its time limit and on cancellation it is asked to
+/// end, and served on while it cleans up.
+async fn serve_until_end(
+    running: &mut Running,
+    streams: impl Future<Output = Result<(), TooMuch>>,
+    time_limit: Duration,
+    cancellation: CancellationToken,
+) -> End {
     tokio::pin!(streams);
-    let served = tokio::select! {
-        () = running.exited() => None,
-        served = &mut streams => Some(served),
+    let mut served = None;
+    let end = tokio::select! {
+        biased;
+        () = cancellation.cancelled() => End::Cancelled,
+        () = tokio::time::sleep(time_limit) => End::TimedOut,
+        end = serve(running, streams.as_mut(), &mut served) => end,
     };
+    if matches!(end, End::Cancelled | End::TimedOut) {
+        running.ask_to_end();
+        // How it ends now changes nothing: the call has ended already. A flood ends the wait.
+        let _ = tokio::time::timeout(CLEAN_UP_GRACE, serve(running, streams, &mut served)).await;
+    }
+    end
+}
+
+/// Serves the streams until the program has ended and all that it wrote is read. Left and called
+/// again, it goes on: `served` is how the streams ended, once they have.
+async fn serve(
+    running: &mut Running,
+    mut streams: Pin<&mut impl Future<Output = Result<(), TooMuch>>>,
+    served: &mut Option<Result<(), TooMuch>>,
+) -> End {
+    if served.is_none() {
+        tokio::select! {
+            () = running.exited() => {}
+            ended = streams.as_mut() => *served = Some(ended),
+        }
+    }
+    if let Some(Err(TooMuch)) = served {
+        return End::TooMuchOutput;
+    }
+    running.exited().await;
+    // Children that still hold the pipes would keep us reading.
+    running.kill();
+    if served.is_none() {
+        *served = tokio::time::timeout(DRAIN_GRACE, streams).await.ok();
+    }
     match served {
-        // Children that still hold the pipes would keep us reading.
-        None => {
-            running.kill();
-            match tokio::time::timeout(DRAIN_GRACE, streams).await {
-                Ok(Err(TooMuch)) => End::TooMuchOutput,
-                Ok(Ok(())) | Err(_) => End::Exited,
-            }
-        }
-        Some(Ok(())) => {
-            running.exited().await;
-            End::Exited
-        }
         Some(Err(TooMuch)) => End::TooMuchOutput,
+        Some(Ok(())) | None => End::Exited,
     }
 }
 

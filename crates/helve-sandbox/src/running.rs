@@ -70,11 +70,20 @@ impl Running {
         }
     }
 
+    /// Asks the program and everything in its group to end.
+    pub(crate) fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// Kills the program and everything in its group.
     pub(crate) fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
-            // It fails only when nobody is left to kill.
-            let _ = kill_process_group(pid, Signal::KILL);
+            // It fails only when nobody is left to get it.
+            let _ = kill_process_group(pid, signal);
         }
     }
 

@@ -8,9 +8,10 @@ mod tools;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::config::Loaded;
 use crate::config::origin::short;
+use crate::config::{Loaded, load};
 use crate::failure::Failure;
+use crate::remark::Remark;
 use crate::ui::table::{Cell, Tone};
 
 /// What a probe found.
@@ -60,6 +61,10 @@ impl Check {
         Self { name, state: State::Broken, found: found.into(), fix: Some(fix.into()) }
     }
 
+    fn from_remark(name: &'static str, remark: &Remark) -> Self {
+        Self::warning(name, &remark.found, &remark.fix)
+    }
+
     fn from_failure(name: &'static str, failure: &Failure) -> Self {
         let found = std::iter::once(&failure.message).chain(&failure.details).map(String::as_str);
         Self {
@@ -74,7 +79,7 @@ impl Check {
 /// Every probe, in the order in which a failing one explains the ones after it.
 pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
     let mut checks = vec![host::system()];
-    let loaded = match app.load_config() {
+    let loaded = match load(&app.inputs) {
         Ok(loaded) => loaded,
         Err(failure) => {
             checks.push(Check::from_failure("configuration", &failure));
@@ -82,6 +87,7 @@ pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
         }
     };
     checks.push(configuration(&loaded));
+    checks.extend(loaded.remarks.iter().map(|remark| Check::from_remark("configuration", remark)));
     checks.extend(store::checks(&loaded));
     checks.push(host::clock(&loaded));
     checks.extend(tools::checks(&loaded));

@@ -8,11 +8,13 @@ use crate::config::Loaded;
 use crate::wire::{self, ByVariable};
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
-    let registry = match wire::registry(loaded) {
-        Ok(registry) => registry,
+    let (registry, remarks) = match wire::tools(loaded) {
+        Ok(tools) => tools,
         Err(failure) => return vec![Check::from_failure("tools", &failure)],
     };
     let mut checks = vec![count(&registry)];
+    checks.extend(remarks.iter().map(|remark| Check::from_remark("tools", remark)));
+    checks.extend(programs(loaded));
     checks.extend(integrations(&registry, loaded));
     checks
 }
@@ -35,6 +37,17 @@ fn count(registry: &Registry) -> Check {
         return Check::warning("tools", found, "intended? `helve tools list` shows which");
     }
     Check::good("tools", found)
+}
+
+/// Program tools whose program is not there or may not be started.
+fn programs(loaded: &Loaded) -> Vec<Check> {
+    let missing = wire::missing_programs(&loaded.tools).into_iter();
+    missing
+        .map(|(tool, error)| {
+            let fix = "install it, or change `command` of the tool";
+            Check::warning("program", format!("`{tool}`: {error}"), fix)
+        })
+        .collect()
 }
 
 /// Accounts that some tool needs and that are not connected.

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::config::{Origin, find, keys, origin, schema};
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
-use crate::ui::{Table, json as json_text};
+use crate::ui::{Table, escape, json as json_text};
 
 /// Show configuration, and where each value came from.
 #[derive(Debug, clap::Subcommand)]
@@ -78,6 +78,9 @@ fn show(args: &ShowArgs, app: &mut App<'_>) -> anyhow::Result<()> {
         app.ui.json(&rows)?;
         return Ok(());
     }
+    if rows.is_empty() {
+        return nothing_matches(args.filter.as_deref(), app);
+    }
     let mut table = Table::new(["key", "value", "where it came from"]);
     for row in rows {
         let tone = if row.source == Origin::Default { Tone::Dim } else { Tone::Good };
@@ -105,6 +108,9 @@ fn list_keys(args: &KeysArgs, app: &mut App<'_>) -> anyhow::Result<()> {
         app.ui.json(&sections)?;
         return Ok(());
     }
+    if sections.is_empty() {
+        return nothing_matches(args.filter.as_deref(), app);
+    }
     for (index, section) in sections.iter().enumerate() {
         if index > 0 {
             app.ui.line("")?;
@@ -127,6 +133,16 @@ fn list_keys(args: &KeysArgs, app: &mut App<'_>) -> anyhow::Result<()> {
         }
         app.ui.table(table)?;
     }
+    Ok(())
+}
+
+fn nothing_matches(filter: Option<&str>, app: &mut App<'_>) -> anyhow::Result<()> {
+    app.ui.note(match filter {
+        Some(text) => {
+            format!("nothing matches `{}`; `helve config keys` lists every key", escape::one_line(text, 128))
+        }
+        None => "nobody set anything".to_owned(),
+    })?;
     Ok(())
 }
 

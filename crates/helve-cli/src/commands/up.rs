@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::checks::{self, Check, State};
+use crate::config::load;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
@@ -58,7 +59,7 @@ fn print(checks: &[Check], next: &[(&str, &str)], app: &mut App<'_>) -> anyhow::
 
 /// What makes sense to type now: the first call for a newcomer, the record for one who has called.
 fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
-    let Ok(loaded) = app.load_config() else { return Vec::new() };
+    let Ok(loaded) = load(&app.inputs) else { return Vec::new() };
     let mut query = AuditQuery::default();
     query.limit = 1;
     let calls = Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default();

@@ -43,6 +43,11 @@ impl ToolEntry {
         self.document.origin(&format!("{}/{part}", self.pointer))
     }
 
+    /// The file it stands in.
+    pub(crate) fn file(&self) -> &Path {
+        &self.document.path
+    }
+
     /// Where relative paths start.
     pub(crate) fn base_dir(&self) -> PathBuf {
         self.document.path.parent().unwrap_or(Path::new(".")).to_owned()

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::origin::short;
 use crate::failure::Failure;
 
 /// The name of a configuration file.
@@ -16,7 +17,7 @@ pub(crate) fn user_file() -> Option<PathBuf> {
 pub(crate) fn project_file(start: &Path) -> Result<Option<PathBuf>, Failure> {
     for dir in start.ancestors() {
         let file = dir.join(FILE_NAME);
-        if file.is_file() {
+        if is_there(&file)? {
             refuse_strangers(&file)?;
             return Ok(Some(file));
         }
@@ -25,6 +26,25 @@ pub(crate) fn project_file(start: &Path) -> Result<Option<PathBuf>, Failure> {
         }
     }
     Ok(None)
+}
+
+/// Whether there is a configuration file. What has its name and is no file is an error: somebody
+/// means it to be read.
+pub(crate) fn is_there(file: &Path) -> Result<bool, Failure> {
+    if file.is_file() {
+        return Ok(true);
+    }
+    let Ok(found) = std::fs::symlink_metadata(file) else { return Ok(false) };
+    let what = if found.is_symlink() {
+        "it is a symbolic link that leads to no file"
+    } else if found.is_dir() {
+        "it is a folder"
+    } else {
+        "it is not a regular file"
+    };
+    Err(Failure::usage(format!("cannot read {}", short(file)))
+        .detail(what)
+        .hint("remove it, or name another file: `--config FILE`"))
 }
 
 /// The journal of a user without a project.

@@ -14,6 +14,7 @@ use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::overrides::{self, Override};
 use super::{Config, Origin, find, keys, schema};
 use crate::failure::Failure;
+use crate::remark::Remark;
 use crate::ui::count;
 
 /// What the layers are read from.
@@ -35,6 +36,8 @@ pub(crate) struct Loaded {
     pub(crate) user_file: Option<PathBuf>,
     /// The project's file, where there is one.
     pub(crate) project_file: Option<PathBuf>,
+    /// What should be known about it.
+    pub(crate) remarks: Vec<Remark>,
     /// Where calls are recorded.
     pub(crate) journal_path: PathBuf,
     merged: Value,
@@ -97,7 +100,9 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
-    Ok(Loaded { config, tools, user_file: file_of(Layer::Org), project_file, journal_path, merged, origins })
+    let remarks = unused_variables(inputs, &config, &tools);
+    let user_file = file_of(Layer::Org);
+    Ok(Loaded { config, tools, user_file, project_file, remarks, journal_path, merged, origins })
 }
 
 /// The typed whole. Its shape was checked before; here a value can still be wrong in itself, such
@@ -121,7 +126,10 @@ fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Fa
 
 /// The files, the user's first.
 fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
-    let user = find::user_file().filter(|file| file.is_file());
+    let user = match find::user_file() {
+        Some(file) if find::is_there(&file)? => Some(file),
+        Some(_) | None => None,
+    };
     let project = match &inputs.config {
         Some(file) => Some(inputs.work_dir.join(file)),
         None => find::project_file(&inputs.work_dir)?.filter(|file| Some(file) != user.as_ref()),
@@ -145,6 +153,27 @@ fn all_overrides(inputs: &Inputs, schema: &LazyCell<Schema>) -> Result<Vec<Overr
             .hint("describe tools in helve.toml; `helve init` writes one")),
         None => Ok(overrides),
     }
+}
+
+/// Variables that look like ours and are nobody's.
+fn unused_variables(inputs: &Inputs, config: &Config, tools: &[ToolEntry]) -> Vec<Remark> {
+    let is_used = |variable: &str| {
+        config.integrations.values().any(|one| one.env == variable)
+            || tools.iter().any(|entry| entry.value.to_string().contains(variable))
+    };
+    let unknown = inputs.variables.iter().map(|(variable, _)| variable.as_str());
+    unknown
+        .filter(|variable| overrides::is_stray(variable) && !is_used(variable))
+        .map(|variable| Remark {
+            found: format!("the environment variable `{variable}` sets nothing"),
+            fix: match overrides::nearest_variable(variable) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => {
+                    "`helve config keys` lists every key, and two underscores stand between levels".to_owned()
+                }
+            },
+        })
+        .collect()
 }
 
 /// Checks each layer by itself, so that every problem has a place.
@@ -330,6 +359,26 @@ mod tests {
         HELVE_REGISTRY__TOOL_MAX  `registry.tool_max` is not a key; did you mean `tools_max`?
         --set repair.enabled=maybe  `repair.enabled`: expected boolean, received "maybe"
         "#);
+    }
+
+    #[test]
+    fn a_variable_that_sets_nothing_is_remarked() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = "[integrations.acme]\nenv = 'HELVE_ACME'\n";
+        let variables = [
+            ("HELVE_LOG", "off"),
+            ("HELVE_CALL_ID", "x"),
+            ("HELVE_ACME", "x"),
+            ("HELVE_EXECUTION_MAX_TIMEOUT_MS", "5"),
+            ("HELVE_ZZZ", "x"),
+            ("OTHER", "x"),
+        ];
+        let loaded = load(&inputs(dir.path(), file, &[], &variables)).unwrap();
+        let said: Vec<_> = loaded.remarks.iter().map(ToString::to_string).collect();
+        insta::assert_snapshot!(said.join("\n"), @"
+        the environment variable `HELVE_EXECUTION_MAX_TIMEOUT_MS` sets nothing; did you mean `HELVE_EXECUTION__MAX_TIMEOUT_MS`?
+        the environment variable `HELVE_ZZZ` sets nothing; `helve config keys` lists every key, and two underscores stand between levels
+        ");
     }
 
     #[test]

@@ -6,8 +6,9 @@ use helve::Schema;
 use helve::json::escape_pointer;
 use serde_json::{Map, Value};
 
-use super::Origin;
+use super::{Origin, keys};
 use crate::failure::Failure;
+use crate::suggest;
 
 /// Variables start with this and have a double underscore between levels:
 /// `HELVE_EXECUTION__MAX_TIMEOUT_MS`.
@@ -37,6 +38,27 @@ pub(super) fn from_environment(
         .collect();
     found.sort_by(|a, b| a.pointer.cmp(&b.pointer));
     found
+}
+
+/// Variables without `__` that mean something, to us or to a tool that we run.
+const OTHER_VARIABLES: [&str; 5] =
+    ["HELVE_LOG", "HELVE_UPDATE_DOCS", "HELVE_PYTHON_SDKS", "HELVE_CALL_ID", "HELVE_IDEMPOTENCY_KEY"];
+
+/// Whether a variable looks like ours and is not. One with `__` that is no key is refused.
+pub(super) fn is_stray(variable: &str) -> bool {
+    variable.starts_with(PREFIX) && !variable.contains(BETWEEN_LEVELS) && !OTHER_VARIABLES.contains(&variable)
+}
+
+/// The variable of a key that was probably meant.
+pub(super) fn nearest_variable(variable: &str) -> Option<String> {
+    let keys = keys::sections().into_iter().flat_map(|section| section.keys).map(|key| key.key);
+    let keys: Vec<_> = keys.filter(|key| !key.contains("[]") && !key.contains("NAME")).collect();
+    // Compared without what all of them share, or all would be near.
+    let flat: Vec<_> = keys.iter().map(|key| key.replace('.', "_")).collect();
+    let word = variable.strip_prefix(PREFIX)?.to_lowercase();
+    let meant = suggest::nearest(&word, flat.iter().map(String::as_str))?;
+    let key = keys.get(flat.iter().position(|one| one == meant)?)?;
+    Some(format!("{PREFIX}{}", key.replace('.', BETWEEN_LEVELS).to_uppercase()))
 }
 
 /// A value from `--set key.path=value`.

@@ -1,6 +1,6 @@
 //! Tables: coloured and fitted to the terminal, or plain aligned columns in a pipe.
 
-use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, presets};
+use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
 
 use super::Paint;
 use super::escape::{one_line, visible};
@@ -17,6 +17,19 @@ pub(crate) enum Tone {
     Good,
     Warn,
     Bad,
+}
+
+impl Tone {
+    fn paint(self, paint: Paint, text: &str) -> String {
+        match self {
+            Self::Plain => text.to_owned(),
+            Self::Strong => paint.accent(text),
+            Self::Dim => paint.dim(text),
+            Self::Good => paint.good(text),
+            Self::Warn => paint.warn(text),
+            Self::Bad => paint.bad(text),
+        }
+    }
 }
 
 /// One cell. Its text is untrusted.
@@ -46,24 +59,33 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
+/// What a table gives up, step by step, to fit a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Yield {
+    /// Cuts the cells of this column, to no less than this width.
+    Cut(usize, u16),
+    /// Leaves this column out.
+    Drop(usize),
+}
+
+/// Below this width rows are stacked: columns would be a word wide.
+const STACKED_BELOW: u16 = 60;
+
+/// The space between columns.
+const GAP: u16 = 2;
+
 /// Rows under headings.
 pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     indent: u16,
-    row_lines_max: Option<usize>,
-    whole_column: Option<usize>,
+    /// Of a table with one line a row. Any other wraps.
+    yields: Option<&'static [Yield]>,
 }
 
 impl Table {
     pub(crate) fn new<const N: usize>(headings: [&'static str; N]) -> Self {
-        Self {
-            headings: headings.to_vec(),
-            rows: Vec::new(),
-            indent: 0,
-            row_lines_max: None,
-            whole_column: None,
-        }
+        Self { headings: headings.to_vec(), rows: Vec::new(), indent: 0, yields: None }
     }
 
     /// A table without headings.
@@ -77,15 +99,10 @@ impl Table {
         self
     }
 
-    /// Cuts on a terminal what does not fit on one line.
-    pub(crate) fn one_line_rows(mut self) -> Self {
-        self.row_lines_max = Some(1);
-        self
-    }
-
-    /// Never cuts or wraps this column: it holds what people copy.
-    pub(crate) fn whole_column(mut self, index: usize) -> Self {
-        self.whole_column = Some(index);
+    /// Keeps each row on one line of a terminal. Where it does not fit, the table gives up the least
+    /// that is enough, in this order.
+    pub(crate) fn one_line_rows(mut self, yields: &'static [Yield]) -> Self {
+        self.yields = Some(yields);
         self
     }
 
@@ -95,40 +112,123 @@ impl Table {
 
     /// The table as lines. `width` is the terminal's; in a pipe nothing is wrapped.
     pub(crate) fn render(self, paint: Paint, width: Option<u16>) -> Vec<String> {
-        let mut table = comfy_table::Table::new();
-        table.load_style(presets::NOTHING).force_no_tty();
-        if paint == Paint::Colour {
-            table.enforce_styling();
+        let Some(width) = width else { return self.laid_out(paint, Layout::Whole) };
+        let columns = self.rows.first().map_or(0, Vec::len);
+        if width < STACKED_BELOW && columns > 1 {
+            return self.stacked(paint);
         }
-        if let Some(width) = width {
-            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        let Some(yields) = self.yields else { return self.laid_out(paint, Layout::Wrapped(width)) };
+        let widths = self.grid(paint).column_max_content_widths();
+        match (0..=yields.len()).find_map(|steps| fit(&widths, &yields[..steps], width)) {
+            Some(widths) => self.laid_out(paint, Layout::Fitted(widths)),
+            None => self.stacked(paint),
+        }
+    }
+
+    fn grid(&self, paint: Paint) -> comfy_table::Table {
+        let mut grid = comfy_table::Table::new();
+        grid.load_style(presets::NOTHING).force_no_tty().set_truncation_indicator("…");
+        if paint == Paint::Colour {
+            grid.enforce_styling();
         }
         if !self.headings.is_empty() {
-            table.set_header(self.headings.iter().map(|text| {
+            grid.set_header(self.headings.iter().map(|text| {
                 comfy_table::Cell::new(text)
                     .add_attribute(Attribute::Bold)
                     .add_attribute(Attribute::Underlined)
             }));
         }
-        for row in self.rows {
-            let mut row = comfy_table::Row::from(row.into_iter().map(styled).collect::<Vec<_>>());
-            if let Some(lines) = self.row_lines_max.filter(|_| width.is_some()) {
-                row.max_height(lines);
+        for row in &self.rows {
+            let mut row = comfy_table::Row::from(row.iter().map(styled).collect::<Vec<_>>());
+            if self.yields.is_some() {
+                row.max_height(1);
             }
-            table.add_row(row);
+            grid.add_row(row);
         }
-        for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((if index == 0 { self.indent } else { 0 }, 2));
-            if self.whole_column == Some(index) {
-                column.set_constraint(ColumnConstraint::ContentWidth);
+        for (index, column) in grid.column_iter_mut().enumerate() {
+            column.set_padding((if index == 0 { self.indent } else { 0 }, GAP));
+        }
+        grid
+    }
+
+    fn laid_out(&self, paint: Paint, layout: Layout) -> Vec<String> {
+        let mut grid = self.grid(paint);
+        match layout {
+            Layout::Whole => {}
+            Layout::Wrapped(width) => {
+                grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+            }
+            Layout::Fitted(widths) => {
+                grid.set_content_arrangement(ContentArrangement::Dynamic);
+                for (column, width) in grid.column_iter_mut().zip(widths) {
+                    column.set_constraint(match width {
+                        Some(width) => ColumnConstraint::Absolute(Width::Fixed(width + GAP)),
+                        None => ColumnConstraint::Hidden,
+                    });
+                }
             }
         }
-        table.lines().map(|line| line.trim_end().to_owned()).collect()
+        grid.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// Each cell after its heading on a line of its own, or, without headings, the cells of a row on
+    /// one line that the terminal may wrap.
+    fn stacked(&self, paint: Paint) -> Vec<String> {
+        let indent = " ".repeat(usize::from(self.indent));
+        let mut lines = Vec::new();
+        let painted = |cell: &Cell| cell.tone.paint(paint, &cell.text);
+        for row in &self.rows {
+            if self.headings.is_empty() {
+                let cells = row.iter().filter(|cell| !cell.text.is_empty()).map(painted);
+                lines.push(format!("{indent}{}", cells.collect::<Vec<_>>().join("  ")));
+                continue;
+            }
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            for (heading, cell) in self.headings.iter().zip(row).filter(|(_, cell)| !cell.text.is_empty()) {
+                let name = if heading.is_empty() { String::new() } else { paint.dim(format!("{heading}: ")) };
+                lines.push(format!("{name}{}", painted(cell)));
+            }
+        }
+        lines
     }
 }
 
-fn styled(cell: Cell) -> comfy_table::Cell {
-    let styled = comfy_table::Cell::new_owned(cell.text);
+/// How a table lies on a screen.
+enum Layout {
+    /// As wide as it is.
+    Whole,
+    /// Cells wrap to fit this width.
+    Wrapped(u16),
+    /// Columns of these widths, those without one left out.
+    Fitted(Vec<Option<u16>>),
+}
+
+/// The widths of the columns where giving up this much is enough.
+fn fit(widths: &[u16], yields: &[Yield], screen: u16) -> Option<Vec<Option<u16>>> {
+    let mut kept: Vec<_> = widths.iter().copied().map(Some).collect();
+    for one in yields {
+        if let Yield::Drop(index) = one {
+            kept[*index] = None;
+        }
+    }
+    let total: u16 = kept.iter().flatten().fold(0, |sum, width| sum.saturating_add(width + GAP));
+    let mut excess = total.saturating_sub(GAP).saturating_sub(screen);
+    for one in yields {
+        if let Yield::Cut(index, least) = one
+            && let Some(width) = &mut kept[*index]
+        {
+            let cut = excess.min(width.saturating_sub(*least));
+            *width -= cut;
+            excess -= cut;
+        }
+    }
+    (excess == 0).then_some(kept)
+}
+
+fn styled(cell: &Cell) -> comfy_table::Cell {
+    let styled = comfy_table::Cell::new(&cell.text);
     match cell.tone {
         Tone::Plain => styled,
         Tone::Strong => styled.fg(Color::Cyan),
@@ -152,5 +252,43 @@ mod tests {
             table.render(Paint::Plain, None),
             ["name    what", "a       first line", "longer  \\u{1b}[2J"]
         );
+    }
+
+    fn wide() -> Table {
+        let mut table = Table::new(["name", "note", "text"]).one_line_rows(&[
+            Yield::Cut(2, 10),
+            Yield::Drop(1),
+            Yield::Cut(2, 5),
+        ]);
+        table.row(["n".repeat(30).into(), "a note of some length".into(), "word ".repeat(20).into()]);
+        table
+    }
+
+    #[test]
+    fn a_table_gives_up_the_least_that_is_enough() {
+        let line = |width| wide().render(Paint::Plain, Some(width)).pop().unwrap();
+        let name = "n".repeat(30);
+        assert!(line(200).ends_with("word word"));
+        assert!(line(80).starts_with(&format!("{name}  a note of some length  word word")));
+        assert!(line(60).starts_with(&format!("{name}  word word")));
+        for width in 60..200 {
+            let lines = wide().render(Paint::Plain, Some(width));
+            assert!(
+                lines.len() == 2 && lines.iter().all(|line| line.chars().count() <= width.into()),
+                "{lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_rows_are_stacked() {
+        let lines = wide().render(Paint::Plain, Some(40));
+        assert_eq!(
+            lines[..2],
+            [format!("name: {}", "n".repeat(30)), "note: a note of some length".to_owned()]
+        );
+        let mut bare = Table::bare().indented();
+        bare.row(["✓".into(), "".into(), "found".into()]);
+        assert_eq!(bare.render(Paint::Plain, Some(40)), ["  ✓  found"]);
     }
 }

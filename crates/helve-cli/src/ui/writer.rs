@@ -86,14 +86,19 @@ impl Ui {
         self.width.is_some()
     }
 
+    /// The columns of the terminal, where there is one.
+    pub(crate) fn width(&self) -> Option<u16> {
+        self.width
+    }
+
     /// One line of the answer. Untrusted parts have been through [`super::escape`].
     pub(crate) fn line(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.out, "{text}")
+        writeln!(self.out, "{text}").map_err(unwritten)
     }
 
     /// Text of the answer, as it is.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
-        self.out.write_all(text.as_bytes())
+        self.out.write_all(text.as_bytes()).map_err(unwritten)
     }
 
     pub(crate) fn table(&mut self, table: Table) -> io::Result<()> {
@@ -130,8 +135,9 @@ impl Ui {
     /// A line on standard error, whatever the detail.
     pub(crate) fn error_line(&mut self, text: impl Display) -> io::Result<()> {
         // What was answered comes before what is said about it, also where both go to one screen.
-        self.out.flush()?;
-        writeln!(io::stderr(), "{text}")
+        let flushed = self.flush();
+        writeln!(io::stderr(), "{text}")?;
+        flushed
     }
 
     /// Standard output itself, for what is too long to keep in memory.
@@ -140,8 +146,13 @@ impl Ui {
     }
 
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+        self.out.flush().map_err(unwritten)
     }
+}
+
+/// Says what could not be written; the system says only why.
+pub(crate) fn unwritten(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the answer cannot be written to standard output: {error}"))
 }
 
 fn paint(colour: Colour, stream: &impl anstream::stream::RawStream) -> Paint {
@@ -154,7 +165,7 @@ fn paint(colour: Colour, stream: &impl anstream::stream::RawStream) -> Paint {
 }
 
 fn terminal_width() -> u16 {
-    const FALLBACK: u16 = 100;
-    const LEAST: u16 = 40;
-    comfy_table::Table::new().width().unwrap_or(FALLBACK).max(LEAST)
+    const FALLBACK: u16 = 80;
+    // Some terminals do not know their size and say 0.
+    comfy_table::Table::new().width().filter(|width| *width > 0).unwrap_or(FALLBACK)
 }

@@ -17,7 +17,7 @@ use helve_store::{Store, StoreOptions};
 
 pub(crate) use integrations::ByVariable;
 pub(crate) use openapi::is_remote;
-pub(crate) use tools::{Made, Maker, registry};
+pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;

@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use helve::ports::LaunchError;
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::PlainLauncher;
@@ -12,21 +13,31 @@ use helve_tools::program::{ProgramToolConfig, program_tool};
 use serde::de::DeserializeOwned;
 
 use super::openapi;
+use crate::config::origin::short;
 use crate::config::{Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
+use crate::remark::Remark;
+use crate::suggest;
+use crate::ui::count;
 
 /// Every tool that the configuration gives, in its layers.
 pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
+    tools(loaded).map(|(registry, _)| registry)
+}
+
+/// The same, with what should be known about them.
+pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    register_builtin(&registry, &loaded.config.builtin.without)?;
+    let mut remarks = register_builtin(&registry, &loaded.config.builtin.without)?;
     let maker = Maker::new(loaded.config.net.clone());
     let mut refused = Vec::new();
     for entry in &loaded.tools {
         match maker.make(entry) {
-            Ok(Made { tools, skipped }) => {
-                for Skipped { operation, reason, .. } in skipped {
-                    tracing::warn!(api = entry.label(), operation, reason, "an operation has no tool");
+            Ok(Made { tools, skipped, reduced }) => {
+                for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
+                    tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
                 }
+                remarks.extend(skipped_remark(entry, skipped.len()));
                 if let Err(error) = registry.register_many(entry.layer, tools) {
                     refused.push(format!("{}  {error}", document::at(&entry.origin())));
                 }
@@ -38,19 +49,56 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
         }
     }
     if refused.is_empty() {
-        return Ok(registry);
+        return Ok((registry, remarks));
     }
     Err(Failure::usage("the configuration has tools that are refused").details(refused).hint(
         "`helve tools lint helve.toml` checks the whole file; `helve config keys tool` documents the keys",
     ))
 }
 
-fn register_builtin(registry: &Registry, without: &[String]) -> Result<(), Failure> {
-    let kept = |name: &str| !without.iter().any(|one| one == "*" || one == name);
-    let tools = helve_tools::builtin_tools().into_iter().filter(|tool| kept(tool.name().as_str()));
+fn register_builtin(registry: &Registry, without: &[String]) -> Result<Vec<Remark>, Failure> {
+    let all = helve_tools::builtin_tools();
+    let names: Vec<_> = all.iter().map(|tool| tool.name().to_string()).collect();
+    let unknown = without.iter().filter(|one| *one != "*" && !names.contains(one));
+    let remarks = unknown.map(|one| Remark {
+        found: format!("`builtin.without` names `{one}`, and there is no such built-in tool"),
+        fix: match suggest::nearest(one, names.iter().map(String::as_str)) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("there are {}", names.join(", ")),
+        },
+    });
+    let remarks = remarks.collect();
+    let kept = |tool: &Tool| !without.iter().any(|one| one == "*" || one == tool.name().as_str());
     registry
-        .register_many(Layer::BuiltIn, tools)
-        .map_err(|error| Failure::usage("the built-in tools cannot be loaded").because(&error))
+        .register_many(Layer::BuiltIn, all.into_iter().filter(kept))
+        .map_err(|error| Failure::usage("the built-in tools cannot be loaded").because(&error))?;
+    Ok(remarks)
+}
+
+/// That an API has operations without a tool.
+fn skipped_remark(entry: &ToolEntry, skipped: usize) -> Option<Remark> {
+    let verb = if skipped == 1 { "was" } else { "were" };
+    // Lint fetches nothing, so of a remote document only the log can say more.
+    let fix = match entry.remote_document() {
+        Some(_) => "`helve -v tools list` says why".to_owned(),
+        None => format!("`helve tools lint {}` says why", short(entry.file())),
+    };
+    (skipped > 0).then(|| Remark {
+        found: format!("{} of `{}` {verb} skipped", count(skipped, "operation"), entry.label()),
+        fix,
+    })
+}
+
+/// Program tools whose program is not there or may not be started, with the reason.
+pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)> {
+    let launcher = PlainLauncher::default();
+    let programs = entries.iter().filter(|entry| entry.kind == ToolKind::Program);
+    programs
+        .filter_map(|entry| {
+            let config = typed::<ProgramToolConfig>(entry).ok()?.relative_to(&entry.base_dir());
+            launcher.check(&config.command).err().map(|error| (entry.label(), error))
+        })
+        .collect()
 }
 
 /// Makes tools from what stands in a file.
@@ -67,11 +115,13 @@ pub(crate) struct Made {
     pub(crate) tools: Vec<Tool>,
     /// Operations of an OpenAPI document that could not be made a tool.
     pub(crate) skipped: Vec<Skipped>,
+    /// Operations that became a tool without some part of them.
+    pub(crate) reduced: Vec<Skipped>,
 }
 
 impl From<Tool> for Made {
     fn from(tool: Tool) -> Self {
-        Self { tools: vec![tool], skipped: Vec::new() }
+        Self { tools: vec![tool], ..Self::default() }
     }
 }
 
@@ -92,7 +142,7 @@ impl Maker {
                 let config = typed::<OpenApiConfig>(entry)?;
                 let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?)
                     .map_err(|error| refuse(entry, format!("{error:#}")))?;
-                Ok(Made { tools: import.tools, skipped: import.skipped })
+                Ok(Made { tools: import.tools, skipped: import.skipped, reduced: import.reduced })
             }
         }
     }

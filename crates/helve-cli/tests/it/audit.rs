@@ -39,6 +39,12 @@ fn every_call_is_listed_whatever_its_end() {
 }
 
 #[test]
+fn a_filter_that_no_call_fits_is_said() {
+    let ran = with_calls().run(&["audit", "list", "--tool", "nope"]);
+    assert_eq!(ran.stderr, "no call fits; `helve audit list` without filters shows the latest\n");
+}
+
+#[test]
 fn one_call_is_shown_by_the_beginning_of_its_id() {
     let home = with_calls();
     let calls = home.json(&["audit", "list", "--session", "s-1"]);

@@ -1,5 +1,8 @@
 //! Arguments, results, every exit code.
 
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -127,27 +130,75 @@ fn an_idempotency_key_runs_once() {
 }
 
 #[test]
-fn an_interrupt_takes_the_call_back_and_the_journal_says_so() {
+fn a_field_that_a_tool_without_parameters_does_not_know_is_named() {
     let home = Home::new();
     home.write("helve.toml", PROGRAMS);
-    let mut command = home.command(&["call", "sleeps", "--json"]);
-    let child =
-        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // Wait until the start is recorded: only then is there something to take back.
+    let ran = home.run(&["call", "fails", "colour=red"]);
+    assert!(ran.stderr.contains("`/colour`: expected no fields here"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_replay_is_said() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let call = || home.run(&["call", "echo", "text=x", "--idempotency-key", "order-17"]);
+    assert_eq!(call().stderr, "");
+    assert!(call().stderr.starts_with("the tool did not run again: this is the stored outcome of call_"));
+}
+
+#[test]
+fn a_timeout_names_what_allows_more() {
+    let home = Home::new();
+    home.write("helve.toml", PROGRAMS);
+    let ran = home.run(&["call", "sleeps", "--timeout-ms", "100"]);
+    assert!(ran.stderr.contains("at most 100 ms (`--timeout-ms`)"), "{}", ran.stderr);
+    let args = ["call", "sleeps", "--timeout-ms", "5000", "--set", "execution.default_timeout_ms=100"];
+    let ran = home.run(&args);
+    assert!(ran.stderr.contains("`execution.default_timeout_ms`, allows more"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_interrupt_takes_the_call_back_and_the_journal_says_so() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let home = Home::new();
+        let output = interrupted(&home, &mut home.command(&["call", "sleeps", "--json"]), signal);
+        assert_eq!(output.status.code(), Some(1));
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(outcome["error"]["code"], "cancelled");
+        let calls = home.json(&["audit", "list", "--tool", "sleeps"]);
+        assert_eq!(calls[0]["ending"]["code"], "cancelled");
+    }
+}
+
+#[test]
+fn a_call_that_was_told_to_outlive_the_terminal_does() {
+    let home = Home::new();
+    let helve = env!("CARGO_BIN_EXE_helve");
+    let mut command = home.command(&[]);
+    command.env("HELVE_EXECUTION__DEFAULT_TIMEOUT_MS", "3000");
+    #[expect(clippy::disallowed_methods, reason = "the tests start the real binary")]
+    let mut nohup = std::process::Command::new("nohup");
+    nohup.args([helve, "call", "sleeps", "--json"]).current_dir(home.project()).env_clear();
+    nohup.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = interrupted(&home, &mut nohup, Signal::HUP);
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["error"]["code"], "timeout");
+}
+
+/// Sends a signal to a call of `sleeps` once its start is recorded: only then is there something to
+/// take back.
+fn interrupted(home: &Home, command: &mut Command, signal: Signal) -> Output {
+    home.write("helve.toml", PROGRAMS);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let started = || {
         home.json(&["audit", "list", "--status", "started"]).as_array().is_some_and(|calls| !calls.is_empty())
     };
     while !started() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(outcome["error"]["code"], "cancelled");
-    let calls = home.json(&["audit", "list", "--tool", "sleeps"]);
-    assert_eq!(calls[0]["ending"]["code"], "cancelled");
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    child.wait_with_output().unwrap()
 }
 
 #[test]

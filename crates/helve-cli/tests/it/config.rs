@@ -74,6 +74,46 @@ fn what_is_wrong_is_refused_with_its_place_and_a_hint() {
 }
 
 #[test]
+fn a_configuration_that_is_no_file_is_an_error() {
+    use rustix::fs::{CWD, Mode, mkfifoat};
+    for why in ["leads to no file", "is a folder", "not a regular file"] {
+        for place in ["helve.toml", "../.config/helve/helve.toml"] {
+            let home = Home::new();
+            let path = home.project().join(place);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            match why {
+                "leads to no file" => std::os::unix::fs::symlink("nowhere", &path).unwrap(),
+                "is a folder" => std::fs::create_dir(&path).unwrap(),
+                _ => mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap(),
+            }
+            let ran = home.run(&["tools", "list"]);
+            assert_eq!(ran.code, 2, "{why}: {}", ran.all());
+            assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        }
+    }
+}
+
+#[test]
+fn what_the_configuration_names_in_vain_is_remarked() {
+    let home = Home::new();
+    let args = ["tools", "list", "--set", "builtin.without=tme-now"];
+    let ran = home.run_with(&args, &[("HELVE_JOURNAL_PATH", "x")], b"");
+    insta::assert_snapshot!("config_in_vain", ran.stderr);
+    assert_eq!(home.run(&[&args[..], &["--quiet"]].concat()).stderr, "");
+}
+
+#[test]
+fn a_filter_that_nothing_matches_is_said() {
+    let home = Home::new();
+    for args in [["config", "keys", "zzz"], ["config", "show", "zzz"]] {
+        let ran = home.run(&args);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
+        assert_eq!(ran.stderr, "nothing matches `zzz`; `helve config keys` lists every key\n");
+    }
+    assert_eq!(home.run(&["config", "show", "--changed"]).stderr, "nobody set anything\n");
+}
+
+#[test]
 fn errors_are_json_where_json_is_asked_for() {
     let home = Home::new();
     let ran = home.run(&["tools", "list", "--json", "--set", "nothing"]);

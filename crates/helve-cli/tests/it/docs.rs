@@ -88,8 +88,10 @@ always prints the whole outcome, also of a call that failed.
 | 3 | waiting for approval |
 | 4 | denied |
 
-Ctrl-C takes a running call back: the tool is told, and the journal says so. A reader that leaves
-early, as in `helve tools list | head -1`, is no error.
+Ctrl-C takes a running call back, and so do SIGTERM and the closing of the terminal (SIGHUP, unless
+started with `nohup`): the tool is told, and the journal says so. A program gets SIGTERM first, and
+SIGKILL after `execution.cancel_grace_ms`. A reader that leaves early, as in
+`helve tools list | head -1`, is no error.
 ";
 
 const COMMANDS: &[&str] = &[

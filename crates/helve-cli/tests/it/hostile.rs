@@ -47,6 +47,29 @@ fn hostile_json_is_refused() {
 }
 
 #[test]
+fn a_call_whose_arguments_are_refused_is_recorded() {
+    let home = Home::new();
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    home.write("big", vec![b'x'; 5 << 20]);
+    let all = [
+        &[r#"{"text": "a", "text": "b"}"#][..],
+        &[r#"{"text": "a\u0000b"}"#],
+        &[r#"{"text": 1e400}"#],
+        &[&deep],
+        &["@big"],
+        &["text=a", "text=hunter2"],
+        &["text:={"],
+    ];
+    for (index, args) in all.iter().enumerate() {
+        let ran = home.run(&[&["call", "text-stats"], *args].concat());
+        refused(&ran, "validation_failed");
+        let calls = home.json(&["audit", "list", "--tool", "text-stats", "--code", "validation_failed"]);
+        assert_eq!(calls.as_array().unwrap().len(), index + 1, "{args:?}");
+    }
+    assert!(!home.run(&["audit", "export"]).stdout.contains("hunter2"));
+}
+
+#[test]
 fn hostile_names_are_shown_harmless() {
     let home = Home::new();
     refused(&home.run(&["call", "\u{1b}]0;owned\u{7}", "{}"]), "tool_not_found");
@@ -54,6 +77,16 @@ fn hostile_names_are_shown_harmless() {
     let long = "x".repeat(100_000);
     refused(&home.run(&["tools", "show", &long]), "no tool named");
     refused(&home.run(&["call", "time-now", &long]), "is not an argument");
+}
+
+#[test]
+fn a_mistyped_command_line_is_shown_harmless() {
+    let home = Home::new();
+    for args in [&["a\u{1b}[2J\u{202e}\u{7}"][..], &["audit", "list", "--limit", "\u{1b}]0;x\u{7}"]] {
+        refused(&home.run(args), "error:");
+        refused(&home.run(&[&["--json"], args].concat()), "\"error\"");
+    }
+    refused(&home.run(&[&"x".repeat(100_000)]), "unrecognized");
 }
 
 #[test]

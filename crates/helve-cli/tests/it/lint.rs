@@ -81,3 +81,65 @@ fn an_openapi_document_is_checked_operation_by_operation() {
     );
     insta::assert_snapshot!("lint_fetches_nothing", home.run(&["tools", "lint", "helve.toml"]).all());
 }
+
+const UPLOADS: &str = "\
+openapi: 3.0.3
+info: { title: Shop, version: '1' }
+servers: [{ url: 'https://shop.example.com' }]
+paths:
+  /photos:
+    post:
+      operationId: photos_add
+      summary: Adds a photo to the shop.
+      requestBody: { content: { multipart/form-data: { schema: { type: object } } } }
+      responses: { '200': { description: ok } }
+    put:
+      operationId: photos_replace
+      summary: Replaces the photo of the shop.
+      requestBody: { required: true, content: { image/png: {} } }
+      responses: { '200': { description: ok } }
+";
+
+#[test]
+fn what_is_left_out_of_an_api_is_seen() {
+    let home = Home::new();
+    home.write("shop.yaml", UPLOADS);
+    home.write("helve.toml", "[[openapi]]\nnamespace = 'shop'\ndocument = 'shop.yaml'\n");
+    insta::assert_snapshot!("left_out_lint", home.run(&["tools", "lint", "helve.toml"]).stdout);
+    let remark = "1 operation of `shop` was skipped; `helve tools lint helve.toml` says why";
+    assert!(home.run(&["tools", "list"]).stderr.contains(remark));
+    for command in ["up", "doctor"] {
+        let checks = home.json(&[command])["checks"].clone();
+        let found = |check: &serde_json::Value| check["found"] == "1 operation of `shop` was skipped";
+        assert!(checks.as_array().unwrap().iter().any(found), "{checks}");
+    }
+}
+
+#[test]
+fn a_warning_that_a_whole_api_gives_is_told_once() {
+    let home = Home::new();
+    let operation = |n: usize| {
+        format!("  /p{n}:\n    get:\n      operationId: op{n}\n      summary: Gives the page number {n}.\n")
+    };
+    let head = "openapi: 3.0.3\ninfo: { title: Many, version: '1' }\nservers: [{ url: 'https://a.example.com' }]\npaths:\n";
+    home.write("many.yaml", head.to_owned() + &(1..=7).map(operation).collect::<String>());
+    insta::assert_snapshot!("lint_grouped", home.run(&["tools", "lint", "many.yaml"]).stdout);
+    let report = home.json(&["tools", "lint", "many.yaml"]);
+    assert_eq!(report["findings"].as_array().unwrap().len(), 7);
+}
+
+#[test]
+fn lint_knows_timeouts_that_are_cut_and_names_that_providers_change() {
+    let home = Home::new();
+    let tool = |name: &str, more: &str| {
+        format!(
+            "[[tool.program]]\nname = '{name}'\ndescription = 'Does a thing, and says so.'\nwhen_to_use = 'Always.'\ncommand = 'sh'\n{more}"
+        )
+    };
+    let file = "[execution]\nmax_timeout_ms = 60000\n".to_owned()
+        + &tool("ns/plain", "timeout_ms = 60000\n")
+        + &tool("ns/slow", "timeout_ms = 60001\n")
+        + &tool("ns/dot.ted", "");
+    home.write("helve.toml", file);
+    insta::assert_snapshot!("lint_limits", home.run(&["tools", "lint", "helve.toml"]).stdout);
+}

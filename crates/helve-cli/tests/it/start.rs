@@ -100,3 +100,52 @@ fn completions_know_the_commands_of_every_shell() {
         assert!(ran.stdout.contains("doctor") && ran.stdout.contains("verify"), "{shell}");
     }
 }
+
+#[test]
+fn a_wrong_command_line_is_one_line_of_json_where_json_is_asked_for() {
+    let home = Home::new();
+    for (args, message) in [
+        (&["--json", "bogus"][..], "unrecognized subcommand 'bogus'"),
+        (&["--json", "call"], "the following required arguments were not provided"),
+        (&["--json", "tools"], "a command is missing"),
+        (&["--json", "audit", "list", "--limit", "x"], "invalid value 'x' for '--limit <COUNT>'"),
+        (&["call", "time-now", "--advice", "no", "--json"], "invalid value 'no' for '--advice <ACTION>'"),
+        (&["audit", "verify", "--expect-head", "zz", "--json"], "invalid value 'zz'"),
+    ] {
+        let ran = home.run(args);
+        assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.lines().count()), (2, "", 1), "{}", ran.all());
+        let said: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert!(said["error"]["message"].as_str().unwrap().starts_with(message), "{}", ran.stderr);
+    }
+    // After `--` it is an argument of the tool, and no flag.
+    assert!(home.run(&["call", "--bogus", "--", "--json"]).stderr.starts_with("error: unexpected"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let home = Home::new();
+    for args in [&["tools", "list"][..], &["call", "time-now"], &["audit", "export"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = home.command(args).stdout(full).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said.contains("cannot be written to standard output: No space left"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn doctor_notices_a_program_that_is_not_there() {
+    let home = Home::new();
+    let tool = |name: &str, command: &str| {
+        format!("[[tool.program]]\nname = '{name}'\ndescription = 'Does a thing.'\ncommand = '{command}'\n")
+    };
+    home.write("notes.txt", "no program");
+    home.write("helve.toml", tool("a", "sh") + &tool("b", "no-such-program") + &tool("c", "./notes.txt"));
+    home.settled(|home| {
+        let checks = home.json(&["doctor"])["checks"].clone();
+        let programs = checks.as_array().unwrap().iter().filter(|check| check["name"] == "program");
+        let found: Vec<_> = programs.map(|check| check["found"].as_str().unwrap()).collect();
+        insta::assert_snapshot!("doctor_programs", found.join("\n"));
+    });
+}

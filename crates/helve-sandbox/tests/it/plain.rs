@@ -130,6 +130,50 @@ async fn cancellation_kills_the_program_and_its_children() {
     witness.gone().await;
 }
 
+/// Cleans up on SIGTERM, and writes more than a pipe holds while at it.
+const CLEANS_UP: &str =
+    "trap 'head -c 200000 /dev/zero; rm $2; exit 0' TERM; : > $2; while :; do sleep 0.01; done";
+
+#[tokio::test]
+async fn a_program_that_is_taken_back_may_clean_up() {
+    let mut witness = Witness::new();
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    let token = CancellationToken::new();
+    let script = CLEANS_UP.replace("while", &format!("{} while", Witness::OPEN));
+    let launcher = PlainLauncher::default();
+    let program = shell(&script, &[witness.path(), lock.to_str().unwrap()]);
+    let (exit, ()) = tokio::join!(launcher.launch(program, token.clone()), async {
+        witness.up().await;
+        assert!(lock.exists());
+        token.cancel();
+    });
+    assert_eq!(exit.unwrap().status, ExitStatus::Cancelled);
+    assert!(!lock.exists());
+    witness.gone().await;
+}
+
+#[tokio::test]
+async fn a_program_at_its_time_limit_may_clean_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, begun) = (folder.path().join("lock"), Instant::now());
+    let program = shell(CLEANS_UP, &["", lock.to_str().unwrap()]);
+    let exit = launch(Program { timeout: Duration::from_secs(1), ..program }).await.unwrap();
+    assert_eq!((exit.status, exit.stdout.len()), (ExitStatus::TimedOut, 200_000));
+    assert!(!lock.exists());
+    assert!(begun.elapsed() < Duration::from_secs(5), "it ended by itself, so nobody waits");
+}
+
+#[tokio::test]
+async fn a_flood_while_cleaning_up_is_killed_at_once() {
+    let begun = Instant::now();
+    let script = "trap 'trap \"\" TERM; yes' TERM; while :; do sleep 0.01; done";
+    let timeout = Duration::from_millis(200);
+    let program = Program { timeout, output_bytes_max: 10_000, ..shell(script, &[]) };
+    assert_eq!(launch(program).await.unwrap().status, ExitStatus::TimedOut);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+}
+
 #[tokio::test]
 async fn a_call_taken_back_before_it_starts_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,6 +12,7 @@
 
 use std::time::Duration;
 
+use helve::json::{JsonLimits, parse};
 use helve::{ErrorCode, ToolError};
 use helve_net::header::RETRY_AFTER;
 use helve_net::{NetError, Response};
@@ -32,7 +33,7 @@ pub(super) fn read(plan: &RequestPlan, response: &Response, secrets: &Secrets) -
     if !response.status.is_success() {
         return Err(status_error(plan, response, secrets));
     }
-    let content = content(plan.response.format, response, secrets)?;
+    let content = content(plan, response, secrets)?;
     let picked = match &plan.response.pick {
         None => content,
         Some(pointer) => content
@@ -55,20 +56,25 @@ pub(super) fn read(plan: &RequestPlan, response: &Response, secrets: &Secrets) -
     })
 }
 
-fn content(format: ResponseFormat, response: &Response, secrets: &Secrets) -> Result<Value, ToolError> {
+fn content(plan: &RequestPlan, response: &Response, secrets: &Secrets) -> Result<Value, ToolError> {
     if response.body.is_empty() {
         return Ok(Value::Null);
     }
     let media_type = response.content_type();
     let says_json = media_type == "application/json" || media_type.ends_with("+json");
-    let is_json = match format {
+    let is_json = match plan.response.format {
         ResponseFormat::Auto => says_json,
         ResponseFormat::Json => true,
         ResponseFormat::Text => false,
     };
     if is_json {
-        return serde_json::from_slice(&response.body)
-            .map_err(|error| ToolError::failed("the answer is not valid JSON").with_source(error));
+        let limits = JsonLimits { bytes: plan.response_bytes_max(), ..JsonLimits::default() };
+        return parse(&response.body, limits).map_err(|error| {
+            // The reason can quote the answer, too.
+            let (reason, start) = (excerpt(&error.to_string(), secrets), excerpt(&response.text(), secrets));
+            let message = format!("the answer cannot be used: {reason}; it begins: {start}");
+            ToolError::new(ErrorCode::OutputInvalid, message)
+        });
     }
     let text = std::str::from_utf8(&response.body).map_err(|_| {
         let media_type = excerpt(&media_type, secrets);

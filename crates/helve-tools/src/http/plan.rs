@@ -77,7 +77,15 @@ pub(crate) enum JsonPlan {
     OptionalObject(Vec<(String, JsonPlan)>),
 }
 
+/// The largest response unless the configuration says otherwise.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;
+
 impl RequestPlan {
+    /// The largest response that is read.
+    pub(crate) fn response_bytes_max(&self) -> usize {
+        self.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX)
+    }
+
     /// The variables whose values must not come back. What the base names is only an address.
     pub(crate) fn secret_variables(&self) -> BTreeSet<&str> {
         self.templates().into_iter().flat_map(Template::variables).collect()

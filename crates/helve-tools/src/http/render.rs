@@ -11,9 +11,6 @@ use super::plan::{BodyPlan, HeaderForm, HeaderPlan, JsonPlan, QueryPlan, Request
 use super::secrets::{Secrets, base64};
 use super::template::{Part, Template, plain};
 
-/// The largest response unless the configuration says otherwise.
-const RESPONSE_BYTES_MAX: usize = 4 << 20;
-
 /// Everything but RFC 3986's unreserved characters.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -51,8 +48,7 @@ pub(super) fn request(
     if let Some(key) = context.idempotency_key().filter(|_| plan.method != Method::GET) {
         set(&mut headers, HeaderName::from_static("idempotency-key"), key, Secrecy::Open)?;
     }
-    let mut request = Request::new(plan.method.clone(), url)
-        .response_bytes_max(plan.response.bytes_max.unwrap_or(RESPONSE_BYTES_MAX));
+    let mut request = Request::new(plan.method.clone(), url).response_bytes_max(plan.response_bytes_max());
     request.headers = headers;
     request.body = body;
     request.deadline = context.deadline();

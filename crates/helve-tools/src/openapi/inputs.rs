@@ -30,6 +30,8 @@ pub(super) struct Inputs {
     pub(super) headers: Vec<HeaderPlan>,
     pub(super) cookies: Vec<(String, Template)>,
     pub(super) body: Option<BodyPlan>,
+    /// What a call cannot give, though the operation would take it.
+    pub(super) left_out: Option<String>,
 }
 
 impl Inputs {
@@ -61,11 +63,11 @@ impl Inputs {
 
     /// The input schema.
     pub(super) fn schema(self, definitions: Map<String, Value>) -> Value {
-        let mut schema = json!({ "type": "object", "additionalProperties": false });
-        for (key, value) in [("properties", self.properties), ("$defs", definitions)] {
-            if !value.is_empty() {
-                schema[key] = value.into();
-            }
+        // The fields stand there even where there are none: an unknown one can then be named.
+        let mut schema =
+            json!({ "type": "object", "properties": self.properties, "additionalProperties": false });
+        if !definitions.is_empty() {
+            schema["$defs"] = definitions.into();
         }
         if !self.required.is_empty() {
             schema["required"] = self.required.into();
@@ -171,8 +173,12 @@ pub(super) fn add_body(
     let Some((kind, media_type, media)) = choose(body) else {
         let offered = fields(body.get("content")).map(|(name, _)| name.as_str()).collect::<Vec<_>>();
         let offered = naming::prose(&offered.join(", "), 100);
+        if required {
+            return Err(format!("its content would be {offered}"));
+        }
         // Without its optional content the operation still works.
-        return if required { Err(format!("its content would be {offered}")) } else { Ok(()) };
+        inputs.left_out = Some(format!("its optional content, which would be {offered}, was left out"));
+        return Ok(());
     };
     let empty = json!({});
     let schema = media.get("schema").unwrap_or(&empty);

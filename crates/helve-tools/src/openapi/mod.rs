@@ -30,7 +30,7 @@ use crate::http::{Backend, defaults_of};
 use access::Access;
 use config::Identity;
 use document::{DOCUMENT_BYTES_MAX, Document, fields, items, text};
-use operation::{Operation, Shared};
+use operation::{Made, Operation, Shared};
 
 pub use config::{OpenApiConfig, Selector};
 pub use document::ImportError;
@@ -50,9 +50,11 @@ pub struct Import {
     pub tools: Vec<Tool>,
     /// The operations that could not be imported.
     pub skipped: Vec<Skipped>,
+    /// The operations that were imported without some part of them.
+    pub reduced: Vec<Skipped>,
 }
 
-/// An operation that could not be imported.
+/// An operation that could not be imported, or not whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Skipped {
@@ -90,7 +92,7 @@ pub fn import(
     let access = &Access::of(config).map_err(refuse)?;
     access.check_schemes(document).map_err(refuse)?;
     let shared = Shared { config, document, access, origin, backend };
-    let mut import = Import { tools: Vec::new(), skipped: Vec::new() };
+    let mut import = Import { tools: Vec::new(), skipped: Vec::new(), reduced: Vec::new() };
     let mut names = BTreeSet::new();
     for (seen, operation) in operations(document, &mut import.skipped).into_iter().enumerate() {
         let reads = defaults_of(&operation.method).annotations.read_only;
@@ -104,9 +106,11 @@ pub fn import(
             Err(format!("it comes after the first {OPERATIONS_MAX} operations"))
         };
         match made {
-            Ok(tool) => {
+            Ok(Made { tool, left_out }) => {
                 names.insert(name);
                 import.tools.push(tool);
+                let reduced = left_out.map(|reason| Skipped { operation: title(&operation), reason });
+                import.reduced.extend(reduced);
             }
             Err(reason) => import.skipped.push(Skipped { operation: title(&operation), reason }),
         }

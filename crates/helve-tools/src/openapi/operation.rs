@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helve::Tool;
 use helve_net::{Method, Url};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::access::Access;
 use super::config::OpenApiConfig;
@@ -39,16 +39,23 @@ pub(super) struct Operation<'d> {
     pub(super) value: &'d Value,
 }
 
+/// A tool, and what the operation has that the tool has not.
+pub(super) struct Made {
+    pub(super) tool: Tool,
+    pub(super) left_out: Option<String>,
+}
+
 /// Makes a tool, or says why not. What a strict reading refuses gets a second, looser one.
-pub(super) fn tool(shared: &Shared<'_>, operation: &Operation<'_>, name: &str) -> Result<Tool, String> {
+pub(super) fn tool(shared: &Shared<'_>, operation: &Operation<'_>, name: &str) -> Result<Made, String> {
     build(shared, operation, name, Detail::Full)
         .or_else(|reason| build(shared, operation, name, Detail::Loose).map_err(|_| reason))
 }
 
-fn build(shared: &Shared<'_>, operation: &Operation<'_>, name: &str, detail: Detail) -> Result<Tool, String> {
-    let (plan, input_schema) = plan(shared, operation, detail)?;
+fn build(shared: &Shared<'_>, operation: &Operation<'_>, name: &str, detail: Detail) -> Result<Made, String> {
+    let (plan, mut inputs, definitions) = plan(shared, operation, detail)?;
     let mut common = ToolCommon::new(format!("{}/{name}", shared.config.namespace), description(operation));
-    common.input_schema = Some(input_schema);
+    let left_out = inputs.left_out.take();
+    common.input_schema = Some(inputs.schema(definitions));
     common.output_schema = output_schema(shared, operation)?;
     common.requires_approval = shared.config.requires_approval;
     common.timeout_ms = shared.config.timeout_ms;
@@ -59,18 +66,18 @@ fn build(shared: &Shared<'_>, operation: &Operation<'_>, name: &str, detail: Det
     let defaults = defaults_of(&operation.method);
     let handler = Arc::new(HttpHandler::new(plan, shared.backend.clone()));
     let built = common.into_builder(defaults).shared_handler(handler).build();
-    built.map_err(|error| {
+    built.map(|tool| Made { tool, left_out }).map_err(|error| {
         let problems: Vec<_> = error.problems.iter().take(3).map(ToString::to_string).collect();
         naming::prose(&problems.join("; "), 300)
     })
 }
 
-/// The request with holes, and the schema of what fills them.
+/// The request with holes, what fills them, and the definitions that this refers to.
 fn plan(
     shared: &Shared<'_>,
     operation: &Operation<'_>,
     detail: Detail,
-) -> Result<(RequestPlan, Value), String> {
+) -> Result<(RequestPlan, Inputs, Map<String, Value>), String> {
     let mut credentials = shared.access.credentials(shared.document, operation.value)?;
     credentials.headers.extend(shared.access.headers.iter().cloned());
     credentials.query.extend(shared.access.query.iter().cloned());
@@ -107,7 +114,7 @@ fn plan(
         body: inputs.body.take().unwrap_or(BodyPlan::None),
         response: ResponseConfig { bytes_max: shared.config.response_bytes_max, ..ResponseConfig::default() },
     };
-    Ok((plan, inputs.schema(converter.definitions()?)))
+    Ok((plan, inputs, converter.definitions()?))
 }
 
 /// The segments of a path. Not a template of ours: a document may not name our variables.

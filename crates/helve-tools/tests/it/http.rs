@@ -322,6 +322,23 @@ async fn responses_are_picked_mapped_and_bounded() {
 }
 
 #[tokio::test]
+async fn an_answer_is_read_as_strictly_as_a_programs() {
+    let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
+    for (body, why) in [
+        (r#"{"to": "a", "to": "b"}"#.to_owned(), "the key `to` stands twice at line 1 column"),
+        (deep, "nested deeper than 64 levels"),
+        ("{\"id\": oops}".to_owned(), "at line 1 column 8; it begins: {\"id\": oops}"),
+    ] {
+        let reply = move || async move { ([("content-type", "application/json")], body) };
+        let address = serve(Router::new().route("/", any(reply))).await;
+        let tool = http_tool_with(config(address, json!({ "url": "http://HOST/" })), backend()).unwrap();
+        let error = run(&tool, json!({})).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::OutputInvalid);
+        assert!(error.message().contains(why), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn the_idempotency_key_goes_with_changes_alone() {
     for (method, expected) in [("POST", json!("order-17")), ("GET", Value::Null)] {
         let tool = tool(json!({ "method": method })).await;

@@ -12,6 +12,7 @@ use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::json::HarmlessLines;
+use crate::ui::{count, unwritten};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -29,12 +30,18 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let file = File::create(path)
         .map_err(|error| Failure::failed(format!("cannot write {}", short(path))).because(&error))?;
     let mut out = BufWriter::new(file);
-    let calls = audit.export(&mut out, |_| {}).map_err(failed)?;
-    out.flush()?;
+    let calls = audit.export(&mut out, |_| {}).and_then(|calls| {
+        out.flush().map_err(StoreError::Output)?;
+        Ok(calls)
+    });
+    let calls = calls.map_err(|error| match error {
+        StoreError::Output(cause) => Failure::failed(format!("cannot write {}", short(path))).because(&cause),
+        other => super::unreadable(&other),
+    })?;
     if app.ui.is_json() {
         app.ui.json(&json!({ "written": path, "calls": calls }))?;
     } else {
-        app.ui.note(format!("wrote {calls} calls to {}", short(path)))?;
+        app.ui.note(format!("wrote {} to {}", count(calls, "call"), short(path)))?;
     }
     Ok(Exit::Done)
 }
@@ -42,7 +49,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn failed(error: StoreError) -> anyhow::Error {
     match error {
         // A reader that went away is not a fault; see `report`.
-        StoreError::Output(cause) => cause.into(),
+        StoreError::Output(cause) => unwritten(cause).into(),
         other => super::unreadable(&other).into(),
     }
 }

@@ -3,13 +3,14 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::{CallId, ErrorCode};
 use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, StoreError};
-use jiff::Timestamp;
+use jiff::{Timestamp, Zoned};
 
 use super::when;
 use crate::app::App;
+use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Table;
-use crate::ui::table::{Cell, Tone};
+use crate::ui::table::{Cell, Tone, Yield};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -93,10 +94,15 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if calls.is_empty() {
-        app.ui.note("no call fits; try `helve call time-now`, then look again")?;
+        app.ui.note(if is_empty(&loaded) {
+            "no call was recorded yet; try `helve call time-now`, then look again"
+        } else {
+            "no call fits; `helve audit list` without filters shows the latest"
+        })?;
         return Ok(Exit::Done);
     }
-    app.ui.table(table(&calls))?;
+    let form = if app.ui.width().is_some_and(|width| width < WIDE) { Form::Short } else { Form::Whole };
+    app.ui.table(table(&calls, form))?;
     if calls.len() == limit
         && let Some(last) = calls.last()
     {
@@ -105,14 +111,41 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn table(calls: &[CallRecord]) -> Table {
-    let mut table =
-        Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows().whole_column(1);
-    for call in calls {
+fn is_empty(loaded: &Loaded) -> bool {
+    let mut query = AuditQuery::default();
+    query.limit = 1;
+    Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default().is_empty()
+}
+
+/// From this width on, times and ids are shown whole.
+const WIDE: u16 = 130;
+
+/// How times and ids are shown.
+#[derive(Clone, Copy)]
+enum Form {
+    Whole,
+    /// Times without what goes without saying, and of ids what `audit show` needs.
+    Short,
+}
+
+fn table(calls: &[CallRecord], form: Form) -> Table {
+    const YIELDS: &[Yield] = &[Yield::Cut(5, 12), Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
+    let mut table = Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows(YIELDS);
+    let ids: Vec<_> = calls.iter().map(|call| call.facts.call_id.to_string()).collect();
+    let id_chars = match form {
+        Form::Whole => usize::MAX,
+        Form::Short => unique_chars(&ids),
+    };
+    let now = Zoned::now();
+    for (call, id) in calls.iter().zip(&ids) {
+        let when = match form {
+            Form::Whole => when::shown(call.facts.received_at),
+            Form::Short => when::brief(call.facts.received_at, &now),
+        };
         let took = call.ending.as_ref().map(|ending| when::duration(ending.timings.total_nanos()));
         table.row([
-            Cell::new(when::shown(call.facts.received_at), Tone::Dim),
-            Cell::from(call.facts.call_id.to_string()),
+            Cell::new(when, Tone::Dim),
+            Cell::from(id.get(..id_chars).unwrap_or(id)),
             Cell::new(&call.facts.tool, Tone::Strong),
             status_cell(call),
             Cell::from(took.unwrap_or_default()),
@@ -120,6 +153,16 @@ fn table(calls: &[CallRecord]) -> Table {
         ]);
     }
     table
+}
+
+/// How much of an id tells it from the others, and from calls of other times.
+fn unique_chars(ids: &[String]) -> usize {
+    // `call_`, ten characters of time to the millisecond, and two of chance.
+    const LEAST: usize = 17;
+    let mut sorted: Vec<_> = ids.iter().collect();
+    sorted.sort();
+    let shared = |pair: &[&String]| pair[0].bytes().zip(pair[1].bytes()).take_while(|(a, b)| a == b).count();
+    sorted.windows(2).map(|pair| shared(pair) + 1).max().unwrap_or(0).max(LEAST)
 }
 
 /// The status, with the error's code where there is one.
@@ -134,4 +177,19 @@ pub(super) fn status_cell(call: &CallRecord) -> Cell {
         None => call.status.as_str().to_owned(),
     };
     Cell::new(text, tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_id_tells_its_call_from_the_others() {
+        let ids = |endings: &[&str]| -> Vec<String> {
+            endings.iter().map(|ending| format!("call_01M7GRVVXS{ending}")).collect()
+        };
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633"])), 17);
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633", "5A6W7Y2D1YZZG633"])), 17);
+        assert_eq!(unique_chars(&ids(&["TA6W7Y2D1YZZG633", "AAAA", "TA6W8Y2D1YZZG633"])), 20);
+    }
 }

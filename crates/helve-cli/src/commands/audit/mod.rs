@@ -36,7 +36,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The journal of this configuration, which must be there.
-fn open(app: &App<'_>) -> Result<Audit, Failure> {
+fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
     let loaded = app.load_config()?;
     Audit::open(&loaded.journal_path).map_err(|error| {
         match error {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::exit::Exit;
-use crate::ui::{Ui, escape};
+use crate::ui::{Ui, count, escape};
 
 const AFTER_HELP: &str = "\
 Each record carries a hash of itself and of the one before. Keep the head that this prints
@@ -66,14 +66,14 @@ fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
         let place = problem.seq.map(|seq| format!("entry {seq}: ")).unwrap_or_default();
         ui.line(format!("{} the journal was changed", paint.bad("✗")))?;
         ui.line(format!("  {place}{}", escape::visible(&problem.what)))?;
-        ui.line(format!("  {} entries before that are sound", found.entries))?;
+        ui.line(format!("  sound before that: {}", count(found.entries, "entry")))?;
         return Ok(());
     }
     ui.line(format!(
-        "{} {} calls in {} entries: nothing was changed or removed",
+        "{} {} in {}: nothing was changed or removed",
         paint.good("✓"),
-        found.calls,
-        found.entries
+        count(found.calls, "call"),
+        count(found.entries, "entry")
     ))?;
     if let Some(head) = &found.head {
         ui.line(format!("  head {}:{}", head.seq, head.hash))?;

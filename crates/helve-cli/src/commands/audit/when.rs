@@ -24,6 +24,17 @@ pub(super) fn shown(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// The same in few characters: today only the time, this year without the year.
+pub(super) fn brief(time: Timestamp, now: &Zoned) -> String {
+    let time = time.to_zoned(now.time_zone().clone());
+    let form = match (time.date() == now.date(), time.year() == now.year()) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%m-%d %H:%M:%S",
+        (false, false) => "%Y-%m-%d %H:%M",
+    };
+    time.strftime(form).to_string()
+}
+
 /// A time span in few characters.
 pub(super) fn duration(nanos: u64) -> String {
     match nanos {
@@ -44,6 +55,18 @@ mod tests {
         }
         for text in ["", "soon", "-", "99999999999999999d"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_brief_time_leaves_out_what_goes_without_saying() {
+        let now = "2026-11-15T12:00:00[UTC]".parse().unwrap();
+        for (time, shown) in [
+            ("2026-11-15T11:00:00Z", "11:00:00"),
+            ("2026-11-14T23:17:08Z", "11-14 23:17:08"),
+            ("2025-12-31T23:59:59Z", "2025-12-31 23:59"),
+        ] {
+            assert_eq!(brief(time.parse().unwrap(), &now), shown);
         }
     }
 

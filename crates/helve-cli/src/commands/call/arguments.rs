@@ -2,66 +2,107 @@
 
 use std::io::Read;
 
-use helve::Schema;
-use helve::json::{JsonLimits, escape_pointer, parse};
+use helve::json::{JsonError, JsonLimits, escape_pointer, parse};
+use helve::{ErrorCode, Schema, ToolError};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
+/// Why a call has no arguments.
+#[derive(Debug)]
+pub(super) enum Unread {
+    /// The command line is wrong, and there is no call.
+    Usage(Failure),
+    /// What was given cannot be used: a call, which is refused and recorded.
+    Refused(ToolError),
+}
+
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Self {
+        Self::Usage(failure)
+    }
+}
+
+impl From<ToolError> for Unread {
+    fn from(error: ToolError) -> Self {
+        Self::Refused(error)
+    }
+}
+
 /// Reads the arguments of a call. `schema` is the tool's, where there is such a tool.
-pub(super) fn read(words: &[String], schema: Option<&Schema>, limits: JsonLimits) -> Result<Value, Failure> {
+pub(super) fn read(words: &[String], schema: Option<&Schema>, limits: JsonLimits) -> Result<Value, Unread> {
     match words {
         [] => Ok(Value::Object(Map::new())),
         [one] if one == "-" => from_reader(std::io::stdin().lock(), "standard input", limits),
         [one] if one.starts_with('@') => from_file(&one[1..], limits),
-        [one] if one.trim_start().starts_with(['{', '[']) => {
-            from_json(one.as_bytes(), "the arguments", limits)
-        }
+        [one] if is_json(one) => Ok(from_json(one.as_bytes(), "the arguments", limits)?),
         pairs => from_pairs(pairs, schema, limits),
     }
 }
 
-fn from_file(path: &str, limits: JsonLimits) -> Result<Value, Failure> {
+fn is_json(word: &str) -> bool {
+    word.trim_start().starts_with(['{', '['])
+}
+
+fn from_file(path: &str, limits: JsonLimits) -> Result<Value, Unread> {
     let file = std::fs::File::open(path)
         .map_err(|error| Failure::usage(format!("cannot read `{path}`")).because(&error))?;
     from_reader(file, &format!("`{path}`"), limits)
 }
 
-fn from_reader(reader: impl Read, what: &str, limits: JsonLimits) -> Result<Value, Failure> {
+fn from_reader(reader: impl Read, what: &str, limits: JsonLimits) -> Result<Value, Unread> {
     let mut bytes = Vec::new();
     // One byte more than allowed is enough to know that it is too much.
     reader
         .take(limits.bytes as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| Failure::usage(format!("cannot read {what}")).because(&error))?;
-    from_json(&bytes, what, limits)
+    // Some editors put a byte order mark first. It is no part of the text.
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    Ok(from_json(text, what, limits)?)
 }
 
-fn from_json(text: &[u8], what: &str, limits: JsonLimits) -> Result<Value, Failure> {
+fn from_json(text: &[u8], what: &str, limits: JsonLimits) -> Result<Value, ToolError> {
     parse(text, limits).map_err(|error| {
-        let failure = Failure::usage(format!("{what} cannot be used")).detail(error.to_string());
-        if text.len() > limits.bytes {
-            return failure.hint("`limits.arguments_bytes` in helve.toml raises the limit");
-        }
-        failure.hint("give one JSON object, as in '{\"text\": \"Hello\"}', or pairs, as in text=Hello")
+        let hint = match &error {
+            JsonError::TooLarge { .. } => "`limits.arguments_bytes` in helve.toml raises the limit",
+            JsonError::TooMany { .. } => "`limits.arguments_values` in helve.toml raises the limit",
+            JsonError::TooDeep { .. } => "`limits.arguments_depth` in helve.toml raises the limit",
+            _ => "give one JSON object, as in '{\"text\": \"Hello\"}', or pairs, as in text=Hello",
+        };
+        refused(what, error).suggest(hint)
     })
 }
 
-fn from_pairs(pairs: &[String], schema: Option<&Schema>, limits: JsonLimits) -> Result<Value, Failure> {
+fn refused(what: &str, why: impl std::fmt::Display) -> ToolError {
+    ToolError::new(ErrorCode::ValidationFailed, format!("{what} cannot be used: {why}"))
+}
+
+fn from_pairs(pairs: &[String], schema: Option<&Schema>, limits: JsonLimits) -> Result<Value, Unread> {
+    let is_whole =
+        |word: &&String| is_json(word) || *word == "-" || word.starts_with('@') && !word.contains('=');
+    if let Some(whole) = pairs.iter().find(is_whole) {
+        let whole: String = whole.chars().take(40).collect();
+        return Err(Failure::usage(format!(
+            "`{whole}` gives all arguments at once and does not mix with others"
+        ))
+        .hint("give one JSON object, @file or -, or else only key=value and key:=json")
+        .into());
+    }
     let mut arguments = Value::Object(Map::new());
     for pair in pairs {
         let Pair { key, text, raw } = split(pair)?;
         let pointer = pointer(key, schema);
+        let shown: String = key.chars().take(64).collect();
         let value = if raw {
-            from_json(text.as_bytes(), &format!("the JSON after `{key}:=`"), limits)?
+            from_json(text.as_bytes(), &format!("the JSON after `{shown}:=`"), limits)?
         } else {
             typed(text, &pointer, schema)
         };
-        put(&mut arguments, &pointer, value, schema)
-            .map_err(|why| Failure::usage(format!("`{pair}`: {why}")))?;
+        // Only the key is named: the value may be a secret, and this is recorded.
+        put(&mut arguments, &pointer, value, schema).map_err(|why| refused(&format!("`{shown}`"), why))?;
     }
-    helve::json::check(&arguments, limits)
-        .map_err(|error| Failure::usage("the arguments cannot be used").detail(error.to_string()))?;
+    helve::json::check(&arguments, limits).map_err(|error| refused("the arguments", error))?;
     Ok(arguments)
 }
 
@@ -184,8 +225,12 @@ mod tests {
 
     fn check(words: &[&str], expected: Result<Value, &str>) {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-        let read = read(&words, Some(&schema()), JsonLimits::default());
-        assert_eq!(read.map_err(|failure| failure.message), expected.map_err(str::to_owned), "{words:?}");
+        let said = |unread| match unread {
+            Unread::Usage(failure) => failure.message,
+            Unread::Refused(error) => error.message().to_owned(),
+        };
+        let read = read(&words, Some(&schema()), JsonLimits::default()).map_err(said);
+        assert_eq!(read, expected.map_err(str::to_owned), "{words:?}");
     }
 
     #[test]
@@ -210,11 +255,39 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
-        check(&["n=1", "n=2"], Err("`n=2`: the key stands twice"));
-        check(&["at=1", "at.x=1"], Err("`at.x=1`: a value was given for what holds it"));
+        check(&["n=1", "n=2"], Err("`n` cannot be used: the key stands twice"));
+        check(&["at=1", "at.x=1"], Err("`at.x` cannot be used: a value was given for what holds it"));
         check(&["hello"], Err("`hello` is not an argument"));
-        check(&["n:={"], Err("the JSON after `n:=` cannot be used"));
-        check(&[r#"{"n": 1, "n": 2}"#], Err("the arguments cannot be used"));
-        check(&["s=a\0b"], Err("the arguments cannot be used"));
+        check(
+            &["n:={"],
+            Err(
+                "the JSON after `n:=` cannot be used: not valid JSON: EOF while parsing an object at line 1 column 1",
+            ),
+        );
+        check(
+            &["s=a\0b"],
+            Err("the arguments cannot be used: the string at `/s` contains a NUL character; remove it"),
+        );
+    }
+
+    #[test]
+    fn json_and_pairs_do_not_mix() {
+        for (words, whole) in [
+            ([r#"{"s":"a"}"#, "n=1"], r#"{"s":"a"}"#),
+            (["n=1", r#"{"s":"a=b"}"#], r#"{"s":"a=b"}"#),
+            (["@file", "n=1"], "@file"),
+            (["n=1", "-"], "-"),
+        ] {
+            let said = format!("`{whole}` gives all arguments at once and does not mix with others");
+            check(&words, Err(&said));
+        }
+        check(&["@type=x", "n=1"], Ok(json!({ "@type": "x", "n": 1 })));
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let text = "\u{feff}{\"n\": 1}";
+        let read = from_reader(text.as_bytes(), "a file", JsonLimits::default());
+        assert_eq!(read.unwrap(), json!({ "n": 1 }));
     }
 }

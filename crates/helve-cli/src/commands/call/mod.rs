@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Runtime};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use self::arguments::Unread;
+use self::result::Show;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::wire;
@@ -94,19 +97,37 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let registry = wire::registry(&loaded)?;
     let settings = wire::settings(&loaded.config);
     let tool = registry.get(&args.name).map(|registered| registered.tool);
-    let value = arguments::read(&args.arguments, tool.as_ref().map(helve::Tool::input), settings.arguments)?;
-    let out = args.out.clone();
+    let input = tool.as_ref().map(helve::Tool::input);
+    let (value, refusal) = match arguments::read(&args.arguments, input, settings.arguments) {
+        Ok(value) => (value, None),
+        Err(Unread::Refused(error)) => (Value::Null, Some(error)),
+        Err(Unread::Usage(failure)) => return Err(failure.into()),
+    };
+    let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
+    let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
+    let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
     let call = resolve(args, value);
 
     let store = Arc::new(wire::open_store(&loaded)?);
     let runtime = wire::runtime(&loaded, registry, store.clone(), settings);
-    let outcome = wire::block_on(async { Ok(call_until_interrupt(&runtime, call).await) })?;
-    result::print(&outcome, out.as_deref(), app.ui)?;
-    store.close().context("the call is done, but its record may not be on disk")?;
+    let outcome = wire::block_on(async {
+        Ok(match refusal {
+            Some(error) => runtime.refuse(call, error).await,
+            None => call_until_interrupt(&runtime, call).await,
+        })
+    })?;
+    // Closed before anything can fail on the way to the screen.
+    let closed = store.close();
+    result::print(&outcome, &show, app.ui)?;
+    closed.context(if outcome.attempts > 0 {
+        "the tool did run, but its record may not be on disk"
+    } else {
+        "no tool ran, and the record of that may not be on disk"
+    })?;
     Ok(Exit::from(&outcome))
 }
 
-fn resolve(args: Args, value: serde_json::Value) -> Call {
+fn resolve(args: Args, value: Value) -> Call {
     let mut caller = Caller::clone(&Caller::local());
     caller.agent = args.agent;
     caller.session = args.session;
@@ -133,32 +154,50 @@ fn resolve(args: Args, value: serde_json::Value) -> Call {
     call
 }
 
-/// Ctrl-C takes the call back: the tool is told, and the journal says so. A second one is left to
-/// the system, for a tool that does not listen.
+/// Ctrl-C takes the call back: the tool is told, and the journal says so. One that does not listen
+/// is stopped after `execution.cancel_grace_ms`.
 async fn call_until_interrupt(runtime: &Runtime, call: Call) -> Outcome {
     let cancellation = CancellationToken::new();
     let running = runtime.call(call.cancellation(cancellation.clone()));
     tokio::pin!(running);
     tokio::select! {
         outcome = &mut running => return outcome,
-        _ = interrupted() => cancellation.cancel(),
+        () = interrupted() => cancellation.cancel(),
     }
     running.await
 }
 
-/// Waits for Ctrl-C or a polite request to end.
+/// Waits for Ctrl-C, a polite request to end, or the terminal's closing.
+#[cfg(unix)]
 async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
-        tokio::select! {
-            result = tokio::signal::ctrl_c() => if result.is_err() { std::future::pending().await },
-            _ = terminate.recv() => {}
-        }
+    use tokio::signal::unix::{SignalKind, signal};
+    let wait = async |kind: SignalKind| match signal(kind) {
+        Ok(mut signals) => drop(signals.recv().await),
+        Err(_) => std::future::pending().await,
+    };
+    let hangup = async || match ignores_hangup() {
+        true => std::future::pending().await,
+        false => wait(SignalKind::hangup()).await,
+    };
+    tokio::select! {
+        () = wait(SignalKind::interrupt()) => {}
+        () = wait(SignalKind::terminate()) => {}
+        () = hangup() => {}
     }
-    #[cfg(not(unix))]
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending().await
     }
+}
+
+/// Whether we were started to outlive the terminal, as `nohup` does. Listening would undo that.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
 }

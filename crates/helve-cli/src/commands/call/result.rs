@@ -1,6 +1,6 @@
 //! How a call ended, for a person or a program.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use helve::{ErrorCode, Outcome, Pending, Status, ToolError};
@@ -8,8 +8,16 @@ use serde_json::Value;
 
 use crate::ui::{Ui, escape, json};
 
-pub(super) fn print(outcome: &Outcome, out: Option<&Path>, ui: &mut Ui) -> anyhow::Result<()> {
-    if let (Some(path), Status::Done(output)) = (out, &outcome.status) {
+/// What the command line says about showing an outcome.
+pub(super) struct Show {
+    /// Where the result goes instead of the screen.
+    pub(super) out: Option<PathBuf>,
+    /// The time that this call was given, where that is less than the tool has.
+    pub(super) timeout_ms: Option<u64>,
+}
+
+pub(super) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Result<()> {
+    if let (Some(path), Status::Done(output)) = (&show.out, &outcome.status) {
         let text = shown(&output.value)? + "\n";
         std::fs::write(path, text)
             .with_context(|| format!("the result cannot be written to {}", path.display()))?;
@@ -21,9 +29,12 @@ pub(super) fn print(outcome: &Outcome, out: Option<&Path>, ui: &mut Ui) -> anyho
     for repair in &outcome.repairs {
         ui.note(format!("mended {}: {}", repair.path, escape::one_line(&repair.detail, 200)))?;
     }
+    if let Some(earlier) = outcome.replay_of {
+        ui.note(format!("the tool did not run again: this is the stored outcome of {earlier}"))?;
+    }
     match &outcome.status {
         Status::Done(output) => {
-            match out {
+            match &show.out {
                 Some(path) => ui.note(format!("wrote {}", path.display()))?,
                 None => ui.line(shown(&output.value)?)?,
             }
@@ -31,8 +42,8 @@ pub(super) fn print(outcome: &Outcome, out: Option<&Path>, ui: &mut Ui) -> anyho
                 ui.note("the tool failed and returned its failure as the result")?;
             }
         }
-        Status::Failed(error) => print_error(error, outcome, ui)?,
-        Status::Pending(pending) => print_pending(pending, ui)?,
+        Status::Failed(error) => print_error(error, outcome, show, ui)?,
+        Status::Pending(pending) => print_pending(pending, outcome, ui)?,
     }
     footer(outcome, ui)?;
     Ok(())
@@ -48,7 +59,7 @@ fn shown(value: &Value) -> serde_json::Result<String> {
     }
 }
 
-fn print_error(error: &ToolError, outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
+fn print_error(error: &ToolError, outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.error_paint();
     ui.error_line(format!(
         "{} {}",
@@ -63,25 +74,29 @@ fn print_error(error: &ToolError, outcome: &Outcome, ui: &mut Ui) -> anyhow::Res
         let text = json::compact(example)?;
         ui.error_line(format!("{} helve call {} '{text}'", paint.accent("for example:"), outcome.tool))?;
     }
-    let hints = match next_step(error.code(), &outcome.tool) {
-        Some(step) => vec![step],
-        None => error.suggestions().iter().map(|line| escape::one_line(line, 400)).collect(),
-    };
-    for hint in hints {
+    for hint in hints(error, &outcome.tool, show) {
         ui.error_line(format!("{} {hint}", paint.accent("hint:")))?;
     }
     Ok(())
 }
 
-/// What a person at a command line does next, where that differs from what a model would do.
-fn next_step(code: ErrorCode, tool: &str) -> Option<String> {
+/// What the error suggests, then what a person at a command line can do.
+fn hints(error: &ToolError, tool: &str, show: &Show) -> Vec<String> {
+    let suggestions = error.suggestions().iter().map(|line| escape::one_line(line, 400));
+    suggestions.chain(next_step(error.code(), tool, show)).collect()
+}
+
+/// What a person at a command line can do beside what the error suggests.
+fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
     match code {
         ErrorCode::ValidationFailed => Some(format!("`helve tools show {tool}` lists its parameters")),
-        ErrorCode::JournalUnavailable => Some("`helve doctor` finds out what is wrong".to_owned()),
         ErrorCode::ToolNotFound => Some("`helve tools list` shows every tool".to_owned()),
-        ErrorCode::Timeout => {
-            Some("`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned())
-        }
+        ErrorCode::Timeout => Some(match show.timeout_ms {
+            Some(ms) => {
+                format!("this call had at most {ms} ms (`--timeout-ms`); give it more, or leave that out")
+            }
+            None => "`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned(),
+        }),
         ErrorCode::NotAuthorized
         | ErrorCode::HookDenied
         | ErrorCode::IntegrationMissing
@@ -103,17 +118,23 @@ fn next_step(code: ErrorCode, tool: &str) -> Option<String> {
         | ErrorCode::McpConnection
         | ErrorCode::MaxRetriesExceeded
         | ErrorCode::OutcomeUnknown
+        | ErrorCode::JournalUnavailable
         | ErrorCode::Internal => None,
     }
 }
 
-fn print_pending(pending: &Pending, ui: &mut Ui) -> anyhow::Result<()> {
+fn print_pending(pending: &Pending, outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.error_paint();
     ui.error_line(format!("{} a person must approve this call first", paint.warn("waiting:")))?;
     for reason in &pending.reasons {
         ui.error_line(format!("  {}", escape::one_line(reason, 400)))?;
     }
     ui.error_line(format!("  approval {}", pending.approval_id))?;
+    let tool = &outcome.tool;
+    ui.error_line(format!(
+        "{} deciding comes with a later version; `helve tools show {tool}` says what asks, `helve config show security.ask_from` from which risk on",
+        paint.accent("hint:")
+    ))?;
     Ok(())
 }
 
@@ -122,11 +143,25 @@ fn footer(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
         return Ok(());
     }
     let ms = outcome.duration_us as f64 / 1_000.0;
-    let replay = outcome.replay_of.map(|id| format!(" · stored outcome of {id}")).unwrap_or_default();
     ui.note(format!(
-        "\n{} · {ms:.1} ms{replay} · helve audit show {}",
+        "\n{} · {ms:.1} ms · helve audit show {}",
         escape::one_line(&outcome.tool, 128),
         outcome.call_id
     ))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_suggests_is_always_shown() {
+        let show = Show { out: None, timeout_ms: None };
+        let ran = "the tool did run; find out what it did before calling again";
+        for code in ErrorCode::ALL {
+            let error = ToolError::new(*code, "it failed").suggest(ran);
+            assert_eq!(hints(&error, "x", &show).first().map(String::as_str), Some(ran), "{code}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use helve::{Category, Filter, Layer, Registered, Risk, Source};
 
 use crate::app::App;
 use crate::exit::Exit;
-use crate::ui::table::{Cell, Tone};
+use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count};
 
 #[derive(Debug, clap::Args)]
@@ -63,7 +63,8 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = crate::wire::registry(&loaded)?;
+    let (registry, remarks) = crate::wire::tools(&loaded)?;
+    app.note(&remarks);
     let tools = registry.list(&args.filter.resolve());
     if app.ui.is_json() {
         app.ui.json(&tools)?;
@@ -83,9 +84,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 
 /// Tools, one a line.
 pub(super) fn table(tools: &[Registered]) -> Table {
-    let mut table = Table::new(["name", "risk", "category", "source", "layer", "what it does"])
-        .one_line_rows()
-        .whole_column(0);
+    // The name is what people copy, risk and layer what they must see.
+    const YIELDS: &[Yield] =
+        &[Yield::Cut(5, 30), Yield::Drop(3), Yield::Drop(2), Yield::Cut(5, 12), Yield::Drop(5)];
+    let mut table =
+        Table::new(["name", "risk", "category", "source", "layer", "what it does"]).one_line_rows(YIELDS);
     for registered in tools {
         let definition = registered.tool.definition();
         table.row([

@@ -4,6 +4,7 @@ mod definition;
 mod openapi;
 mod toml_file;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use helve::{DefinitionError, Problem, Tool};
@@ -38,7 +39,7 @@ pub(crate) struct Args {
 }
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
     Error,
@@ -78,6 +79,12 @@ impl Finding {
 
     fn of_tool(level: Level, file: &Path, tool: &str, problem: Problem) -> Self {
         Self { level, tool: Some(tool.to_owned()), at: problem.at, ..Self::error(file, problem.message) }
+    }
+
+    /// The tool and the part of it.
+    fn subject(&self) -> String {
+        let parts = self.tool.iter().chain(Some(&self.at)).filter(|part| !part.is_empty());
+        parts.map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
     fn placed(mut self, origin: &Origin) -> Self {
@@ -141,9 +148,30 @@ fn check(file: &Path) -> Report {
     if openapi::looks_like_one(&text) { openapi::check(file, &text) } else { definition::check(file, &text) }
 }
 
+/// How many of a group are named.
+const GROUP_SHOWN: usize = 3;
+
+/// Findings to be told together. An imported API can give the same warning for each of a thousand
+/// operations, all at one place.
+fn groups(findings: &[Finding]) -> Vec<Vec<&Finding>> {
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    let mut known = HashMap::new();
+    for finding in findings {
+        let key = (finding.level, &finding.file, finding.line, finding.column, &finding.message);
+        let index = *known.entry(key).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
+        }
+    }
+    let (few, many): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.len() <= GROUP_SHOWN);
+    few.into_iter().flatten().map(|finding| vec![finding]).chain(many).collect()
+}
+
 fn print(report: &Report, errors: usize, warnings: usize, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.paint();
-    for finding in &report.findings {
+    for group in groups(&report.findings) {
+        let finding = group[0];
         let level = match finding.level {
             Level::Error => paint.bad("error"),
             Level::Warning => paint.warn("warning"),
@@ -152,15 +180,14 @@ fn print(report: &Report, errors: usize, warnings: usize, ui: &mut Ui) -> anyhow
             (Some(line), Some(column)) => format!("{}:{line}:{column}", short(&finding.file)),
             _ => short(&finding.file),
         };
-        let subject: Vec<_> = finding
-            .tool
-            .iter()
-            .chain(Some(&finding.at))
-            .filter(|part| !part.is_empty())
-            .map(String::as_str)
-            .collect();
-        let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(" ")) };
-        let line = escape::one_line(&format!("{subject}{}", finding.message), 600);
+        let subjects: Vec<_> = group.iter().take(GROUP_SHOWN).map(|finding| finding.subject()).collect();
+        let subjects = subjects.join(", ");
+        let text = match group.len() {
+            1 if subjects.is_empty() => finding.message.clone(),
+            1 => format!("{subjects}: {}", finding.message),
+            times => format!("{times} times: {} ({subjects}, …)", finding.message),
+        };
+        let line = escape::one_line(&text, 600);
         ui.line(format!("{}: {level}: {line}", escape::one_line(&place, 300)))?;
     }
     let counts = [count(report.tools, "tool"), count(errors, "error"), count(warnings, "warning")];

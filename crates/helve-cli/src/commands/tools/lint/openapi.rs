@@ -7,7 +7,7 @@ use helve_net::{Client, NetPolicy};
 use helve_tools::http::Backend;
 use helve_tools::openapi::{Import, OpenApiConfig, Skipped, import};
 
-use super::{Finding, Report};
+use super::{Finding, Level, Report};
 
 /// Whether a text names itself an OpenAPI document, as JSON or as YAML.
 pub(super) fn looks_like_one(text: &str) -> bool {
@@ -26,12 +26,14 @@ pub(super) fn check(file: &Path, text: &str) -> Report {
     // A stand-in for the server, where the document names none: only the operations are checked.
     let mut config = OpenApiConfig::new("lint", file.display().to_string());
     config.server = Some("https://api.example.com".to_owned());
-    let Import { tools, skipped: left_out, .. } = match import(&config, text.as_bytes(), None, &backend) {
-        Ok(import) => import,
-        Err(error) => return Report::refused(Finding::error(file, error.to_string())),
-    };
+    let Import { tools, skipped: left_out, reduced: in_part, .. } =
+        match import(&config, text.as_bytes(), None, &backend) {
+            Ok(import) => import,
+            Err(error) => return Report::refused(Finding::error(file, error.to_string())),
+        };
     let mut report = Report::default();
     report.findings.extend(skipped(file, left_out));
+    report.findings.extend(reduced(file, in_part));
     for tool in tools {
         report.take(file, Ok(tool));
     }
@@ -46,4 +48,9 @@ pub(super) fn skipped(file: &Path, operations: Vec<Skipped>) -> impl Iterator<It
         tool: Some(operation),
         ..Finding::error(file, reason)
     })
+}
+
+/// Operations whose tool lacks a part of them, as findings.
+pub(super) fn reduced(file: &Path, operations: Vec<Skipped>) -> impl Iterator<Item = Finding> {
+    skipped(file, operations).map(|finding| Finding { level: Level::Warning, ..finding })
 }

@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use helve::{DefinitionError, Layer, Problem};
 use helve_net::NetPolicy;
+use serde_json::Value;
 
 use super::{Finding, Level, Report, openapi};
 use crate::config::document::Document;
-use crate::config::{ToolEntry, problems_of, schema, tool_entries};
+use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
 use crate::wire::{Made, Maker};
 
 pub(super) fn check(file: &Path) -> Report {
@@ -26,8 +27,11 @@ pub(super) fn check(file: &Path) -> Report {
         return report;
     }
     let maker = Maker::new(NetPolicy::default());
+    let longest = document.value.pointer("/execution/max_timeout_ms").and_then(Value::as_u64);
+    let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
     for entry in tool_entries(Layer::Project, &document) {
         check_entry(file, &entry, &maker, &mut report);
+        report.findings.extend(check_timeout(file, &entry, longest));
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
     report
@@ -45,9 +49,10 @@ fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Repor
         Finding::of_tool(level, file, tool, problem).placed(&origin)
     };
     match maker.make(entry) {
-        Ok(Made { tools, skipped }) => {
+        Ok(Made { tools, skipped, reduced }) => {
             report.tools += tools.len();
-            report.findings.extend(openapi::skipped(file, skipped).map(|one| one.placed(&entry.origin())));
+            let left_out = openapi::skipped(file, skipped).chain(openapi::reduced(file, reduced));
+            report.findings.extend(left_out.map(|one| one.placed(&entry.origin())));
             for tool in tools {
                 let warnings = tool.warnings().into_iter();
                 report
@@ -60,4 +65,13 @@ fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Repor
             report.findings.extend(problems.into_iter().map(|problem| placed(Level::Error, &tool, problem)));
         }
     }
+}
+
+/// A tool is never given more time than the longest timeout.
+fn check_timeout(file: &Path, entry: &ToolEntry, longest_ms: u64) -> Option<Finding> {
+    let ms = entry.value.get("timeout_ms")?.as_u64().filter(|ms| *ms > longest_ms)?;
+    let message = format!("{ms} is cut to `execution.max_timeout_ms`, which is {longest_ms}");
+    let problem = Problem { at: "timeout_ms".to_owned(), message };
+    let origin = entry.origin_of(&problem.at);
+    Some(Finding::of_tool(Level::Warning, file, entry.label(), problem).placed(&origin))
 }
