@@ -1,6 +1,6 @@
 //! Patterns for names.
 
-/// Whether all of `text` matches `pattern`, where `*` stands for any text and `?` for one byte.
+/// Whether all of `text` matches `pattern`, where `*` stands for any text and `?` for one character.
 /// Takes no more than the product of their lengths, whatever the pattern.
 ///
 /// ```
@@ -9,31 +9,28 @@
 /// assert!(!matches("mail/*", "email/send"));
 /// ```
 pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // Where the last star was, and how much of the text it has swallowed so far.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
-            Some(b'*') => {
+            Some('*') => {
                 star = Some((p, t));
                 p += 1;
             }
-            Some(byte) if *byte == b'?' || *byte == text[t] => {
+            Some(c) if *c == '?' || *c == text[t] => {
                 p += 1;
                 t += 1;
             }
-            _ => match star {
-                Some((place, swallowed)) => {
-                    star = Some((place, swallowed + 1));
-                    p = place + 1;
-                    t = swallowed + 1;
-                }
-                None => return false,
-            },
+            _ => {
+                let Some((star_p, star_t)) = star else { return false };
+                star = Some((star_p, star_t + 1));
+                p = star_p + 1;
+                t = star_t + 1;
+            }
         }
     }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
@@ -51,6 +48,8 @@ mod tests {
             ("time", "time-now", false),
             ("a*b*c", "axxbyyc", true),
             ("a*b*c", "axxbyy", false),
+            ("gr?n", "grün", true),
+            ("", "x", false),
         ] {
             assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
         }

@@ -12,7 +12,7 @@ use helve::retry::RetryPolicy;
 use helve::{Annotations, Category, Example, FailureMode, Parameter, Risk, Source, Tool, ToolBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// What a tool says of itself, as keys of a configuration file.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -127,10 +127,7 @@ impl ToolCommon {
         if let Some(text) = self.when_to_use {
             builder = builder.when_to_use(text);
         }
-        // An empty list of fields, unlike none, lets an unknown field be named.
-        let nothing = || json!({ "type": "object", "properties": {}, "additionalProperties": false });
-        let takes_nothing = self.input_schema.is_none() && self.parameters.is_empty();
-        if let Some(schema) = self.input_schema.or_else(|| takes_nothing.then(nothing)) {
+        if let Some(schema) = self.input_schema {
             builder = builder.input_schema(schema);
         }
         if let Some(schema) = self.output_schema {
@@ -240,6 +237,7 @@ impl Retry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[derive(Debug, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]

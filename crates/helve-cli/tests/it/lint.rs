@@ -143,3 +143,20 @@ fn lint_knows_timeouts_that_are_cut_and_names_that_providers_change() {
     home.write("helve.toml", file);
     insta::assert_snapshot!("lint_limits", home.run(&["tools", "lint", "helve.toml"]).stdout);
 }
+
+#[test]
+fn the_documentations_examples_are_valid() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for page in ["README.md", "docs/tools.md"] {
+        let text = std::fs::read_to_string(root.join(page)).unwrap();
+        let blocks: Vec<_> =
+            text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(!blocks.is_empty(), "{page} has no examples any more");
+        for block in blocks {
+            let home = Home::new();
+            home.write("helve.toml", block);
+            let ran = home.run(&["tools", "lint", "helve.toml"]);
+            assert_eq!(ran.code, 0, "{page}:\n{block}\n{}", ran.all());
+        }
+    }
+}

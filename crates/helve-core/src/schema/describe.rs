@@ -208,6 +208,15 @@ mod tests {
     }
 
     #[test]
+    fn an_unknown_field_is_named_where_none_is_known() {
+        let schema = json!({ "type": "object", "additionalProperties": false });
+        assert_eq!(
+            lines(schema, json!({ "x": 1 })),
+            ["`/x`: expected no fields here, received an unknown field"]
+        );
+    }
+
+    #[test]
     fn alternatives_show_what_the_closest_one_lacks() {
         let schema = json!({ "type": "object", "properties": { "target": { "anyOf": [
             { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } },

@@ -15,6 +15,7 @@ mod graph;
 pub mod redact;
 pub mod repair;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -63,7 +64,7 @@ impl Schema {
             )
             .should_validate_formats(true)
             .offline()
-            .build(&json)
+            .build(&naming_unknown_fields(&json))
             .map_err(|error| vec![check::problem(error.schema_path().as_str(), error.to_string())])?;
         let defaults = defaults::Defaults::of(&json);
         let schema = Self(Arc::new(Compiled {
@@ -153,6 +154,18 @@ impl Schema {
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
+}
+
+/// The validator names unknown fields only where some are known. A closed object without any gets
+/// an empty list of them, which means the same.
+fn naming_unknown_fields(json: &Value) -> Cow<'_, Value> {
+    let closed = json.get("additionalProperties") == Some(&Value::Bool(false));
+    if !closed || json.get("properties").is_some() {
+        return Cow::Borrowed(json);
+    }
+    let mut json = json.clone();
+    json["properties"] = Value::Object(serde_json::Map::new());
+    Cow::Owned(json)
 }
 
 impl std::fmt::Debug for Schema {

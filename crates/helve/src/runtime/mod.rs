@@ -194,7 +194,7 @@ impl Default for Settings {
         Self {
             timeout_default: Duration::from_secs(30),
             timeout_max: Duration::from_secs(300),
-            cancel_grace: Duration::from_millis(100),
+            cancel_grace: Duration::from_millis(500),
             repair: true,
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,
