@@ -14,7 +14,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::query::{AuditQuery, Shown};
 pub use self::record::{CallRecord, CallStatus, ChainLink};
-pub use self::verify::{Anchored, Head, Problem, Verification};
+pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
+use crate::anchor::{self, Reading};
+use crate::chain::Position;
 use crate::error::StoreError;
 use crate::schema;
 
@@ -30,17 +32,32 @@ impl Audit {
         if path.is_dir() {
             return Err(StoreError::IsDirectory(path.to_owned()));
         }
-        if !path.exists() {
-            return Err(StoreError::Missing(path.to_owned()));
-        }
-        Ok(Self::of(path))
+        let audit = Self::of(path);
+        audit.check_exists()?;
+        Ok(audit)
     }
 
     pub(crate) fn of(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
+    fn check_exists(&self) -> Result<(), StoreError> {
+        if self.path.exists() { Ok(()) } else { Err(self.absent()) }
+    }
+
+    /// A journal that was never made is told from one that was removed.
+    fn absent(&self) -> StoreError {
+        let path = self.path.clone();
+        match anchor::read(&self.path) {
+            Ok(Reading::At(Position { seq: entries @ 1.., .. })) => StoreError::Gone { path, entries },
+            Ok(Reading::At(_) | Reading::Absent | Reading::Accept | Reading::Damaged) | Err(_) => {
+                StoreError::Missing(path)
+            }
+        }
+    }
+
     fn connect(&self) -> Result<Connection, StoreError> {
+        self.check_exists()?;
         let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
         schema::check_version(&db, &self.path)?;
         Ok(db)

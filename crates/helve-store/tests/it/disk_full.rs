@@ -10,6 +10,7 @@ use crate::support::{Place, show, wait_until};
 fn open_small(place: &Place) -> Store {
     let mut options = StoreOptions::default();
     options.pages_max = Some(40);
+    options.reserve_bytes = 0;
     Store::open(&place.db(), options).unwrap()
 }
 
