@@ -50,11 +50,13 @@ impl Reserve {
         made
     }
 
-    /// Frees its space. It is no error when another process was faster.
-    pub(crate) fn give_up(&self) -> io::Result<()> {
+    /// Frees its space, and returns whether there was any to free: another process may have been
+    /// faster.
+    pub(crate) fn give_up(&self) -> io::Result<bool> {
         match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -92,8 +94,8 @@ mod tests {
         one.make().unwrap();
         two.make().unwrap();
         assert_eq!(fs::metadata(folder.path().join("j.db.reserve")).unwrap().len(), 100_000);
-        one.give_up().unwrap();
-        two.give_up().unwrap();
+        assert!(one.give_up().unwrap());
+        assert!(!two.give_up().unwrap());
         assert!(!one.is_there() && !two.is_there());
     }
 

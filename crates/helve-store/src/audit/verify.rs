@@ -253,7 +253,7 @@ impl<P: FnMut(i64)> Walk<P> {
     fn check_anchor(&self) -> Result<(), Stop> {
         let what = match (self.anchor, self.unanchored_at) {
             (Reading::Damaged, _) => format!(
-                "the anchor, the `.head` file next to the journal, is damaged: the entries that are there are \
+                "the anchor, the `.head` file next to the journal, is damaged; the entries that are there are \
                  sound, but a cut end would go unnoticed; put back a copy of it, or {ACCEPT_IT}"
             ),
             (Reading::Absent, _) if self.position.seq > 0 => format!(
@@ -273,7 +273,7 @@ impl<P: FnMut(i64)> Walk<P> {
     }
 }
 
-const ACCEPT_IT: &str = "write the word `accept` into it and start Helve again";
+const ACCEPT_IT: &str = "write the word `accept` into the `.head` file and start Helve again";
 
 /// A row's columns, as the bytes that were hashed.
 struct EntryBytes<'a> {

@@ -127,16 +127,18 @@ impl Writer {
                 tracing::info!("the journal can be written again");
                 self.set_health(Health::Working);
             }
-            Err(error) => self.spare_for_reports(&error),
+            Err(error) => drop(self.spare_for_reports(&error)),
         }
     }
 
-    /// Gives up the reserve, so that what happened can be written, and lets nothing start.
-    pub(crate) fn spare_for_reports(&mut self, error: &StoreError) {
-        if let Err(error) = self.reserve.give_up() {
-            tracing::error!(%error, "the journal's reserve could not be given up");
-        }
+    /// Gives up the reserve, so that what happened can be written, and lets nothing start. Returns
+    /// whether that has freed anything.
+    pub(crate) fn spare_for_reports(&mut self, error: &StoreError) -> bool {
         self.set_health(Health::ReportsOnly(JournalError::new(error.chain())));
+        self.reserve.give_up().unwrap_or_else(|error| {
+            tracing::error!(%error, "the journal's reserve could not be given up");
+            false
+        })
     }
 
     fn set_health(&mut self, health: Health) {
@@ -170,11 +172,8 @@ impl Writer {
             tracing::error!(error = %reason, "calls are refused until the journal can be written");
         }
         // Before the queue is emptied, so that nobody can slip in between and wait in vain.
-        if error.may_lack_space() {
-            self.spare_for_reports(error);
-        }
-        // Where the reserve was given up before, that did not help.
-        let refused = if worked && error.may_lack_space() {
+        let has_room = error.may_lack_space() && (self.spare_for_reports(error) || worked);
+        let refused = if has_room {
             Refused::Requests
         } else {
             self.set_health(Health::Broken(reason.clone()));
