@@ -84,14 +84,8 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 6] = [
-            Kind::Started,
-            Kind::Finished,
-            Kind::Erased,
-            Kind::Released,
-            Kind::Unanchored,
-            Kind::Accepted,
-        ];
+        const ALL: [Kind; 6] =
+            [Kind::Started, Kind::Finished, Kind::Erased, Kind::Released, Kind::Unanchored, Kind::Accepted];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }
 }

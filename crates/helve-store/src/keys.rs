@@ -162,7 +162,12 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     while let Some(row) = rows.next()? {
         let row = read(row)?;
         let told = call.query_one([&row.call_id], |told| {
-            Ok(Told { started: told.get(0)?, ended: told.get(1)?, erased: told.get(2)?, released: told.get(3)? })
+            Ok(Told {
+                started: told.get(0)?,
+                ended: told.get(1)?,
+                erased: told.get(2)?,
+                released: told.get(3)?,
+            })
         })?;
         if let Some(wrong) = row.contradicts(&told) {
             let what = format!("the idempotency key `{}` of {} {wrong}", hex(&row.scoped_key), row.call_id);
@@ -275,9 +280,13 @@ impl KeyRow {
         match (self.state, told.ended) {
             (KeyState::Running, None) => None,
             (KeyState::Running, Some(_)) => Some("says that the call is running, and it has ended"),
-            (KeyState::Finished | KeyState::Erased, None) => Some("says that the call has ended, and it has not"),
+            (KeyState::Finished | KeyState::Erased, None) => {
+                Some("says that the call has ended, and it has not")
+            }
             (KeyState::Finished, Some(_)) if erased_since => Some("has an answer, and that was erased"),
-            (KeyState::Erased, Some(_)) if !erased_since => Some("has lost its answer, and no erasure is recorded"),
+            (KeyState::Erased, Some(_)) if !erased_since => {
+                Some("has lost its answer, and no erasure is recorded")
+            }
             (KeyState::Finished | KeyState::Erased, Some(_)) => None,
         }
     }

@@ -25,7 +25,8 @@ mod audit;
 mod error;
 
 pub use audit::{
-    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Concern, Head, Problem, Shown, Verification,
+    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Concern, Head, Problem, Shown,
+    Verification,
 };
 pub use error::StoreError;
 pub use store::{Store, StoreOptions};

@@ -149,7 +149,8 @@ pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
     }
     let foreign = found.iter().find(|(object, _)| !ours.contains_key(*object));
     Ok(foreign.map(|((kind, name), (table, _))| match kind.as_str() {
-        "trigger" | "index" => format!("the table `{table}` has a {kind} that Helve did not make: `{name}`"),
+        "trigger" => format!("the table `{table}` has a trigger that Helve did not make: `{name}`"),
+        "index" => format!("the table `{table}` has an index that Helve did not make: `{name}`"),
         _ => format!("there is a {kind} that Helve did not make: `{name}`"),
     }))
 }

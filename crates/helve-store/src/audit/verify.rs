@@ -104,9 +104,7 @@ impl Audit {
         let (concern, first_problem) = match self.check(&mut walk) {
             Ok(()) => (None, None),
             Err(Stop::Found(concern, problem)) => (Some(concern), Some(problem)),
-            Err(Stop::Failed(error)) => {
-                (Some(Concern::Database), Some(finding(error, walk.position.seq)?))
-            }
+            Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
         let Position { seq, hash } = walk.position;
         Ok(Verification {
@@ -157,7 +155,9 @@ impl Audit {
         }
         walk.check_anchor()?;
         walk.calls = db
-            .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| row.get(0))
+            .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
+                row.get(0)
+            })
             .map_err(failed)?;
         Ok(())
     }
@@ -235,8 +235,7 @@ impl<P: FnMut(i64)> Walk<P> {
         let seq = self.position.seq;
         match self.anchor {
             Reading::At(anchor) if anchor.seq > seq => {
-                let gone =
-                    count(seq + 1, anchor.seq, "was written and is gone", "were written and are gone");
+                let gone = count(seq + 1, anchor.seq, "was written and is gone", "were written and are gone");
                 wrong(
                     seq + 1,
                     format!(
@@ -339,7 +338,11 @@ fn wrong<T>(seq: i64, what: impl Into<String>) -> Result<T, Stop> {
 
 /// Says of one or several entries what befell them.
 fn count(first: i64, last: i64, one: &str, several: &str) -> String {
-    if first == last { format!("entry {first} {one}") } else { format!("entries {first} to {last} {several}") }
+    if first == last {
+        format!("entry {first} {one}")
+    } else {
+        format!("entries {first} to {last} {several}")
+    }
 }
 
 /// Damage is a finding; what only keeps us from looking is an error.

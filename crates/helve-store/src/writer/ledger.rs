@@ -179,6 +179,14 @@ impl Ledger {
         self.sqlite(self.db.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
     }
 
+    /// Moves what it can into the database file, so that the log beside it need not grow. On a full
+    /// disk this makes the room that is left last several times as long.
+    pub(super) fn reuse_log(&self) {
+        if let Err(error) = self.db.query_one("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            tracing::debug!(%error, "the journal's log could not be moved into the database");
+        }
+    }
+
     fn sqlite<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         result.map_err(|source| StoreError::sqlite(&self.path, source))
     }

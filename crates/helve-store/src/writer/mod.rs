@@ -85,6 +85,7 @@ impl Writer {
             Health::ReportsOnly(_) | Health::Broken(_) => {
                 self.ledger.reopen()?;
                 self.ledger.limit_pages(self.page_limit.load(Ordering::Relaxed))?;
+                self.ledger.reuse_log();
             }
         }
         let count = self.backlog.held.len().min(GROUP_MAX);

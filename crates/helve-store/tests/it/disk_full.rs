@@ -142,6 +142,18 @@ async fn a_real_disk_that_fills_leaves_no_call_without_its_end() {
     for store in [one, two, third] {
         println!("closed: {:?}", store.close());
     }
+    let reopened = Store::open(&database, StoreOptions::default()).unwrap();
+    println!("reopened: {:?}", reopened.check());
+    assert_eq!(reopened.audit().verify(|_| {}).unwrap().first_problem, None);
+    reopened.close().unwrap();
+
+    // Somebody else fills the disk to the last byte, with the reserve still there.
+    let mut filler = std::fs::File::create(folder.join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[1; 1_024]).is_ok() {}
+    let full = Store::open(&database, StoreOptions::default()).unwrap();
+    assert!(full.check().unwrap_err().to_string().contains("is full"));
+    full.commit(started[0].done(json!("late"))).await.unwrap();
+    assert!(show(&full.audit(), started[0].id()).unwrap().finished_at.is_some());
 }
 
 #[tokio::test]
