@@ -140,7 +140,8 @@ pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
     let ours = Connection::open_in_memory()?;
     ours.execute_batch(TABLES)?;
     let (ours, found) = (definitions(&ours)?, definitions(db)?);
-    for (object @ (kind, name), definition) in &ours {
+    // Backwards, so that a table is missed before its index.
+    for (object @ (kind, name), definition) in ours.iter().rev() {
         match found.get(object) {
             Some(found) if found == definition => {}
             Some(_) => return Ok(Some(format!("the {kind} `{name}` is not as Helve made it"))),

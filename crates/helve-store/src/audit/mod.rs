@@ -10,6 +10,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::query::{AuditQuery, Shown};
@@ -74,7 +75,8 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     match opened {
         Err(error) if is_unwritable(&error) && !has_log(path) => {
             // Reading in WAL mode needs a helper file next to the database. Where that cannot be
-            // created nobody else can write either, so the file will not change under us.
+            // created, on a full disk or a read-only one, nobody else can write either, so the file
+            // will not change under us.
             Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .and_then(ready)
         }
@@ -91,6 +93,7 @@ fn ready(db: Connection) -> rusqlite::Result<Connection> {
 
 fn is_unwritable(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+        || error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE)
 }
 
 fn has_log(path: &Path) -> bool {
