@@ -215,10 +215,7 @@ impl Queue {
         if !is_flush && self.pending.load(Ordering::Relaxed) >= self.pending_max {
             return state.refusal().and(Err(overloaded()));
         }
-        let taken = match state.health {
-            Health::Working | Health::ReportsOnly(_) => is_flush || job.is_report(),
-            Health::Broken(_) => is_flush,
-        };
+        let taken = is_flush || (job.is_report() && !state.is_broken());
         if let Err(error) = state.refusal()
             && (state.closed || !taken)
         {

@@ -85,7 +85,7 @@ impl Store {
         };
         if let Err(error) = writer.hold_reserve() {
             tracing::error!(error = error.chain(), "calls are refused until the journal can be written");
-            let _ = writer.spare_for_reports(&error);
+            writer.spare_for_reports(&error);
         }
         mark.into_iter().for_each(|mark| writer.queue.push(Job::Mark(mark)));
         let thread = std::thread::Builder::new()

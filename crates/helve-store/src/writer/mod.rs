@@ -32,6 +32,10 @@ const GROUP_MAX: usize = 1024;
 /// Pause before what failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
+/// Pause before it is tried whether a full disk has room again. That takes all there is for a
+/// moment, which others should not suffer often.
+const ROOM_PAUSE: Duration = Duration::from_secs(2);
+
 /// SQLite's pages, where a full disk is rehearsed.
 const PAGE_BYTES: u64 = 4_096;
 
@@ -41,7 +45,7 @@ type ScopedKey = [u8; 32];
 pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) anchor: Anchor,
-    /// The anchor says nothing until it is noted in the chain that it does not.
+    /// Whether the anchor says nothing, which the first job notes in the chain.
     pub(crate) anchor_is_due: bool,
     pub(crate) ledger: Ledger,
     pub(crate) reserve: Reserve,
@@ -90,6 +94,9 @@ impl Writer {
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
         let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        if self.anchor_is_due {
+            self.make_anchor();
+        }
         self.move_anchor();
         self.recover();
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
@@ -128,7 +135,9 @@ impl Writer {
                 tracing::info!("the journal can be written again");
                 self.set_health(Health::Working);
             }
-            Err(error) => drop(self.spare_for_reports(&error)),
+            Err(error) => {
+                self.spare_for_reports(&error);
+            }
         }
     }
 
@@ -147,18 +156,20 @@ impl Writer {
         self.backlog.health = health;
     }
 
+    /// Makes a new anchor once the chain, with the first group, has noted why there is none.
+    fn make_anchor(&mut self) {
+        let position = self.ledger.position();
+        match self.anchor.lock().and_then(|mut locked| locked.create(position)) {
+            Ok(()) => self.anchor_is_due = false,
+            Err(error) => tracing::warn!(%error, "the journal's anchor could not be made"),
+        }
+    }
+
     fn move_anchor(&mut self) {
         if self.ledger.lineage() == Lineage::Broken {
             return;
         }
         let position = self.ledger.position();
-        if self.anchor_is_due {
-            match self.anchor.lock().and_then(|mut locked| locked.create(position)) {
-                Ok(()) => self.anchor_is_due = false,
-                Err(error) => tracing::warn!(%error, "the journal's anchor could not be made"),
-            }
-            return;
-        }
         // Never waits: an anchor that stays behind is still true, and the next group moves it.
         if let Err(error) = self.anchor.try_advance(position) {
             tracing::warn!(%error, "the journal's anchor could not be moved");
@@ -267,7 +278,8 @@ impl Backlog {
     fn patience(&self) -> Patience {
         match (&self.health, self.held.is_empty()) {
             (Health::Working, true) => Patience::UntilWork,
-            (Health::Broken(_), _) | (Health::ReportsOnly(_), true) => Patience::UntilRetry(RETRY_PAUSE),
+            (Health::Broken(_), _) => Patience::UntilRetry(RETRY_PAUSE),
+            (Health::ReportsOnly(_), true) => Patience::UntilRetry(ROOM_PAUSE),
             (Health::Working | Health::ReportsOnly(_), false) => Patience::None,
         }
     }

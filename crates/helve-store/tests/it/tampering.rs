@@ -244,6 +244,20 @@ async fn a_lost_anchor_is_reported_until_somebody_accepts_that() {
 }
 
 #[tokio::test]
+async fn a_lost_anchor_that_could_not_be_noted_is_still_lost() {
+    let place = filled().await;
+    std::fs::remove_file(place.anchor()).unwrap();
+    let db = Connection::open(place.db()).unwrap();
+    db.execute_batch("CREATE TRIGGER stop BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'no'); END")
+        .unwrap();
+    place.open().close().unwrap();
+    assert_eq!(place.verify().anchored, Anchored::No);
+    db.execute_batch("DROP TRIGGER stop").unwrap();
+    place.open().close().unwrap();
+    assert_eq!(place.verify().first_problem.unwrap().seq, Some(21));
+}
+
+#[tokio::test]
 async fn a_new_anchor_is_watched_as_closely_as_the_old_one() {
     let place = filled().await;
     std::fs::remove_file(place.anchor()).unwrap();
