@@ -5,7 +5,7 @@
 //! and settle a key name it, so that a removed row is noticed:
 //!
 //! - a start that names a key has its row, until the chain says that the key was given back;
-//! - a row belongs to a call that started, and says that it ended exactly if the chain does.
+//! - a row belongs to a call that started with it, and says that it ended exactly if the chain does.
 
 use std::sync::Arc;
 
@@ -161,7 +161,8 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let row = read(row)?;
-        let told = call.query_one([&row.call_id], |told| {
+        let key = hex(&row.scoped_key);
+        let told = call.query_one([&row.call_id, &key], |told| {
             Ok(Told {
                 started: told.get(0)?,
                 ended: told.get(1)?,
@@ -170,7 +171,7 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
             })
         })?;
         if let Some(wrong) = row.contradicts(&told) {
-            let what = format!("the idempotency key `{}` of {} {wrong}", hex(&row.scoped_key), row.call_id);
+            let what = format!("the idempotency key `{key}` of {} {wrong}", row.call_id);
             return Ok(Some(Disagreement { seq: None, what }));
         }
     }
@@ -182,10 +183,10 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     Ok(missing.optional()?)
 }
 
-/// The last entries of each kind of a call. Its end counts where it settled the key.
+/// The last entries of each kind of a call. Its start and its end count where they name the key.
 const CALL_OF_KEY: &str = "
-    SELECT max(seq) FILTER (WHERE kind = 0),
-           max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' IS NOT NULL),
+    SELECT max(seq) FILTER (WHERE kind = 0 AND head ->> 'key' = ?2),
+           max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' = ?2),
            max(seq) FILTER (WHERE kind = 2),
            max(seq) FILTER (WHERE kind = 3)
     FROM entries WHERE call_id = ?1";
@@ -270,7 +271,7 @@ fn try_read(row: &Row<'_>) -> rusqlite::Result<Option<KeyRow>> {
 impl KeyRow {
     fn contradicts(&self, told: &Told) -> Option<&'static str> {
         if told.started.is_none() {
-            return Some("belongs to no call in the journal");
+            return Some("is there, and the journal does not say that the call used it");
         }
         if told.released.is_some() {
             return Some("was given back, and is there again");

@@ -93,8 +93,8 @@ enum Stop {
 
 impl Audit {
     /// Checks every entry against the chain, the chain against the anchor, the file's structure and
-    /// tables, and the idempotency keys against the entries. Reads the file twice and keeps little of it in memory. `progress` is told from
-    /// time to time how many entries were checked.
+    /// tables, and the idempotency keys against the entries. Reads the file a few times and keeps
+    /// little of it in memory. `progress` is told from time to time how many entries were checked.
     pub fn verify(&self, progress: impl FnMut(i64)) -> Result<Verification, StoreError> {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
         let reading = anchor::read(&self.path)

@@ -173,7 +173,11 @@ async fn keys_from_another_time_or_place_are_found() {
     check(&finished, &running, "says that the call is running, and it has ended");
     check(&finished, &erased, "has lost its answer, and no erasure is recorded");
     check(&erased, &finished, "has an answer, and that was erased");
-    check(&erased, &elsewhere, "belongs to no call in the journal");
+    let not_used = "is there, and the journal does not say that the call used it";
+    check(&erased, &elsewhere, not_used);
+    let elsewhere = Place::new();
+    elsewhere.open().begin(call.start(), claim(9, 9)).await.unwrap();
+    check(&running, &elsewhere, not_used);
 }
 
 #[tokio::test]
