@@ -3,6 +3,11 @@
 //! A chain alone cannot show that its end was cut off, nor that an older copy was put in its
 //! place. The anchor can, as long as it is not changed along; keep a copy of it elsewhere against
 //! somebody who may write the whole folder.
+//!
+//! A journal that is opened without its anchor gets a new one, and an entry in the chain says so:
+//! `verify` reports it from then on. Whoever has looked into what an anchor says and takes the
+//! journal as it is writes the word `accept` into the file; the next store to be opened notes that
+//! in the chain and anchors the journal anew.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,12 +18,14 @@ use helve_core::json::{hex, sha256_hex};
 use crate::chain::{GENESIS, HASH_BYTES, Position};
 
 const MAGIC: &str = "helve-head-1";
+const ACCEPT: &[u8] = b"accept";
 const CHECKSUM_DIGITS: usize = 16;
 // Magic, number, hash and checksum with spaces between, and the end of the line.
 const LINE_BYTES: usize = MAGIC.len() + 1 + 20 + 1 + 2 * HASH_BYTES + 1 + CHECKSUM_DIGITS + 1;
 
 /// The anchor file, open for writing.
 pub(crate) struct Anchor {
+    path: PathBuf,
     file: File,
 }
 
@@ -29,6 +36,8 @@ pub(crate) enum Reading {
     Absent,
     /// The chain has come at least this far.
     At(Position),
+    /// Somebody takes the journal as it is.
+    Accept,
     /// It is damaged.
     Damaged,
 }
@@ -47,13 +56,22 @@ impl Anchor {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        Ok(Self { file: options.open(Self::path(database))? })
+        let path = Self::path(database);
+        Ok(Self { file: options.open(&path)?, path })
+    }
+
+    /// Takes the journal as it is from the next opening on.
+    pub(crate) fn accept(database: &Path) -> io::Result<()> {
+        let file = Self::open(database)?.file;
+        file.set_len(0)?;
+        (&file).write_all(ACCEPT)?;
+        file.sync_all()
     }
 
     /// Moves the anchor forward, unless another process is just doing so.
     pub(crate) fn try_advance(&mut self, position: Position) -> io::Result<()> {
         match self.file.try_lock() {
-            Ok(()) => LockedAnchor { file: &mut self.file }.advance(position),
+            Ok(()) => LockedAnchor { path: &self.path, file: &mut self.file }.advance(position),
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -62,12 +80,13 @@ impl Anchor {
     /// Keeps other processes from moving it until the guard is dropped.
     pub(crate) fn lock(&mut self) -> io::Result<LockedAnchor<'_>> {
         self.file.lock()?;
-        Ok(LockedAnchor { file: &mut self.file })
+        Ok(LockedAnchor { path: &self.path, file: &mut self.file })
     }
 }
 
 /// The anchor while no other process moves it.
 pub(crate) struct LockedAnchor<'a> {
+    path: &'a Path,
     file: &'a mut File,
 }
 
@@ -83,16 +102,27 @@ impl LockedAnchor<'_> {
     pub(crate) fn advance(&mut self, position: Position) -> io::Result<()> {
         match self.read()? {
             Reading::At(current) if current.seq >= position.seq => Ok(()),
-            // A damaged anchor stays, for `verify` to report.
-            Reading::Damaged => Ok(()),
-            Reading::At(_) | Reading::Absent => self.write(position),
+            Reading::At(_) => self.write(position),
+            // A damaged anchor stays, for `verify` to report; the others, for the next opening.
+            Reading::Damaged | Reading::Absent | Reading::Accept => Ok(()),
         }
     }
 
-    /// Fills a new file, and makes sure that it outlives a power cut.
+    /// Fills a file that says nothing, and makes sure that it outlives a power cut.
     pub(crate) fn create(&mut self, position: Position) -> io::Result<()> {
+        match self.read()? {
+            Reading::Absent | Reading::Accept => {}
+            // Another process was faster.
+            Reading::At(_) | Reading::Damaged => return self.advance(position),
+        }
         self.write(position)?;
-        self.file.sync_all()
+        self.file.sync_all()?;
+        // On Unix, a new file's name is safe once its folder is. Elsewhere folders cannot be opened.
+        #[cfg(unix)]
+        if let Some(folder) = self.path.parent() {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(())
     }
 
     fn write(&mut self, position: Position) -> io::Result<()> {
@@ -131,6 +161,9 @@ fn read_from(file: &mut File) -> io::Result<Reading> {
     file.take(LINE_BYTES as u64 + 1).read_to_end(&mut text)?;
     if text.is_empty() {
         return Ok(Reading::Absent);
+    }
+    if text.trim_ascii() == ACCEPT {
+        return Ok(Reading::Accept);
     }
     Ok(parse(&text).map_or(Reading::Damaged, Reading::At))
 }
@@ -172,6 +205,7 @@ mod tests {
         let database = folder.path().join("j.db");
         let mut anchor = Anchor::open(&database).unwrap();
         assert_eq!(read(&database).unwrap(), Reading::Absent);
+        anchor.lock().unwrap().create(Position::START).unwrap();
         for (moved_to, expected) in [(5, 5), (3, 5), (9, 9)] {
             anchor.try_advance(at(moved_to)).unwrap();
             assert_eq!(read(&database).unwrap(), Reading::At(at(expected)));

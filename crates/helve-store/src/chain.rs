@@ -74,11 +74,19 @@ pub(crate) enum Kind {
     Finished = 1,
     /// The payloads of a call were erased.
     Erased = 2,
+    /// A call gave back its idempotency key: it never ran, or died and may be repeated.
+    Released = 3,
+    /// The anchor was missing when a store was opened. About no call.
+    Unanchored = 4,
+    /// Somebody took the journal as it is, whatever the anchor said. About no call.
+    Accepted = 5,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        [Self::Started, Self::Finished, Self::Erased].into_iter().find(|kind| *kind as i64 == number)
+        const ALL: [Kind; 6] =
+            [Kind::Started, Kind::Finished, Kind::Erased, Kind::Released, Kind::Unanchored, Kind::Accepted];
+        ALL.into_iter().find(|kind| *kind as i64 == number)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
 /// The store cannot be opened, read or closed.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,18 @@ pub enum StoreError {
     /// The file does not exist, and reading does not create it.
     #[error("there is no journal at `{}`", .0.display())]
     Missing(PathBuf),
+    /// The file does not exist, and its anchor says that it did.
+    #[error(
+        "`{}` is gone, with the {entries} entries that its anchor knows of; put it back, or write `accept` into \
+         `{}.head` to begin a new one",
+        .path.display(), .path.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// How many entries it had, at least.
+        entries: i64,
+    },
     /// The file, or something next to it, cannot be created, opened or written.
     #[error("cannot {action} `{}`; check that the folder exists and may be written", .path.display())]
     Io {
@@ -74,9 +87,9 @@ pub enum StoreError {
     DiskFull {
         /// The file.
         path: PathBuf,
-        /// What SQLite says.
+        /// What SQLite or the operating system says.
         #[source]
-        source: rusqlite::Error,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Another process kept the file locked for too long.
     #[error("another process keeps `{}` locked; wait for it or end it", .path.display())]
@@ -95,15 +108,6 @@ pub enum StoreError {
         /// What SQLite says.
         #[source]
         source: rusqlite::Error,
-    },
-    /// An entry that cannot be read as one.
-    #[error("entry {seq} cannot be read; `verify` tells whether it was changed")]
-    Unreadable {
-        /// Its number in the chain.
-        seq: i64,
-        /// What is wrong with it.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Part of an id that fits several calls, or cannot fit any.
     #[error("`{0}` is not the beginning of a call's id; ids look like `call_01J…`")]
@@ -126,7 +130,12 @@ pub enum StoreError {
 
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path: path.to_owned(), source: Box::new(source) }
+            }
+            _ => Self::Io { action, path: path.to_owned(), source },
+        }
     }
 
     /// Says what SQLite's error means for the person who has to do something about it.
@@ -138,9 +147,24 @@ impl StoreError {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::ReadOnly { path, source }
             }
-            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source },
+            Some(ErrorCode::DiskFull) => Self::DiskFull { path, source: Box::new(source) },
+            // The file of shared memory cannot grow, which has no other cause.
+            Some(ErrorCode::SystemIoFailure)
+                if source.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE) =>
+            {
+                Self::DiskFull { path, source: Box::new(source) }
+            }
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, source },
             _ => Self::Sqlite { path, source },
+        }
+    }
+
+    /// Whether more space could help. SQLite does not tell every lack of space from a failing disk.
+    pub(crate) fn may_lack_space(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } => true,
+            Self::Sqlite { source, .. } => source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure),
+            _ => false,
         }
     }
 

@@ -1,10 +1,15 @@
 //! Idempotency keys: who claimed which key, and what to answer when it comes again.
 //!
 //! Rows change, so the chain does not cover them. Each has a seal, a digest of the rest, so that
-//! a damaged row is noticed instead of answering wrongly.
+//! a damaged row is noticed instead of answering wrongly. And the heads of the entries that claim
+//! and settle a key name it, so that a removed row is noticed:
+//!
+//! - a start that names a key has its row, until the chain says that the key was given back;
+//! - a row belongs to a call that started with it, and says that it ended exactly if the chain does.
 
 use std::sync::Arc;
 
+use helve_core::json::hex;
 use helve_core::ports::{Begun, KeyClaim};
 use helve_core::{CallId, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -37,7 +42,10 @@ enum KeyState {
 /// What is known of a key that somebody claims.
 pub(crate) enum Found {
     /// Nothing, or nothing that counts: the claim is made.
-    Claimed,
+    Claimed {
+        /// The call that held the key and died.
+        from: Option<CallId>,
+    },
     /// This process is running it.
     Ours,
     /// Another living process is running it.
@@ -48,26 +56,29 @@ pub(crate) enum Found {
 
 /// A row that is damaged.
 #[derive(Debug, thiserror::Error)]
-#[error("the row of an idempotency key is damaged; `verify` tells more")]
-pub(crate) struct DamagedKey;
+#[error("the idempotency key `{0}` in the table `keys` is damaged: its row was changed")]
+pub(crate) struct DamagedKey(String);
+
+impl DamagedKey {
+    fn new(scoped_key: &[u8]) -> Self {
+        Self(hex(scoped_key))
+    }
+}
 
 /// Why a key cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KeyError {
     #[error(transparent)]
-    Sqlite(rusqlite::Error),
+    Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
     Damaged(#[from] DamagedKey),
 }
 
-impl From<rusqlite::Error> for KeyError {
-    fn from(error: rusqlite::Error) -> Self {
-        // What is not SQLite's own failure is a column with something unexpected in it.
-        match error.sqlite_error() {
-            Some(_) => Self::Sqlite(error),
-            None => Self::Damaged(DamagedKey),
-        }
-    }
+/// A key that does not agree with the chain.
+pub(crate) struct Disagreement {
+    /// The entry that tells otherwise.
+    pub(crate) seq: Option<i64>,
+    pub(crate) what: String,
 }
 
 /// Claims a key for `call_id`, unless it is taken.
@@ -79,16 +90,17 @@ pub(crate) fn claim(
 ) -> Result<Found, KeyError> {
     let Some(row) = find(db, &claim.scoped_key)? else {
         insert_running(db, owner, claim, call_id)?;
-        return Ok(Found::Claimed);
+        return Ok(Found::Claimed { from: None });
     };
-    let earlier = row.call_id.parse().map_err(|_| DamagedKey)?;
+    let damaged = || DamagedKey::new(&claim.scoped_key);
+    let earlier = row.call_id.parse().map_err(|_| damaged())?;
     if row.fingerprint != claim.fingerprint {
         return Ok(Found::Settled(Begun::Conflict { call_id: earlier }));
     }
     match row.state {
         KeyState::Finished => {
-            let text = row.status.as_deref().ok_or(DamagedKey)?;
-            let status: Status = serde_json::from_str(text).map_err(|_| DamagedKey)?;
+            let text = row.status.as_deref().ok_or_else(damaged)?;
+            let status: Status = serde_json::from_str(text).map_err(|_| damaged())?;
             Ok(Found::Settled(Begun::Finished { call_id: earlier, status: Arc::new(status) }))
         }
         // The answer is gone, and running again could do the work twice.
@@ -98,7 +110,7 @@ pub(crate) fn claim(
             (Liveness::Alive, _) => Ok(Found::Elsewhere),
             (Liveness::Dead, true) => {
                 insert_running(db, owner, claim, call_id)?;
-                Ok(Found::Claimed)
+                Ok(Found::Claimed { from: Some(earlier) })
             }
             (Liveness::Dead, false) => Ok(Found::Settled(Begun::Unknown { call_id: earlier })),
         },
@@ -121,11 +133,11 @@ pub(crate) fn finish(
     Ok(())
 }
 
-/// Gives a key back, if `call_id` holds it and has not ended.
-pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -> rusqlite::Result<()> {
+/// Gives a key back, if `call_id` holds it and has not ended. Returns whether it did.
+pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -> rusqlite::Result<bool> {
     db.prepare_cached("DELETE FROM keys WHERE scoped_key = ?1 AND call_id = ?2 AND state = ?3")?
         .execute(params![scoped_key, call_id.to_string(), KeyState::Running as i64])
-        .map(drop)
+        .map(|deleted| deleted > 0)
 }
 
 /// Forgets the answers of a call.
@@ -142,14 +154,57 @@ pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Checks every row's seal.
-pub(crate) fn verify(db: &Connection) -> Result<(), KeyError> {
+/// Compares keys and chain, which must be sound, both ways. Returns the first difference.
+pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> {
     let mut select = db.prepare(SELECT)?;
+    let mut call = db.prepare(CALL_OF_KEY)?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        read(row)?;
+        let row = read(row)?;
+        let key = hex(&row.scoped_key);
+        let told = call.query_one([&row.call_id, &key], |told| {
+            Ok(Told {
+                started: told.get(0)?,
+                ended: told.get(1)?,
+                erased: told.get(2)?,
+                released: told.get(3)?,
+            })
+        })?;
+        if let Some(wrong) = row.contradicts(&told) {
+            let what = format!("the idempotency key `{key}` of {} {wrong}", row.call_id);
+            return Ok(Some(Disagreement { seq: None, what }));
+        }
     }
-    Ok(())
+    let missing = db.query_one(MISSING_KEY, [], |row| {
+        let (seq, call_id): (i64, String) = (row.get(0)?, row.get(1)?);
+        let what = format!("the idempotency key of {call_id} was removed: the same call could run twice");
+        Ok(Disagreement { seq: Some(seq), what })
+    });
+    Ok(missing.optional()?)
+}
+
+/// The last entries of each kind of a call. Its start and its end count where they name the key.
+const CALL_OF_KEY: &str = "
+    SELECT max(seq) FILTER (WHERE kind = 0 AND head ->> 'key' = ?2),
+           max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' = ?2),
+           max(seq) FILTER (WHERE kind = 2),
+           max(seq) FILTER (WHERE kind = 3)
+    FROM entries WHERE call_id = ?1";
+
+const MISSING_KEY: &str = "
+    SELECT seq, call_id FROM entries AS started
+    WHERE kind = 0 AND head ->> 'key' IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM entries WHERE call_id = started.call_id AND kind = 3)
+      AND NOT EXISTS (SELECT 1 FROM keys
+                      WHERE scoped_key = unhex(started.head ->> 'key') AND call_id = started.call_id)
+    ORDER BY seq LIMIT 1";
+
+/// Which entries the chain has of the call that holds a key.
+struct Told {
+    started: Option<i64>,
+    ended: Option<i64>,
+    erased: Option<i64>,
+    released: Option<i64>,
 }
 
 fn insert_running(db: &Connection, owner: &Owner, claim: &KeyClaim, call_id: CallId) -> rusqlite::Result<()> {
@@ -171,6 +226,7 @@ fn find(db: &Connection, scoped_key: &[u8; 32]) -> Result<Option<KeyRow>, KeyErr
         .query_one([scoped_key], |row| Ok(read(row)))
         .optional()?
         .transpose()
+        .map_err(KeyError::from)
 }
 
 fn write(db: &Connection, row: &KeyRow) -> rusqlite::Result<()> {
@@ -187,12 +243,18 @@ fn write(db: &Connection, row: &KeyRow) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-fn read(row: &Row<'_>) -> Result<KeyRow, KeyError> {
+fn read(row: &Row<'_>) -> Result<KeyRow, DamagedKey> {
+    let scoped_key: Vec<u8> = row.get(0).unwrap_or_default();
+    try_read(row).ok().flatten().ok_or_else(|| DamagedKey::new(&scoped_key))
+}
+
+/// None where the seal does not fit.
+fn try_read(row: &Row<'_>) -> rusqlite::Result<Option<KeyRow>> {
     let state = match row.get(4)? {
         0_i64 => KeyState::Running,
         1 => KeyState::Finished,
         2 => KeyState::Erased,
-        _ => return Err(DamagedKey.into()),
+        _ => return Ok(None),
     };
     let seal: Vec<u8> = row.get(6)?;
     let row = KeyRow {
@@ -203,10 +265,33 @@ fn read(row: &Row<'_>) -> Result<KeyRow, KeyError> {
         state,
         status: row.get(5)?,
     };
-    if row.seal().as_slice() == seal { Ok(row) } else { Err(DamagedKey.into()) }
+    Ok((row.seal().as_slice() == seal).then_some(row))
 }
 
 impl KeyRow {
+    fn contradicts(&self, told: &Told) -> Option<&'static str> {
+        if told.started.is_none() {
+            return Some("is there, and the journal does not say that the call used it");
+        }
+        if told.released.is_some() {
+            return Some("was given back, and is there again");
+        }
+        // `None` is before everything.
+        let erased_since = told.erased > told.ended;
+        match (self.state, told.ended) {
+            (KeyState::Running, None) => None,
+            (KeyState::Running, Some(_)) => Some("says that the call is running, and it has ended"),
+            (KeyState::Finished | KeyState::Erased, None) => {
+                Some("says that the call has ended, and it has not")
+            }
+            (KeyState::Finished, Some(_)) if erased_since => Some("has an answer, and that was erased"),
+            (KeyState::Erased, Some(_)) if !erased_since => {
+                Some("has lost its answer, and no erasure is recorded")
+            }
+            (KeyState::Finished | KeyState::Erased, Some(_)) => None,
+        }
+    }
+
     fn seal(&self) -> Hash {
         let status = self.status.as_deref().unwrap_or_default();
         let fields = [

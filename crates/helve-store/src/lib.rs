@@ -5,7 +5,8 @@
 //! the read side, which also checks the chain.
 //!
 //! Next to the database `journal.db` stand `journal.db.head`, the anchor that gives away a cut
-//! end, and `journal.db.owners/`, where each living process holds a lock.
+//! end, `journal.db.reserve`, which is given up for the ends of calls when the disk is full, and
+//! `journal.db.owners/`, where each living process holds a lock.
 
 mod store;
 
@@ -17,13 +18,15 @@ mod writer;
 mod anchor;
 mod chain;
 mod owners;
+mod reserve;
 mod schema;
 
 mod audit;
 mod error;
 
 pub use audit::{
-    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Head, Problem, Shown, Verification,
+    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Concern, Head, Problem, Shown,
+    Verification,
 };
 pub use error::StoreError;
 pub use store::{Store, StoreOptions};

@@ -29,6 +29,8 @@ pub(crate) enum Job {
     Finish { entry: Entry, claim: KeyClaim, status: Arc<Status>, reply: Option<Reply<()>> },
     /// Give back the key of a call that was never run.
     Release { scoped_key: [u8; 32], call_id: CallId },
+    /// Note in the chain what became of the anchor.
+    Mark(Mark),
     /// Erase what was said in a call.
     Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
     /// Tell when everything before it is on disk.
@@ -43,7 +45,16 @@ impl Job {
         match self {
             Self::Append(_) | Self::Commit(Entry::Finished(_), _) | Self::Finish { .. } => true,
             Self::Commit(Entry::Started(_), _) | Self::Begin { .. } | Self::Release { .. } => false,
-            Self::Erase { .. } | Self::Flush(_) => false,
+            Self::Mark(_) | Self::Erase { .. } | Self::Flush(_) => false,
+        }
+    }
+
+    /// Whether it asks for something new, for which the reserve is not meant.
+    pub(crate) fn is_request(&self) -> bool {
+        match self {
+            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } | Self::Erase { .. } => true,
+            Self::Append(_) | Self::Commit(Entry::Finished(_), _) | Self::Finish { .. } => false,
+            Self::Release { .. } | Self::Mark(_) | Self::Flush(_) => false,
         }
     }
 
@@ -51,7 +62,7 @@ impl Job {
     pub(crate) fn refuse(self, error: &JournalError) -> Option<Self> {
         // Nobody may be waiting any more; that is no error.
         match self {
-            Self::Append(_) | Self::Release { .. } => Some(self),
+            Self::Append(_) | Self::Release { .. } | Self::Mark(_) => Some(self),
             Self::Commit(entry, reply) => {
                 let _ = reply.send(Err(error.clone()));
                 matches!(entry, Entry::Finished(_)).then_some(Self::Append(entry))
@@ -75,6 +86,27 @@ impl Job {
             }
         }
     }
+}
+
+/// What is to be noted of the anchor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mark {
+    /// It was missing.
+    Unanchored,
+    /// Somebody took the journal as it is.
+    Accepted,
+}
+
+/// What can be written.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Health {
+    /// Everything.
+    #[default]
+    Working,
+    /// The ends of calls, into the room that the reserve left. Nothing new starts.
+    ReportsOnly(JournalError),
+    /// Nothing.
+    Broken(JournalError),
 }
 
 /// What became of a claim.
@@ -131,7 +163,7 @@ struct State {
     // Somebody waits for a retry.
     urgent: bool,
     closed: bool,
-    broken: Option<JournalError>,
+    health: Health,
 }
 
 /// How long the writer waits for work.
@@ -176,15 +208,16 @@ impl Queue {
     /// Queues a job, or says why not.
     ///
     /// While the journal is broken, reports are kept for later and refused nonetheless, because
-    /// they are not on disk.
+    /// they are not on disk. While there is room for reports only, they are taken.
     pub(crate) fn submit(&self, job: Job) -> Result<(), JournalError> {
         let is_flush = matches!(job, Job::Flush(_));
         let mut state = self.lock();
         if !is_flush && self.pending.load(Ordering::Relaxed) >= self.pending_max {
             return state.refusal().and(Err(overloaded()));
         }
+        let taken = is_flush || (job.is_report() && !state.is_broken());
         if let Err(error) = state.refusal()
-            && (state.closed || !is_flush)
+            && (state.closed || !taken)
         {
             if !state.closed && job.is_report() {
                 let kept = job.refuse(&error);
@@ -198,14 +231,14 @@ impl Queue {
     }
 
     /// Queues a job of our own, whatever the state.
-    fn push(&self, job: Job) {
+    pub(crate) fn push(&self, job: Job) {
         self.push_to(&mut self.lock(), job);
     }
 
     fn push_to(&self, state: &mut State, job: Job) {
         self.pending.fetch_add(1, Ordering::Relaxed);
         state.jobs.push_back(job);
-        if state.writer_waits && (state.urgent || state.broken.is_none()) {
+        if state.writer_waits && (state.urgent || !state.is_broken()) {
             state.writer_waits = false;
             self.wake.notify_one();
         }
@@ -225,7 +258,9 @@ impl Queue {
             }
             Patience::UntilRetry(pause) => {
                 state.writer_waits = true;
-                let asked = |state: &mut State| !state.urgent && !state.closed;
+                let asked = |state: &mut State| {
+                    !state.urgent && !state.closed && (state.is_broken() || state.jobs.is_empty())
+                };
                 state = self
                     .wake
                     .wait_timeout_while(state, pause, asked)
@@ -245,18 +280,11 @@ impl Queue {
         self.pending.fetch_sub(jobs, Ordering::Relaxed);
     }
 
-    /// Refuses new calls from now on, because writing failed.
-    pub(crate) fn mark_broken(&self, error: JournalError) {
+    /// Takes from now on what can be written, and refuses the rest.
+    pub(crate) fn set_health(&self, health: Health) {
         let mut state = self.lock();
-        state.broken = Some(error);
-        self.refusing.store(true, Ordering::Release);
-    }
-
-    /// Writing works again.
-    pub(crate) fn mark_working(&self) {
-        let mut state = self.lock();
-        state.broken = None;
-        self.refusing.store(state.closed, Ordering::Release);
+        state.health = health;
+        self.refusing.store(state.refusal().is_err(), Ordering::Release);
     }
 
     /// Takes nothing more, and lets the writer end once it has written what is there.
@@ -285,7 +313,14 @@ impl State {
         if self.closed {
             return Err(closed());
         }
-        self.broken.clone().map_or(Ok(()), Err)
+        match &self.health {
+            Health::Working => Ok(()),
+            Health::ReportsOnly(error) | Health::Broken(error) => Err(error.clone()),
+        }
+    }
+
+    fn is_broken(&self) -> bool {
+        matches!(self.health, Health::Broken(_))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The database file: its tables, its settings, and the entries' last position.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
@@ -108,9 +109,7 @@ fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
 /// Refuses files of other programs and of later versions. An empty file is a new journal.
 pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let sqlite = |source| StoreError::sqlite(path, source);
-    let tables: i64 =
-        db.query_one("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sqlite)?;
-    if tables == 0 {
+    if is_empty(db).map_err(sqlite)? {
         return Ok(());
     }
     if !table_exists(db, "meta").map_err(sqlite)? {
@@ -133,6 +132,43 @@ pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool
     db.query_one("SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1", [name], |row| {
         row.get(0)
     })
+}
+
+/// What differs between the tables and those that we make, in words. A trigger or a view could
+/// change what we write or read.
+pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
+    let ours = Connection::open_in_memory()?;
+    ours.execute_batch(TABLES)?;
+    let (ours, found) = (definitions(&ours)?, definitions(db)?);
+    // Backwards, so that a table is missed before its index.
+    for (object @ (kind, name), definition) in ours.iter().rev() {
+        match found.get(object) {
+            Some(found) if found == definition => {}
+            Some(_) => return Ok(Some(format!("the {kind} `{name}` is not as Helve made it"))),
+            None => return Ok(Some(format!("the {kind} `{name}` is gone"))),
+        }
+    }
+    let foreign = found.iter().find(|(object, _)| !ours.contains_key(*object));
+    Ok(foreign.map(|((kind, name), (table, _))| match kind.as_str() {
+        "trigger" => format!("the table `{table}` has a trigger that Helve did not make: `{name}`"),
+        "index" => format!("the table `{table}` has an index that Helve did not make: `{name}`"),
+        _ => format!("there is a {kind} that Helve did not make: `{name}`"),
+    }))
+}
+
+/// Kind and name of what a database holds.
+type Object = (String, String);
+
+/// Everything in a database, each with its table and the SQL that made it.
+fn definitions(db: &Connection) -> rusqlite::Result<BTreeMap<Object, (String, Option<String>)>> {
+    db.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema")?
+        .query_map([], |row| Ok(((row.get(0)?, row.get(1)?), (row.get(2)?, row.get(3)?))))?
+        .collect()
+}
+
+/// Whether there is nothing in the database yet.
+pub(crate) fn is_empty(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_one("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
 /// How far the chain has come. Read in every transaction, since other processes write too.

@@ -10,9 +10,11 @@ use jiff::Timestamp;
 
 use crate::anchor::{Anchor, Reading};
 use crate::audit::Audit;
+use crate::chain::Position;
 use crate::error::StoreError;
 use crate::owners::{self, Owner};
-use crate::queue::{self, Job, Queue};
+use crate::queue::{self, Job, Mark, Queue};
+use crate::reserve::Reserve;
 use crate::schema;
 use crate::writer::{Backlog, Ledger, Lineage, Writer};
 
@@ -22,13 +24,17 @@ use crate::writer::{Backlog, Ledger, Lineage, Writer};
 pub struct StoreOptions {
     /// Most entries that may wait for the disk. Beyond that, entries are refused.
     pub queue_entries_max: usize,
-    /// Most pages that the file may have, to rehearse a full disk. Absent: as many as fit.
+    /// Size of the file next to the database that is given up when the disk is full, so that calls
+    /// under way can still be recorded to their end. 0: none, and such ends wait in memory.
+    pub reserve_bytes: u64,
+    /// Most pages that the file and the reserve together may have, to rehearse a full disk.
+    /// Absent: as many as fit.
     pub pages_max: Option<u32>,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { queue_entries_max: 65_536, pages_max: None }
+        Self { queue_entries_max: 65_536, reserve_bytes: 1 << 20, pages_max: None }
     }
 }
 
@@ -61,16 +67,27 @@ impl Store {
             owners::create_folder(folder).map_err(|error| StoreError::io("create", folder, error))?;
         }
         schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
-        let (anchor, ledger) = open_parts(path)?;
+        let reserve = Reserve::new(path, options.reserve_bytes);
+        let Parts { ledger, anchor, mark } = open_parts(path).or_else(|error| {
+            // A full disk must not keep anybody from reading.
+            if error.may_lack_space() && reserve.give_up().is_ok() { open_parts(path) } else { Err(error) }
+        })?;
         let queue = Arc::new(Queue::new(options.queue_entries_max.max(1)));
         let page_limit = Arc::new(AtomicU32::new(options.pages_max.unwrap_or(0)));
-        let writer = Writer {
+        let mut writer = Writer {
             queue: Arc::clone(&queue),
             anchor,
+            anchor_is_due: mark.is_some(),
             ledger,
+            reserve,
             page_limit: Arc::clone(&page_limit),
             backlog: Backlog::default(),
         };
+        if let Err(error) = writer.hold_reserve() {
+            tracing::error!(error = error.chain(), "calls are refused until the journal can be written");
+            writer.spare_for_reports(&error);
+        }
+        mark.into_iter().for_each(|mark| writer.queue.push(Job::Mark(mark)));
         let thread = std::thread::Builder::new()
             .name("helve-journal".to_owned())
             .spawn(move || writer.run())
@@ -94,6 +111,15 @@ impl Store {
     /// The rest of the record stays, the chain still holds, and it says when this was done.
     pub async fn erase(&self, call_id: CallId, at: Timestamp) -> Result<usize, StoreError> {
         Ok(self.ask(|reply| Job::Erase { call_id, at, reply }).await?)
+    }
+
+    /// Takes the journal at `path` as it is, whatever its anchor says or whether there is one: for
+    /// whoever has looked into what `verify` reported, say after restoring a backup.
+    ///
+    /// Takes effect when a store is next opened, which notes it in the chain. The same as writing
+    /// the word `accept` into the `.head` file.
+    pub fn accept(path: &Path) -> Result<(), StoreError> {
+        Anchor::accept(path).map_err(|error| StoreError::io("write the anchor of", path, error))
     }
 
     /// Changes how many pages the file may have; see [`StoreOptions::pages_max`].
@@ -123,8 +149,16 @@ impl Drop for Store {
     }
 }
 
+/// What stands at a path.
+struct Parts {
+    ledger: Ledger,
+    anchor: Anchor,
+    /// What the chain must note before there is an anchor again.
+    mark: Option<Mark>,
+}
+
 /// Opens database and anchor, and compares them.
-fn open_parts(path: &Path) -> Result<(Anchor, Ledger), StoreError> {
+fn open_parts(path: &Path) -> Result<Parts, StoreError> {
     let io = |error| StoreError::io("open the files next to", path, error);
     // The database first: nothing is put next to a file that is not ours.
     let db = schema::open(path)?;
@@ -135,16 +169,24 @@ fn open_parts(path: &Path) -> Result<(Anchor, Ledger), StoreError> {
     let reading = locked.read().map_err(io)?;
     let seen = match reading {
         Reading::At(position) => Some(position),
-        Reading::Absent | Reading::Damaged => None,
+        Reading::Absent | Reading::Damaged | Reading::Accept => None,
     };
     let ledger = Ledger::new(path, db, &owner, seen)?;
+    let mut mark = None;
     match (reading, ledger.lineage()) {
-        (Reading::Absent, _) => locked.create(ledger.position()).map_err(io)?,
+        (Reading::Absent, _) if ledger.position() == Position::START => {
+            locked.create(Position::START).map_err(io)?;
+        }
+        (Reading::Absent, _) => {
+            tracing::error!(path = %path.display(), "the journal has lost its anchor; run verify");
+            mark = Some(Mark::Unanchored);
+        }
+        (Reading::Accept, _) => mark = Some(Mark::Accepted),
         (Reading::At(_), Lineage::Unbroken) => {}
         (Reading::Damaged, _) | (Reading::At(_), Lineage::Broken) => {
             tracing::error!(path = %path.display(), "the journal does not match its anchor; run verify");
         }
     }
     drop(locked);
-    Ok((anchor, ledger))
+    Ok(Parts { ledger, anchor, mark })
 }

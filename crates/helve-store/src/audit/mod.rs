@@ -10,11 +10,14 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::query::{AuditQuery, Shown};
 pub use self::record::{CallRecord, CallStatus, ChainLink};
-pub use self::verify::{Anchored, Head, Problem, Verification};
+pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
+use crate::anchor::{self, Reading};
+use crate::chain::Position;
 use crate::error::StoreError;
 use crate::schema;
 
@@ -30,17 +33,32 @@ impl Audit {
         if path.is_dir() {
             return Err(StoreError::IsDirectory(path.to_owned()));
         }
-        if !path.exists() {
-            return Err(StoreError::Missing(path.to_owned()));
-        }
-        Ok(Self::of(path))
+        let audit = Self::of(path);
+        audit.check_exists()?;
+        Ok(audit)
     }
 
     pub(crate) fn of(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
+    fn check_exists(&self) -> Result<(), StoreError> {
+        if self.path.exists() { Ok(()) } else { Err(self.absent()) }
+    }
+
+    /// A journal that was never made is told from one that was removed.
+    fn absent(&self) -> StoreError {
+        let path = self.path.clone();
+        match anchor::read(&self.path) {
+            Ok(Reading::At(Position { seq: entries @ 1.., .. })) => StoreError::Gone { path, entries },
+            Ok(Reading::At(_) | Reading::Absent | Reading::Accept | Reading::Damaged) | Err(_) => {
+                StoreError::Missing(path)
+            }
+        }
+    }
+
     fn connect(&self) -> Result<Connection, StoreError> {
+        self.check_exists()?;
         let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
         schema::check_version(&db, &self.path)?;
         Ok(db)
@@ -57,7 +75,8 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     match opened {
         Err(error) if is_unwritable(&error) && !has_log(path) => {
             // Reading in WAL mode needs a helper file next to the database. Where that cannot be
-            // created nobody else can write either, so the file will not change under us.
+            // created, on a full disk or a read-only one, nobody else can write either, so the file
+            // will not change under us.
             Connection::open_with_flags(immutable_uri(path), flags | OpenFlags::SQLITE_OPEN_URI)
                 .and_then(ready)
         }
@@ -74,6 +93,7 @@ fn ready(db: Connection) -> rusqlite::Result<Connection> {
 
 fn is_unwritable(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+        || error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE)
 }
 
 fn has_log(path: &Path) -> bool {

@@ -82,10 +82,9 @@ impl Audit {
         }
         let (from, to) = query.id_bounds();
         let db = self.connect()?;
-        // Another process is just making the file. `verify` tells that from a journal without its
-        // table by the anchor.
+        // Another process may just be making the file.
         if !schema::table_exists(&db, "entries").map_err(|source| self.error(source))? {
-            return Err(StoreError::Missing(self.path.clone()));
+            return Err(self.absent());
         }
         let sql = format!(
             "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id DESC, seq DESC"
@@ -93,8 +92,8 @@ impl Audit {
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
         let rows = select.query(params![from, to]).map_err(|source| self.error(source))?;
         each_call(self, rows, |entries| {
-            if let Some(mut record) = record::merge(entries)?.filter(|record| query.fits(record)) {
-                record::fill(&mut record, entries)?;
+            if let Some(mut record) = record::merge(entries).filter(|record| query.fits(record)) {
+                record::fill(&mut record, entries);
                 found.push(record);
             }
             Ok(if found.len() < query.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
@@ -114,8 +113,8 @@ impl Audit {
             select.query(params![prefix, format!("{prefix}~")]).map_err(|source| self.error(source))?;
         let mut found = Vec::new();
         each_call(self, rows, |entries| {
-            if let Some(mut record) = record::merge(entries)? {
-                record::fill(&mut record, entries)?;
+            if let Some(mut record) = record::merge(entries) {
+                record::fill(&mut record, entries);
                 found.push(record);
             }
             let full = found.len() >= CANDIDATES_MAX;
@@ -137,8 +136,8 @@ impl Audit {
         let rows = select.query([]).map_err(|source| self.error(source))?;
         let mut calls = 0;
         each_call(self, rows, |entries| {
-            if let Some(mut record) = record::merge(entries)? {
-                record::fill(&mut record, entries)?;
+            if let Some(mut record) = record::merge(entries) {
+                record::fill(&mut record, entries);
                 let line = serde_json::to_writer(&mut out, &record).map_err(std::io::Error::from);
                 line.and_then(|()| out.write_all(b"\n")).map_err(StoreError::Output)?;
                 calls += 1;
@@ -153,6 +152,10 @@ impl Audit {
 
 impl AuditQuery {
     fn fits(&self, record: &CallRecord) -> bool {
+        // Nobody knows whether it does, and it should not hide.
+        if record.damaged.is_some() {
+            return true;
+        }
         let caller = &record.facts.caller;
         let code = record.ending.as_ref().and_then(|ending| ending.code);
         self.tool.as_ref().is_none_or(|tool| **tool == *record.facts.tool)
@@ -171,12 +174,22 @@ impl AuditQuery {
     }
 }
 
-/// The beginning of the ids made in that millisecond: 48 bits, five a digit.
+/// The digits of ids, five bits each. The first ten are the time in milliseconds.
+const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// The beginning of the ids made in that millisecond.
 fn first_id_at(time: Timestamp) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     let millis = u64::try_from(time.as_millisecond()).unwrap_or(0);
     let digits = (0..10).rev().map(|place| DIGITS[(millis >> (5 * place) & 31) as usize] as char);
     ID_PREFIX.chars().chain(digits).collect()
+}
+
+/// When an id was made.
+pub(super) fn time_of(id: CallId) -> Timestamp {
+    let millis = id.to_string()[ID_PREFIX.len()..].bytes().take(10).fold(0, |millis, digit| {
+        millis << 5 | DIGITS.iter().position(|known| *known == digit).unwrap_or(0) as i64
+    });
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
 }
 
 fn normalize(id: &str) -> Option<String> {
@@ -195,6 +208,7 @@ mod tests {
         for millis in [0, 1, 1_234_567_890_123, 253_402_207_200_000] {
             let time = Timestamp::from_millisecond(millis).unwrap();
             assert!(CallId::new(time).to_string().starts_with(&first_id_at(time)), "{millis}");
+            assert_eq!(time_of(CallId::new(time)), time);
         }
     }
 

@@ -1,13 +1,16 @@
 //! One record a call, made of its entries.
 
+use std::sync::Arc;
+
 use helve_core::json::hex;
 use helve_core::record::{EndStatus, Ending, Facts, Payload};
+use helve_core::{CallId, Caller};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::rows::StoredEntry;
+use super::query::time_of;
+use super::rows::{Damage, StoredEntry};
 use crate::chain::Kind;
-use crate::error::StoreError;
 
 /// What is known of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,6 +35,10 @@ pub struct CallRecord {
     /// When what was said was erased.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erased_at: Option<Timestamp>,
+    /// What of it cannot be read, because the file is damaged or was changed. The rest of the record
+    /// is what could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
     /// Its entries in the chain, in order.
     pub chain: Vec<ChainLink>,
 }
@@ -107,28 +114,42 @@ struct ErasedHead {
     at: Timestamp,
 }
 
+/// What one entry tells of its call.
+enum Told {
+    Passage(Box<StoredHead>),
+    Erased(Timestamp),
+    Nothing,
+}
+
+fn read(entry: &StoredEntry) -> Result<Told, Damage> {
+    match entry.kind {
+        Some(Kind::Started | Kind::Finished) => entry.parse_head().map(Told::Passage),
+        Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| Told::Erased(head.at)),
+        Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(Told::Nothing),
+        None => Err(entry.damage("kind", "no such kind")),
+    }
+}
+
 /// Puts a call's entries, in order, into one record without its payload.
 ///
-/// None where there is only an erasure, which a sound chain never holds.
-pub(super) fn merge(entries: &[StoredEntry]) -> Result<Option<CallRecord>, StoreError> {
+/// None where they tell nothing of a call.
+pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
     let mut record: Option<CallRecord> = None;
-    let mut erased_at = None;
+    let (mut erased_at, mut damaged) = (None, None);
     for entry in entries {
-        if entry.kind == Kind::Erased {
-            erased_at = Some(entry.parse_head::<ErasedHead>()?.at);
-            continue;
-        }
-        let head: StoredHead = entry.parse_head()?;
-        let record = record.get_or_insert_with(|| CallRecord {
-            facts: head.facts.clone(),
-            status: CallStatus::Started,
-            started_at: None,
-            finished_at: None,
-            ending: None,
-            payload: Payload::default(),
-            erased_at: None,
-            chain: Vec::new(),
-        });
+        let head = match read(entry) {
+            Ok(Told::Passage(head)) => head,
+            Ok(Told::Erased(at)) => {
+                erased_at = Some(at);
+                continue;
+            }
+            Ok(Told::Nothing) => continue,
+            Err(Damage(why)) => {
+                damaged = Some(why);
+                continue;
+            }
+        };
+        let record = record.get_or_insert_with(|| known(head.facts.clone()));
         match head.ending {
             None => record.started_at = Some(head.at),
             Some(ending) => {
@@ -139,22 +160,61 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Result<Option<CallRecord>, Store
             }
         }
     }
-    Ok(record.map(|record| CallRecord {
+    if damaged.is_some() && record.is_none() {
+        record = entries.first().map(|entry| known(unknown_facts(&entry.call_id)));
+    }
+    record.map(|record| CallRecord {
         erased_at,
+        damaged,
         chain: entries.iter().map(|entry| ChainLink { seq: entry.seq, hash: hex(&entry.hash) }).collect(),
         ..record
-    }))
+    })
+}
+
+/// A record of which only the facts are known yet.
+fn known(facts: Facts) -> CallRecord {
+    CallRecord {
+        facts,
+        status: CallStatus::Started,
+        started_at: None,
+        finished_at: None,
+        ending: None,
+        payload: Payload::default(),
+        erased_at: None,
+        damaged: None,
+        chain: Vec::new(),
+    }
+}
+
+/// What is left of a call when none of its entries can be read: its id, and so when it came.
+fn unknown_facts(call_id: &str) -> Facts {
+    // An id that is damaged too stands at the beginning of time.
+    let call_id = call_id.parse().unwrap_or_else(|_| CallId::new(Timestamp::UNIX_EPOCH));
+    Facts {
+        call_id,
+        received_at: time_of(call_id),
+        correlation_id: None,
+        caller: Arc::new(Caller::anonymous()),
+        tool: Arc::from(""),
+        resolved: false,
+        risk: None,
+        changes_world: false,
+        idempotency_key: None,
+    }
 }
 
 /// Fills in what was said. Apart from [`merge`], so that records that no filter lets through cost
 /// less.
-pub(super) fn fill(record: &mut CallRecord, entries: &[StoredEntry]) -> Result<(), StoreError> {
+pub(super) fn fill(record: &mut CallRecord, entries: &[StoredEntry]) {
     for entry in entries {
-        if let Some(later) = entry.parse_payload()? {
-            let started_with = record.payload.arguments.take();
-            record.payload = later;
-            record.payload.arguments = record.payload.arguments.take().or(started_with);
+        match entry.parse_payload() {
+            Ok(Some(later)) => {
+                let started_with = record.payload.arguments.take();
+                record.payload = later;
+                record.payload.arguments = record.payload.arguments.take().or(started_with);
+            }
+            Ok(None) => {}
+            Err(Damage(why)) => record.damaged = Some(why),
         }
     }
-    Ok(())
 }

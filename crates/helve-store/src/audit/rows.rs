@@ -16,7 +16,8 @@ pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload";
 /// One row.
 pub(super) struct StoredEntry {
     pub(super) seq: i64,
-    pub(super) kind: Kind,
+    /// Absent: no kind that we know.
+    pub(super) kind: Option<Kind>,
     pub(super) call_id: String,
     pub(super) hash: Vec<u8>,
     head: Vec<u8>,
@@ -24,36 +25,36 @@ pub(super) struct StoredEntry {
 }
 
 impl StoredEntry {
-    fn read(row: &Row<'_>) -> Result<Self, StoreError> {
-        let seq = row.get(0).unwrap_or_default();
-        Self::try_read(row).map_err(|error| unreadable(seq, error))
+    /// Takes what is there, so that one damaged row does not hide the others. What is missing is
+    /// noticed when it is parsed.
+    fn read(row: &Row<'_>) -> Self {
+        let bytes = |column| row.get_ref(column).ok()?.as_bytes_or_null().ok()?.map(<[u8]>::to_vec);
+        Self {
+            seq: row.get(0).unwrap_or_default(),
+            kind: row.get(1).ok().and_then(Kind::from_number),
+            call_id: String::from_utf8_lossy(&bytes(2).unwrap_or_default()).into_owned(),
+            hash: bytes(3).unwrap_or_default(),
+            head: bytes(4).unwrap_or_default(),
+            payload: bytes(5),
+        }
     }
 
-    fn try_read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let kind = row.get(1)?;
-        Ok(Self {
-            seq: row.get(0)?,
-            kind: Kind::from_number(kind).ok_or(rusqlite::Error::IntegralValueOutOfRange(1, kind))?,
-            call_id: row.get(2)?,
-            hash: row.get(3)?,
-            head: row.get_ref(4)?.as_bytes()?.to_vec(),
-            payload: row.get_ref(5)?.as_bytes_or_null()?.map(<[u8]>::to_vec),
-        })
+    pub(super) fn parse_head<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Damage> {
+        serde_json::from_slice(&self.head).map_err(|error| self.damage("head", error))
     }
 
-    pub(super) fn parse_head<'a, T: Deserialize<'a>>(&'a self) -> Result<T, StoreError> {
-        serde_json::from_slice(&self.head).map_err(|error| unreadable(self.seq, error))
-    }
-
-    pub(super) fn parse_payload(&self) -> Result<Option<Payload>, StoreError> {
+    pub(super) fn parse_payload(&self) -> Result<Option<Payload>, Damage> {
         let payload = self.payload.as_deref().map(serde_json::from_slice).transpose();
-        payload.map_err(|error| unreadable(self.seq, error))
+        payload.map_err(|error| self.damage("payload", error))
+    }
+
+    pub(super) fn damage(&self, part: &str, why: impl std::fmt::Display) -> Damage {
+        Damage(format!("the {part} of entry {} cannot be read: {why}", self.seq))
     }
 }
 
-fn unreadable(seq: i64, error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Unreadable { seq, source: Box::new(error) }
-}
+/// Why a part of an entry cannot be read.
+pub(super) struct Damage(pub(super) String);
 
 /// Hands over the entries of one call after the other, oldest entry first, until told to stop.
 /// The rows must come ordered by call.
@@ -65,7 +66,7 @@ pub(super) fn each_call(
     let mut entries: Vec<StoredEntry> = Vec::new();
     loop {
         let row = rows.next().map_err(|source| audit.error(source))?;
-        let next = row.map(StoredEntry::read).transpose()?;
+        let next = row.map(StoredEntry::read);
         let same_call =
             matches!((&next, entries.last()), (Some(next), Some(last)) if next.call_id == last.call_id);
         if !same_call && !entries.is_empty() {

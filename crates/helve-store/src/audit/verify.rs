@@ -8,7 +8,8 @@ use super::Audit;
 use crate::anchor::{self, Reading};
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
-use crate::keys::{self, KeyError};
+use crate::keys::{self, Disagreement, KeyError};
+use crate::schema;
 
 /// How often `progress` is told, in entries.
 const PROGRESS_EVERY: i64 = 1_000;
@@ -27,6 +28,9 @@ pub struct Verification {
     pub anchored: Anchored,
     /// The first thing that is wrong.
     pub first_problem: Option<Problem>,
+    /// What that is wrong with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concern: Option<Concern>,
 }
 
 impl Verification {
@@ -55,6 +59,21 @@ pub enum Anchored {
     No,
 }
 
+/// What a problem is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Concern {
+    /// Entries were changed, removed, added or cut off.
+    Entries,
+    /// The anchor is missing, was missing once, or is damaged. The entries that are there are sound.
+    Anchor,
+    /// Idempotency keys do not agree with the entries, which are sound.
+    Keys,
+    /// The database has other tables than ours, or is damaged itself.
+    Database,
+}
+
 /// Something that is wrong with a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -67,24 +86,25 @@ pub struct Problem {
 /// Why a check stopped.
 enum Stop {
     /// Something is wrong with the journal.
-    Found(Problem),
+    Found(Concern, Problem),
     /// The journal could not be checked.
     Failed(StoreError),
 }
 
 impl Audit {
-    /// Checks every entry against the chain, the chain against the anchor, and the file's own
-    /// structure. Reads the file twice and keeps little of it in memory. `progress` is told from
-    /// time to time how many entries were checked.
+    /// Checks every entry against the chain, the chain against the anchor, the file's structure and
+    /// tables, and the idempotency keys against the entries. Reads the file a few times and keeps
+    /// little of it in memory. `progress` is told from time to time how many entries were checked.
     pub fn verify(&self, progress: impl FnMut(i64)) -> Result<Verification, StoreError> {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
         let reading = anchor::read(&self.path)
             .map_err(|error| StoreError::io("read the anchor of", &self.path, error))?;
-        let mut walk = Walk { position: Position::START, anchor: reading, calls: 0, progress };
-        let first_problem = match self.check(&mut walk) {
-            Ok(()) => None,
-            Err(Stop::Found(problem)) => Some(problem),
-            Err(Stop::Failed(error)) => Some(finding(error, walk.position.seq)?),
+        let mut walk =
+            Walk { position: Position::START, anchor: reading, unanchored_at: None, calls: 0, progress };
+        let (concern, first_problem) = match self.check(&mut walk) {
+            Ok(()) => (None, None),
+            Err(Stop::Found(concern, problem)) => (Some(concern), Some(problem)),
+            Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
         let Position { seq, hash } = walk.position;
         Ok(Verification {
@@ -93,6 +113,7 @@ impl Audit {
             head: (seq > 0).then(|| Head { seq, hash: hex(&hash) }),
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
+            concern,
         })
     }
 
@@ -112,16 +133,31 @@ impl Audit {
         let failed = |source| Stop::Failed(self.error(source));
         // One transaction, so that all of it is about the same moment.
         let db = db.unchecked_transaction().map_err(failed)?;
-        self.check_chain(&db, walk)?;
+        if schema::is_empty(&db).map_err(failed)? {
+            walk.check_end()?;
+            return Err(Stop::Failed(self.absent()));
+        }
+        let difference = schema::difference(&db).map_err(failed)?;
+        match (self.check_chain(&db, walk), &difference) {
+            // Why the entries cannot be read.
+            (Err(Stop::Failed(_)), Some(what)) => return problem(Concern::Database, None, what),
+            (checked, _) => checked?,
+        }
         walk.check_end()?;
-        check_structure(&db).map_err(failed)?.map_or(Ok(()), |what| problem(None, what))?;
+        if let Some(what) = check_structure(&db).map_err(failed)?.or(difference) {
+            return problem(Concern::Database, None, what);
+        }
         match keys::verify(&db) {
-            Ok(()) => {}
-            Err(KeyError::Damaged(error)) => return problem(None, error.to_string()),
+            Ok(None) => {}
+            Ok(Some(Disagreement { seq, what })) => return problem(Concern::Keys, seq, what),
+            Err(KeyError::Damaged(error)) => return problem(Concern::Keys, None, error.to_string()),
             Err(KeyError::Sqlite(source)) => return Err(failed(source)),
         }
+        walk.check_anchor()?;
         walk.calls = db
-            .query_one("SELECT count(*) FROM (SELECT DISTINCT call_id FROM entries)", [], |row| row.get(0))
+            .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
+                row.get(0)
+            })
             .map_err(failed)?;
         Ok(())
     }
@@ -148,6 +184,8 @@ impl Audit {
 struct Walk<P> {
     position: Position,
     anchor: Reading,
+    /// The last entry that notes a missing anchor, if nobody has accepted that since.
+    unanchored_at: Option<i64>,
     calls: i64,
     progress: P,
 }
@@ -156,33 +194,37 @@ impl<P: FnMut(i64)> Walk<P> {
     fn check_entry(&mut self, row: &Row<'_>, erasure: &mut Statement<'_>) -> Result<(), Stop> {
         let expected = self.position.seq + 1;
         let Ok(entry) = EntryBytes::read(row) else {
-            return problem(Some(expected), "the entry cannot be read: it was changed");
+            return wrong(expected, "the entry cannot be read: it was changed");
         };
         if entry.seq > expected {
-            let last = entry.seq - 1;
-            return problem(Some(expected), format!("entries {expected} to {last} are missing"));
+            return wrong(expected, count(expected, entry.seq - 1, "is missing", "are missing"));
         }
         if entry.seq < expected {
-            return problem(Some(entry.seq), "the entry was added before the first one");
+            return wrong(entry.seq, "the entry was added before the first one");
         }
         let next = self.position.next(&entry.link);
         if next.hash != entry.hash {
-            return problem(
-                Some(expected),
+            return wrong(
+                expected,
                 "the entry does not fit the chain: it, or the hash before it, was changed, moved or added",
             );
         }
-        entry.check_payload(erasure).or_else(|what| problem(Some(expected), what))?;
+        entry.check_payload(erasure).or_else(|what| wrong(expected, what))?;
         if let Reading::At(anchor) = self.anchor
             && anchor.seq == next.seq
             && anchor != next
         {
-            return problem(
-                Some(expected),
+            return wrong(
+                expected,
                 "the entry is not the one that was once written here: an older copy was put in place and continued",
             );
         }
         self.position = next;
+        match entry.link.kind {
+            Kind::Unanchored => self.unanchored_at = Some(next.seq),
+            Kind::Accepted => self.unanchored_at = None,
+            Kind::Started | Kind::Finished | Kind::Erased | Kind::Released => {}
+        }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
         }
@@ -192,20 +234,45 @@ impl<P: FnMut(i64)> Walk<P> {
     fn check_end(&self) -> Result<(), Stop> {
         let seq = self.position.seq;
         match self.anchor {
-            Reading::At(anchor) if anchor.seq > seq => problem(
-                Some(seq + 1),
-                format!(
-                    "entries {} to {} were written and are gone: the end was cut off or an older copy was put \
-                     in place (if on purpose, remove the `.head` file)",
+            Reading::At(anchor) if anchor.seq > seq => {
+                let gone = count(seq + 1, anchor.seq, "was written and is gone", "were written and are gone");
+                wrong(
                     seq + 1,
-                    anchor.seq
-                ),
-            ),
-            Reading::Damaged => problem(None, "the anchor, the `.head` file next to the journal, is damaged"),
-            Reading::At(_) | Reading::Absent => Ok(()),
+                    format!(
+                        "{gone}: the end was cut off or an older copy was put in place (if on purpose, \
+                         {ACCEPT_IT})"
+                    ),
+                )
+            }
+            Reading::At(_) | Reading::Absent | Reading::Accept | Reading::Damaged => Ok(()),
         }
     }
+
+    /// Last, because the entries that are there may be sound all the same.
+    fn check_anchor(&self) -> Result<(), Stop> {
+        let what = match (self.anchor, self.unanchored_at) {
+            (Reading::Damaged, _) => format!(
+                "the anchor, the `.head` file next to the journal, is damaged; the entries that are there are \
+                 sound, but a cut end would go unnoticed; put back a copy of it, or {ACCEPT_IT}"
+            ),
+            (Reading::Absent, _) if self.position.seq > 0 => format!(
+                "the anchor, the `.head` file next to the journal, is missing: a cut end would go unnoticed; \
+                 put back a copy of it, or {ACCEPT_IT}"
+            ),
+            (Reading::At(_), Some(seq)) => format!(
+                "the anchor, the `.head` file next to the journal, was missing when entry {seq} was written: \
+                 entries before it may have been cut off; if that is known and right, {ACCEPT_IT}"
+            ),
+            (Reading::Accept, _) => "the journal is to be accepted as it is, which is done when it is next \
+                                     opened for writing"
+                .to_owned(),
+            (Reading::At(_), None) | (Reading::Absent, _) => return Ok(()),
+        };
+        problem(Concern::Anchor, self.unanchored_at, what)
+    }
 }
+
+const ACCEPT_IT: &str = "write the word `accept` into the `.head` file and start Helve again";
 
 /// A row's columns, as the bytes that were hashed.
 struct EntryBytes<'a> {
@@ -245,9 +312,10 @@ impl<'a> EntryBytes<'a> {
                     Err(_) => Err("the payload is missing, and its erasure cannot be looked up"),
                 }
             }
-            (Kind::Erased, None, None) => Ok(()),
-            (Kind::Started | Kind::Finished | Kind::Erased, _, _) => {
-                Err("the payload or its salt was removed or added")
+            (Kind::Started | Kind::Finished, _, _) => Err("the payload or its salt was removed or added"),
+            (Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted, None, None) => Ok(()),
+            (Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted, _, _) => {
+                Err("a payload was added")
             }
         }
     }
@@ -259,8 +327,22 @@ fn check_structure(db: &Connection) -> rusqlite::Result<Option<String>> {
     Ok((answer != "ok").then(|| format!("the file's structure is damaged: {answer}")))
 }
 
-fn problem<T>(seq: Option<i64>, what: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Found(Problem { seq, what: what.into() }))
+fn problem<T>(concern: Concern, seq: Option<i64>, what: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Found(concern, Problem { seq, what: what.into() }))
+}
+
+/// Something is wrong with an entry.
+fn wrong<T>(seq: i64, what: impl Into<String>) -> Result<T, Stop> {
+    problem(Concern::Entries, Some(seq), what)
+}
+
+/// Says of one or several entries what befell them.
+fn count(first: i64, last: i64, one: &str, several: &str) -> String {
+    if first == last {
+        format!("entry {first} {one}")
+    } else {
+        format!("entries {first} to {last} {several}")
+    }
 }
 
 /// Damage is a finding; what only keeps us from looking is an error.
@@ -269,10 +351,10 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         StoreError::Corrupt { .. }
         | StoreError::NotADatabase { .. }
         | StoreError::Foreign(_)
-        | StoreError::Sqlite { .. }
-        | StoreError::Unreadable { .. } => Ok(Problem { seq: Some(sound + 1), what: error.chain() }),
+        | StoreError::Sqlite { .. } => Ok(Problem { seq: Some(sound + 1), what: error.chain() }),
         StoreError::IsDirectory(_)
         | StoreError::Missing(_)
+        | StoreError::Gone { .. }
         | StoreError::Io { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Newer { .. }

@@ -1,6 +1,7 @@
 //! Entries as rows: a head that the chain covers, and a payload that can be erased.
 
 use helve_core::CallId;
+use helve_core::json::hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{Ending, Entry, Facts, Payload, RawJson, Started};
 use jiff::Timestamp;
@@ -27,6 +28,10 @@ struct Head<'a> {
     facts: &'a Facts,
     #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<&'a Ending>,
+    /// The scoped idempotency key that the call claimed or settled with this entry. Joins the
+    /// chain with the table of keys, which it does not cover.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
 }
 
 /// The payload of a start: a [`Payload`] with arguments alone.
@@ -35,45 +40,58 @@ struct StartPayload<'a> {
     arguments: &'a RawJson,
 }
 
+/// The head of an entry that notes what was done with a call or with the journal.
 #[derive(Serialize)]
-struct ErasedHead {
+struct NoteHead {
     at: Timestamp,
-    call_id: CallId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<CallId>,
 }
 
+/// A scoped idempotency key.
+type ScopedKey = [u8; 32];
+
 impl RowText {
-    pub(super) fn set_entry(&mut self, entry: &Entry) -> Result<Kind, JournalError> {
+    pub(super) fn set_entry(&mut self, entry: &Entry, key: Option<&ScopedKey>) -> Result<Kind, JournalError> {
         match entry {
-            Entry::Started(started) => self.set_started(started),
+            Entry::Started(started) => self.set_started(started, key),
             Entry::Finished(finished) => {
-                let head = Head { at: finished.at, facts: &finished.facts, ending: Some(&finished.ending) };
-                self.set::<_, Payload>(finished.facts.call_id, &head, Some(&finished.payload))?;
+                let (ending, key) = (Some(&finished.ending), key.map(|key| hex(key)));
+                let head = Head { at: finished.at, facts: &finished.facts, ending, key };
+                self.set::<_, Payload>(Some(finished.facts.call_id), &head, Some(&finished.payload))?;
                 Ok(Kind::Finished)
             }
         }
     }
 
-    pub(super) fn set_started(&mut self, started: &Started) -> Result<Kind, JournalError> {
-        let head = Head { at: started.at, facts: &started.facts, ending: None };
+    pub(super) fn set_started(
+        &mut self,
+        started: &Started,
+        key: Option<&ScopedKey>,
+    ) -> Result<Kind, JournalError> {
+        let key = key.map(|key| hex(key));
+        let head = Head { at: started.at, facts: &started.facts, ending: None, key };
         let payload = StartPayload { arguments: &started.arguments };
-        self.set(started.facts.call_id, &head, Some(&payload))?;
+        self.set(Some(started.facts.call_id), &head, Some(&payload))?;
         Ok(Kind::Started)
     }
 
-    pub(super) fn set_erased(&mut self, call_id: CallId, at: Timestamp) -> Result<Kind, JournalError> {
-        self.set::<_, Payload>(call_id, &ErasedHead { at, call_id }, None)?;
-        Ok(Kind::Erased)
+    /// A note about a call, or about the journal itself.
+    pub(super) fn set_note(&mut self, call_id: Option<CallId>, at: Timestamp) -> Result<(), JournalError> {
+        self.set::<_, Payload>(call_id, &NoteHead { at, call_id }, None)
     }
 
     fn set<H: Serialize, P: Serialize>(
         &mut self,
-        call_id: CallId,
+        call_id: Option<CallId>,
         head: &H,
         payload: Option<&P>,
     ) -> Result<(), JournalError> {
         use std::fmt::Write;
         self.call_id.clear();
-        write!(self.call_id, "{call_id}").expect("writing to a string cannot fail");
+        if let Some(call_id) = call_id {
+            write!(self.call_id, "{call_id}").expect("writing to a string cannot fail");
+        }
         write_json(&mut self.head, head)?;
         self.payload.clear();
         payload.map_or(Ok(()), |payload| write_json(&mut self.payload, payload))

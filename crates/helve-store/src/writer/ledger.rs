@@ -14,7 +14,7 @@ use crate::chain::{Hash, Kind, Link, Position, SALT_BYTES, commit_to};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
 use crate::owners::Owner;
-use crate::queue::Job;
+use crate::queue::{Job, Mark};
 use crate::schema;
 
 const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, hash, commitment, salt, head, payload) \
@@ -108,6 +108,23 @@ impl Ledger {
         Ok(())
     }
 
+    /// Fails while the file has more pages than it may.
+    pub(super) fn check_pages(&self) -> Result<(), StoreError> {
+        if self.page_limit == 0 {
+            return Ok(());
+        }
+        let pages: u32 = self.sqlite(self.db.query_one("PRAGMA page_count", [], |row| row.get(0)))?;
+        if pages > self.page_limit {
+            let full = std::io::ErrorKind::StorageFull.into();
+            return Err(StoreError::io("write", &self.path, full));
+        }
+        Ok(())
+    }
+
+    pub(super) fn reserve_error(&self, error: std::io::Error) -> StoreError {
+        StoreError::io("reserve space next to", &self.path, error)
+    }
+
     /// Writes all jobs or none. Only when this returns well may anybody be told.
     pub(super) fn write(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, StoreError> {
         // SQLite would go on writing to a file that nobody will find again.
@@ -162,6 +179,14 @@ impl Ledger {
         self.sqlite(self.db.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
     }
 
+    /// Moves what it can into the database file, so that the log beside it need not grow. On a full
+    /// disk this makes the room that is left last several times as long.
+    pub(super) fn reuse_log(&self) {
+        if let Err(error) = self.db.query_one("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+            tracing::debug!(%error, "the journal's log could not be moved into the database");
+        }
+    }
+
     fn sqlite<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
         result.map_err(|source| StoreError::sqlite(&self.path, source))
     }
@@ -180,24 +205,28 @@ impl Group<'_> {
     fn apply(&mut self, job: &Job, salt: &[u8]) -> rusqlite::Result<Verdict> {
         // Every entry is encoded before anything is written, so that a refusal leaves no trace.
         match job {
-            Job::Append(entry) | Job::Commit(entry, _) => match self.text.set_entry(entry) {
+            Job::Append(entry) | Job::Commit(entry, _) => match self.text.set_entry(entry, None) {
                 Ok(kind) => self.insert(kind, salt).map(|()| Verdict::Done),
                 Err(error) => Ok(Verdict::Refused(error)),
             },
             Job::Begin { started, claim, .. } => {
-                let kind = match self.text.set_started(started) {
+                let kind = match self.text.set_started(started, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
                 };
                 match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
-                    Ok(Found::Claimed) => self.insert(kind, salt).map(|()| Verdict::Found(Found::Claimed)),
+                    Ok(Found::Claimed { from }) => {
+                        self.insert(kind, salt)?;
+                        from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
+                        Ok(Verdict::Found(Found::Claimed { from }))
+                    }
                     Ok(found) => Ok(Verdict::Found(found)),
                     Err(error) => refuse(error),
                 }
             }
             Job::Finish { entry, claim, status, .. } => {
                 let status = serde_json::to_string(status);
-                let (kind, status) = match (self.text.set_entry(entry), status) {
+                let (kind, status) = match (self.text.set_entry(entry, Some(&claim.scoped_key)), status) {
                     (Ok(kind), Ok(status)) => (kind, status),
                     (Err(error), _) => return Ok(Verdict::Refused(error)),
                     (_, Err(error)) => return Ok(Verdict::Refused(unwritable(error))),
@@ -211,7 +240,17 @@ impl Group<'_> {
                 self.insert(kind, salt).map(|()| Verdict::Done)
             }
             Job::Release { scoped_key, call_id } => {
-                keys::release(self.tx, scoped_key, *call_id).map(|()| Verdict::Done)
+                if keys::release(self.tx, scoped_key, *call_id)? {
+                    self.note(Kind::Released, Some(*call_id))?;
+                }
+                Ok(Verdict::Done)
+            }
+            Job::Mark(mark) => {
+                let kind = match mark {
+                    Mark::Unanchored => Kind::Unanchored,
+                    Mark::Accepted => Kind::Accepted,
+                };
+                self.note(kind, None).map(|()| Verdict::Done)
             }
             Job::Erase { call_id, at, .. } => self.erase(*call_id, *at),
             Job::Flush(_) => Ok(Verdict::Done),
@@ -219,10 +258,9 @@ impl Group<'_> {
     }
 
     fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
-        let kind = match self.text.set_erased(call_id, at) {
-            Ok(kind) => kind,
-            Err(error) => return Ok(Verdict::Refused(error)),
-        };
+        if let Err(error) = self.text.set_note(Some(call_id), at) {
+            return Ok(Verdict::Refused(error));
+        }
         match keys::erase(self.tx, call_id) {
             Ok(()) => {}
             Err(error) => return refuse(error),
@@ -232,9 +270,17 @@ impl Group<'_> {
             [&self.text.call_id],
         )?;
         if erased > 0 {
-            self.append(kind, &[], None, None)?;
+            self.append(Kind::Erased, &[], None, None)?;
         }
         Ok(Verdict::Erased(erased))
+    }
+
+    /// Appends a note that belongs to something else in this group.
+    fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
+        self.text
+            .set_note(call_id, Timestamp::now())
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        self.append(kind, &[], None, None)
     }
 
     /// Appends the encoded entry with its payload.

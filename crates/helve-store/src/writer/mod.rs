@@ -3,8 +3,10 @@
 //! It drains what is queued into one transaction, and tells whoever waits once that is on disk.
 //! There is no timer: while the disk is busy with one group, the next one gathers.
 //!
-//! When writing fails, the journal is broken and new calls are refused. What already happened is
-//! kept in memory and tried again, from time to time and whenever somebody flushes.
+//! When the disk is full, the reserve is given up: what already happened is written into the room
+//! that this leaves, and new calls are refused until the reserve could be made again. When writing
+//! fails altogether, what already happened is kept in memory and tried again, from time to time
+//! and whenever somebody flushes.
 
 mod encode;
 mod ledger;
@@ -21,7 +23,8 @@ pub(crate) use self::ledger::{Ledger, Lineage};
 use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
-use crate::queue::{self, Answer, HeldKey, Job, Patience, Queue};
+use crate::queue::{self, Answer, Health, HeldKey, Job, Patience, Queue};
+use crate::reserve::Reserve;
 
 /// Most jobs in one transaction. More would save little and keep the first ones waiting.
 const GROUP_MAX: usize = 1024;
@@ -29,13 +32,23 @@ const GROUP_MAX: usize = 1024;
 /// Pause before what failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
+/// Pause before it is tried whether a full disk has room again. That takes all there is for a
+/// moment, which others should not suffer often.
+const ROOM_PAUSE: Duration = Duration::from_secs(2);
+
+/// SQLite's pages, where a full disk is rehearsed.
+const PAGE_BYTES: u64 = 4_096;
+
 type ScopedKey = [u8; 32];
 
 /// The writing thread's state.
 pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) anchor: Anchor,
+    /// Whether the anchor says nothing, which the first job notes in the chain.
+    pub(crate) anchor_is_due: bool,
     pub(crate) ledger: Ledger,
+    pub(crate) reserve: Reserve,
     pub(crate) page_limit: Arc<AtomicU32>,
     pub(crate) backlog: Backlog,
 }
@@ -47,8 +60,8 @@ pub(crate) struct Backlog {
     held: VecDeque<Job>,
     /// Claims on keys that this process is running, until those end.
     parked: HashMap<ScopedKey, Vec<Job>>,
-    /// Why the last attempt failed.
-    failure: Option<JournalError>,
+    /// What can be written.
+    health: Health,
 }
 
 impl Writer {
@@ -59,11 +72,11 @@ impl Writer {
         loop {
             let patience = self.backlog.patience();
             let ended = self.queue.take(&mut self.backlog.held, GROUP_MAX, patience);
-            let idle = self.backlog.held.is_empty() && self.backlog.failure.is_none();
+            let idle = self.backlog.held.is_empty() && matches!(self.backlog.health, Health::Working);
             if !idle && let Err(error) = self.attempt() {
                 self.fail(&error);
             }
-            if ended && (self.backlog.held.is_empty() || self.backlog.failure.is_some()) {
+            if ended && (self.backlog.held.is_empty() || matches!(self.backlog.health, Health::Broken(_))) {
                 return self.finish();
             }
         }
@@ -71,20 +84,21 @@ impl Writer {
 
     /// Writes one group and answers it.
     fn attempt(&mut self) -> Result<(), StoreError> {
-        if self.backlog.failure.is_some() {
-            self.ledger.reopen()?;
-        }
-        self.ledger.limit_pages(self.page_limit.load(Ordering::Relaxed))?;
-        if self.backlog.failure.is_some() {
-            self.ledger.probe()?;
+        match self.backlog.health {
+            Health::Working => self.hold_reserve()?,
+            Health::ReportsOnly(_) | Health::Broken(_) => {
+                self.ledger.reopen()?;
+                self.ledger.limit_pages(self.page_limit.load(Ordering::Relaxed))?;
+                self.ledger.reuse_log();
+            }
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
         let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
-        self.move_anchor();
-        if self.backlog.failure.take().is_some() {
-            tracing::info!("the journal can be written again");
-            self.queue.mark_working();
+        if self.anchor_is_due {
+            self.make_anchor();
         }
+        self.move_anchor();
+        self.recover();
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
             // The log beside the database still holds what was erased. The group is on disk, so
             // this must not fail it.
@@ -97,6 +111,58 @@ impl Writer {
         }
         self.deliver(verdicts);
         Ok(())
+    }
+
+    /// Makes sure of the reserve, without which nothing may start.
+    pub(crate) fn hold_reserve(&mut self) -> Result<(), StoreError> {
+        if let pages @ 1.. = self.page_limit.load(Ordering::Relaxed) {
+            let reserved = u32::try_from(self.reserve.bytes() / PAGE_BYTES).unwrap_or(u32::MAX);
+            self.ledger.limit_pages(pages.saturating_sub(reserved).max(1))?;
+            self.ledger.check_pages()?;
+        } else {
+            self.ledger.limit_pages(0)?;
+        }
+        self.reserve.make().map_err(|error| self.ledger.reserve_error(error))
+    }
+
+    /// Lets calls start again, if there is room for the reserve and some more.
+    fn recover(&mut self) {
+        if matches!(self.backlog.health, Health::Working) {
+            return;
+        }
+        match self.hold_reserve().and_then(|()| self.ledger.probe()) {
+            Ok(()) => {
+                tracing::info!("the journal can be written again");
+                self.set_health(Health::Working);
+            }
+            Err(error) => {
+                self.spare_for_reports(&error);
+            }
+        }
+    }
+
+    /// Gives up the reserve, so that what happened can be written, and lets nothing start. Returns
+    /// whether that has freed anything.
+    pub(crate) fn spare_for_reports(&mut self, error: &StoreError) -> bool {
+        self.set_health(Health::ReportsOnly(JournalError::new(error.chain())));
+        self.reserve.give_up().unwrap_or_else(|error| {
+            tracing::error!(%error, "the journal's reserve could not be given up");
+            false
+        })
+    }
+
+    fn set_health(&mut self, health: Health) {
+        self.queue.set_health(health.clone());
+        self.backlog.health = health;
+    }
+
+    /// Makes a new anchor once the chain, with the first group, has noted why there is none.
+    fn make_anchor(&mut self) {
+        let position = self.ledger.position();
+        match self.anchor.lock().and_then(|mut locked| locked.create(position)) {
+            Ok(()) => self.anchor_is_due = false,
+            Err(error) => tracing::warn!(%error, "the journal's anchor could not be made"),
+        }
     }
 
     fn move_anchor(&mut self) {
@@ -112,17 +178,23 @@ impl Writer {
 
     /// Keeps what must not be lost, and tells everybody else.
     fn fail(&mut self, error: &StoreError) {
-        let error = JournalError::new(error.chain());
-        if self.backlog.failure.is_none() {
-            tracing::error!(%error, "calls are refused until the journal can be written");
+        let reason = JournalError::new(error.chain());
+        let worked = matches!(self.backlog.health, Health::Working);
+        if worked {
+            tracing::error!(error = %reason, "calls are refused until the journal can be written");
         }
         // Before the queue is emptied, so that nobody can slip in between and wait in vain.
-        self.queue.mark_broken(error.clone());
+        let has_room = error.may_lack_space() && (self.spare_for_reports(error) || worked);
+        let refused = if has_room {
+            Refused::Requests
+        } else {
+            self.set_health(Health::Broken(reason.clone()));
+            Refused::Everything
+        };
         self.queue.take(&mut self.backlog.held, usize::MAX, Patience::None);
         let before = self.backlog.len();
-        self.backlog.refuse(&error);
+        self.backlog.refuse(&reason, refused);
         self.queue.settle(before - self.backlog.len());
-        self.backlog.failure = Some(error);
     }
 
     /// Answers a group that is on disk.
@@ -134,7 +206,8 @@ impl Writer {
             match &job {
                 Job::Finish { claim, .. } => ended_keys.push(claim.scoped_key),
                 Job::Release { scoped_key, .. } => ended_keys.push(*scoped_key),
-                Job::Append(_) | Job::Commit(..) | Job::Begin { .. } | Job::Erase { .. } | Job::Flush(_) => {}
+                Job::Append(_) | Job::Commit(..) | Job::Begin { .. } => {}
+                Job::Mark(_) | Job::Erase { .. } | Job::Flush(_) => {}
             }
             self.answer(job, verdict);
         }
@@ -151,7 +224,7 @@ impl Writer {
         match (job, verdict) {
             (Job::Begin { started, claim, reply }, Verdict::Found(found)) => {
                 let answer = match found {
-                    Found::Claimed => {
+                    Found::Claimed { .. } => {
                         Answer::Fresh(HeldKey::new(&self.queue, claim.scoped_key, started.facts.call_id))
                     }
                     Found::Settled(begun) => Answer::Settled(begun),
@@ -176,7 +249,7 @@ impl Writer {
                     tracing::error!(%error, "an entry was refused and is lost");
                 }
             }
-            (Job::Append(_) | Job::Release { .. }, _) => {}
+            (Job::Append(_) | Job::Release { .. } | Job::Mark(_), _) => {}
             (
                 Job::Commit(..) | Job::Finish { .. } | Job::Flush(_) | Job::Begin { .. } | Job::Erase { .. },
                 _,
@@ -189,8 +262,8 @@ impl Writer {
     /// Leaves a database file that stands for itself.
     fn finish(mut self) -> Result<(), StoreError> {
         self.move_anchor();
-        self.backlog.refuse(&queue::closed());
-        if let Some(reason) = self.backlog.failure {
+        self.backlog.refuse(&queue::closed(), Refused::Everything);
+        if let Health::Broken(reason) = self.backlog.health {
             let entries = self.backlog.held.iter().filter(|job| job.is_report()).count();
             tracing::error!(entries, "the journal was closed before these entries could be written");
             if entries > 0 {
@@ -203,10 +276,11 @@ impl Writer {
 
 impl Backlog {
     fn patience(&self) -> Patience {
-        match (&self.failure, self.held.is_empty()) {
-            (Some(_), _) => Patience::UntilRetry(RETRY_PAUSE),
-            (None, true) => Patience::UntilWork,
-            (None, false) => Patience::None,
+        match (&self.health, self.held.is_empty()) {
+            (Health::Working, true) => Patience::UntilWork,
+            (Health::Broken(_), _) => Patience::UntilRetry(RETRY_PAUSE),
+            (Health::ReportsOnly(_), true) => Patience::UntilRetry(ROOM_PAUSE),
+            (Health::Working | Health::ReportsOnly(_), false) => Patience::None,
         }
     }
 
@@ -214,10 +288,14 @@ impl Backlog {
         self.held.len() + self.parked.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Tells everybody who waits, and keeps what remains to be written.
-    fn refuse(&mut self, error: &JournalError) {
+    /// Tells whoever waits for what is refused, and keeps what remains to be written.
+    fn refuse(&mut self, error: &JournalError, refused: Refused) {
         let held = std::mem::take(&mut self.held);
-        self.held = held.into_iter().filter_map(|job| job.refuse(error)).collect();
+        let remains = |job: Job| match refused {
+            Refused::Requests if !job.is_request() => Some(job),
+            Refused::Requests | Refused::Everything => job.refuse(error),
+        };
+        self.held = held.into_iter().filter_map(remains).collect();
         self.parked.drain().flat_map(|(_, waiting)| waiting).for_each(|job| drop(job.refuse(error)));
     }
 
@@ -229,6 +307,15 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Which jobs are refused when a group could not be written.
+#[derive(Clone, Copy)]
+enum Refused {
+    /// Those that ask for something new.
+    Requests,
+    /// All. Reports are kept nonetheless.
+    Everything,
 }
 
 /// Closes the queue when the thread ends, even by a panic.

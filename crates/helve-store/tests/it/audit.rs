@@ -143,3 +143,38 @@ fn reading_creates_nothing() {
     assert!(helve_store::Audit::open(&place.db()).is_err());
     assert!(std::fs::read_dir(place.folder()).unwrap().next().is_none());
 }
+
+#[tokio::test]
+async fn a_damaged_record_is_marked_and_hides_no_other() {
+    let place = Place::new();
+    let store = place.open();
+    let calls = fill(&store).await;
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    let damage = |column: &str, value: &str, call: usize| {
+        let sql = format!("UPDATE entries SET {column} = {value} WHERE call_id = ?1");
+        db.execute(&sql, [calls[call].id().to_string()]).unwrap();
+    };
+    damage("head", "'no JSON'", 1);
+    damage("payload", "'{\"arguments\": '", 2);
+    damage("kind", "9", 4);
+    damage("head", "CAST(x'ff00' AS TEXT)", 5);
+    let records = store.audit().list(&AuditQuery::default()).unwrap();
+    assert_eq!(records.len(), 10);
+    for (record, (index, call)) in records.iter().zip(calls.iter().enumerate().rev()) {
+        assert_eq!(record.facts.call_id, call.id());
+        assert_eq!(record.facts.received_at, at(index as i64 * 1_000));
+        assert_eq!(record.damaged.is_some(), [1, 2, 4, 5].contains(&index), "{index}: {:?}", record.damaged);
+    }
+    let why = |index: usize| show(&store.audit(), calls[index].id()).unwrap().damaged.unwrap();
+    assert!(why(1).starts_with("the head of entry 4 cannot be read: expected"), "{}", why(1));
+    assert!(why(2).starts_with("the payload of entry 6 cannot be read: EOF"), "{}", why(2));
+    assert!(why(4).starts_with("the kind of entry 10 cannot be read: no such kind"), "{}", why(4));
+    // What can be read of it is shown, and what cannot be told apart by a filter does not hide.
+    assert_eq!(&*show(&store.audit(), calls[2].id()).unwrap().facts.tool, "mail/send");
+    let mut query = AuditQuery::default();
+    query.tool = Some("mail/send".into());
+    assert_eq!(store.audit().list(&query).unwrap().len(), 5 + 2);
+    let lines = export(&store.audit());
+    assert_eq!(lines.lines().filter(|line| line.contains("\"damaged\":")).count(), 4);
+    assert_eq!(lines.lines().count(), 10);
+}

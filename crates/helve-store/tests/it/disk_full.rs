@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
+use helve_core::ErrorCode;
 use helve_core::ports::{Begun, Journal};
 use helve_store::{Store, StoreError, StoreOptions};
 use helve_testkit::entries::{SampleCall, claim, done_status};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::support::{Place, show, wait_until};
@@ -10,6 +12,15 @@ use crate::support::{Place, show, wait_until};
 fn open_small(place: &Place) -> Store {
     let mut options = StoreOptions::default();
     options.pages_max = Some(40);
+    options.reserve_bytes = 0;
+    Store::open(&place.db(), options).unwrap()
+}
+
+/// Room for 100 pages, 60 of them in reserve.
+fn open_with_reserve(place: &Place) -> Store {
+    let mut options = StoreOptions::default();
+    options.pages_max = Some(100);
+    options.reserve_bytes = 60 * 4_096;
     Store::open(&place.db(), options).unwrap()
 }
 
@@ -29,6 +40,123 @@ async fn fill(store: &Store) -> Vec<SampleCall> {
 }
 
 #[tokio::test]
+async fn what_runs_when_the_disk_fills_is_recorded_to_its_end() {
+    let place = Place::new();
+    let store = open_with_reserve(&place);
+    let running = SampleCall::new("mail/send");
+    assert!(matches!(store.begin(running.start(), claim(1, 1)).await.unwrap(), Begun::Fresh));
+    let calls = fill(&store).await;
+    assert!(calls.len() > 5 && !place.reserve().exists());
+
+    // Every end is acknowledged, and nothing new starts.
+    store.finish(running.done(json!("ran")), claim(1, 1), done_status(json!("ran"))).await.unwrap();
+    for call in &calls[2..] {
+        store.commit(call.failed(ErrorCode::Timeout)).await.unwrap();
+        let refused = store.commit(SampleCall::new("mail/send").started()).await.unwrap_err();
+        assert!(refused.to_string().contains("is full"), "{refused}");
+    }
+    store.append(calls[0].done(json!("appended"))).unwrap();
+    store.append(calls[1].done(json!("appended"))).unwrap();
+    store.flush().await.unwrap();
+    store.begin(SampleCall::new("mail/send").start(), claim(2, 2)).await.unwrap_err();
+    store.erase(calls[0].id(), Timestamp::now()).await.unwrap_err();
+    store.check().unwrap_err();
+    for id in calls.iter().map(SampleCall::id).chain([running.id()]) {
+        assert!(show(&store.audit(), id).unwrap().finished_at.is_some(), "{id} has no end");
+    }
+
+    store.limit_pages(None);
+    wait_until("the journal recovers by itself", || store.check().is_ok());
+    assert!(place.reserve().exists());
+    let again = store.begin(SampleCall::new("mail/send").start(), claim(1, 1)).await.unwrap();
+    assert!(matches!(again, Begun::Finished { call_id, .. } if call_id == running.id()), "{again:?}");
+    assert_eq!(store.audit().verify(|_| {}).unwrap().first_problem, None);
+}
+
+#[tokio::test]
+async fn a_disk_that_is_full_from_the_beginning_can_be_read() {
+    let place = Place::new();
+    let call = SampleCall::new("mail/send");
+    place.open().commit(call.started()).await.unwrap();
+    std::fs::remove_file(place.reserve()).unwrap();
+    let mut options = StoreOptions::default();
+    options.pages_max = Some(100);
+    let store = Store::open(&place.db(), options).unwrap();
+    assert!(store.check().unwrap_err().to_string().contains("is full"));
+    assert!(!place.reserve().exists());
+    assert!(show(&store.audit(), call.id()).is_some());
+    store.commit(call.done(json!("done"))).await.unwrap();
+    store.limit_pages(None);
+    wait_until("the journal recovers by itself", || store.check().is_ok());
+    assert_eq!(std::fs::metadata(place.reserve()).unwrap().len(), 1 << 20);
+}
+
+#[tokio::test]
+async fn a_reserve_that_another_process_gave_up_is_made_again_before_anything_starts() {
+    let place = Place::new();
+    let store = place.open();
+    std::fs::remove_file(place.reserve()).unwrap();
+    store.commit(SampleCall::new("mail/send").started()).await.unwrap();
+    assert!(place.reserve().exists());
+    std::fs::remove_file(place.reserve()).unwrap();
+    std::fs::create_dir(place.reserve()).unwrap();
+    store.commit(SampleCall::new("mail/send").started()).await.unwrap_err();
+}
+
+/// The same on a real disk: `mount -t tmpfs -o size=4m tmpfs <folder>`.
+#[tokio::test]
+#[ignore = "needs HELVE_TEST_SMALL_DISK, an empty folder on a disk of some MiB"]
+async fn a_real_disk_that_fills_leaves_no_call_without_its_end() {
+    let folder = std::path::PathBuf::from(std::env::var_os("HELVE_TEST_SMALL_DISK").unwrap());
+    let database = folder.join("journal.db");
+    let (one, two) = (
+        Store::open(&database, StoreOptions::default()).unwrap(),
+        Store::open(&database, StoreOptions::default()).unwrap(),
+    );
+    let mut started = Vec::new();
+    for body_bytes in [3_000, 0] {
+        // One store may find room, as long as the reserve has some, where the other had none.
+        for store in [&one, &two, &one, &two] {
+            while store.check().is_ok() {
+                let call = SampleCall::new("mail/send").arguments(json!({ "body": "x".repeat(body_bytes) }));
+                started.extend(store.commit(call.started()).await.is_ok().then_some(call));
+            }
+        }
+    }
+    for (index, call) in started.iter().rev().take(40).enumerate() {
+        let store = if index % 2 == 0 { &one } else { &two };
+        store.commit(call.failed(ErrorCode::Timeout)).await.unwrap();
+    }
+    let third = Store::open(&database, StoreOptions::default()).unwrap();
+    assert!(third.check().unwrap_err().to_string().contains("is full"));
+    assert!(show(&third.audit(), started[0].id()).is_some());
+    assert_eq!(third.audit().verify(|_| {}).unwrap().first_problem, None);
+    for store in [one, two, third] {
+        store.close().unwrap();
+    }
+    let reopened = Store::open(&database, StoreOptions::default()).unwrap();
+    assert_eq!(reopened.audit().verify(|_| {}).unwrap().first_problem, None);
+    reopened.close().unwrap();
+
+    // Somebody else fills the disk to the last byte, with the reserve still there.
+    let mut filler = std::fs::File::create(folder.join("filler")).unwrap();
+    let mut fill_up = || while std::io::Write::write_all(&mut filler, &[1; 1_024]).is_ok() {};
+    fill_up();
+    let full = Store::open(&database, StoreOptions::default()).unwrap();
+    assert!(full.check().unwrap_err().to_string().contains("is full"));
+    full.commit(started[0].done(json!("late"))).await.unwrap();
+    assert!(show(&full.audit(), started[0].id()).unwrap().finished_at.is_some());
+    full.close().unwrap();
+
+    // The same without a reserve. What cannot be opened for writing can be read.
+    fill_up();
+    let opened = Store::open(&database, StoreOptions::default());
+    assert!(matches!(opened, Err(StoreError::DiskFull { .. })), "{opened:?}");
+    let audit = helve_store::Audit::open(&database).unwrap();
+    assert!(show(&audit, started[0].id()).unwrap().finished_at.is_some());
+}
+
+#[tokio::test]
 async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
     let place = Place::new();
     let store = open_small(&place);
@@ -36,6 +164,8 @@ async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
     assert!(matches!(store.begin(running.start(), claim(1, 1)).await.unwrap(), Begun::Fresh));
     let acknowledged = fill(&store).await;
     assert!(acknowledged.len() > 10);
+    // More than what the disk has left even for reports.
+    store.commit(acknowledged[2].done(json!("x".repeat(300_000)))).await.unwrap_err();
 
     // Nothing new may start.
     let refused = SampleCall::new("mail/send");
@@ -63,6 +193,7 @@ async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
     }
     assert!(show(&audit, acknowledged[0].id()).unwrap().finished_at.is_some());
     assert!(show(&audit, acknowledged[1].id()).unwrap().finished_at.is_some());
+    assert!(show(&audit, acknowledged[2].id()).unwrap().finished_at.is_some());
     assert!(show(&audit, refused.id()).is_none(), "a call that was refused did not start");
     let again = store.begin(SampleCall::new("mail/send").start(), claim(1, 1)).await.unwrap();
     assert!(matches!(again, Begun::Finished { call_id, .. } if call_id == running.id()), "{again:?}");
@@ -76,7 +207,7 @@ async fn nothing_is_called_well_while_there_is_no_room() {
     fill(&store).await;
     // Nothing is held back, so that only the search for room can tell.
     for _ in 0..3 {
-        store.flush().await.unwrap_err();
+        store.flush().await.unwrap();
         store.check().unwrap_err();
     }
     assert!(store.close().is_ok(), "nothing that happened is lost");
@@ -89,7 +220,7 @@ async fn closing_on_a_full_disk_says_what_is_lost() {
     let store = open_small(&place);
     let acknowledged = fill(&store).await;
     for call in &acknowledged[..7] {
-        store.append(call.done(json!("x".repeat(5_000)))).unwrap_err();
+        store.commit(call.done(json!("x".repeat(50_000)))).await.unwrap_err();
     }
     let error = store.close().unwrap_err();
     assert!(matches!(error, StoreError::Unwritten { entries: 7, .. }), "{error}");

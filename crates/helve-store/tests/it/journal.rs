@@ -119,6 +119,7 @@ fn files_are_for_their_owner_alone() {
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&path.with_extension("db.head")), 0o600);
+    assert_eq!(mode(&path.with_extension("db.reserve")), 0o600);
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     drop(store);
 }

@@ -24,6 +24,14 @@ impl Place {
         self.folder.path().join("journal.db")
     }
 
+    pub(crate) fn anchor(&self) -> PathBuf {
+        self.folder.path().join("journal.db.head")
+    }
+
+    pub(crate) fn reserve(&self) -> PathBuf {
+        self.folder.path().join("journal.db.reserve")
+    }
+
     pub(crate) fn open(&self) -> Store {
         Store::open(&self.db(), StoreOptions::default()).unwrap()
     }
