@@ -167,6 +167,9 @@ fn unique_chars(ids: &[String]) -> usize {
 
 /// The status, with the error's code where there is one.
 pub(super) fn status_cell(call: &CallRecord) -> Cell {
+    if call.damaged.is_some() {
+        return Cell::new("damaged", Tone::Bad);
+    }
     let tone = match call.status {
         CallStatus::Done => Tone::Good,
         CallStatus::Started | CallStatus::Pending => Tone::Warn,

@@ -43,6 +43,8 @@ fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
         StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
             "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
         ),
+        StoreError::Gone { .. } => Failure::failed(error.to_string())
+            .hint("put the database back from a copy; `docs/audit.md` says how to accept the loss"),
         other => unreadable(&other),
     }
     })

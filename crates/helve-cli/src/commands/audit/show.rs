@@ -92,6 +92,7 @@ fn facts(call: &CallRecord) -> Table {
             fact(name, value.into());
         }
     };
+    optional("damaged", call.damaged.clone());
     optional("started", call.started_at.map(when::shown));
     optional("finished", call.finished_at.map(when::shown));
     optional("risk", call.facts.risk.map(|risk| risk.to_string()));

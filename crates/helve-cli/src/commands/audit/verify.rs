@@ -1,6 +1,6 @@
 //! `helve audit verify`: proof that no record was changed or removed, or where it was.
 
-use helve_store::{Anchored, Head, Problem, Verification};
+use helve_store::{Anchored, Concern, Head, Problem, Verification};
 use serde_json::json;
 
 use crate::app::App;
@@ -60,11 +60,21 @@ fn compare(expected: &Head, now: Option<&Head>) -> Option<Problem> {
     Some(Problem { seq: Some(expected.seq), what: what.to_owned() })
 }
 
+/// What is wrong, in a few words: a lost anchor proves nothing about the journal itself.
+fn verdict(concern: Option<Concern>) -> &'static str {
+    match concern {
+        Some(Concern::Anchor) => "the end of the journal cannot be vouched for",
+        Some(Concern::Keys) => "the idempotency keys were changed",
+        Some(Concern::Database) => "the database was changed",
+        Some(Concern::Entries) | Some(_) | None => "the journal was changed",
+    }
+}
+
 fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.paint();
     if let Some(problem) = &found.first_problem {
         let place = problem.seq.map(|seq| format!("entry {seq}: ")).unwrap_or_default();
-        ui.line(format!("{} the journal was changed", paint.bad("✗")))?;
+        ui.line(format!("{} {}", paint.bad("✗"), verdict(found.concern)))?;
         ui.line(format!("  {place}{}", escape::visible(&problem.what)))?;
         ui.line(format!("  sound before that: {}", count(found.entries, "entry")))?;
         return Ok(());
