@@ -25,11 +25,13 @@ use record::OpenRecord;
 pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
     let mut record = OpenRecord::open(parts, &call);
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
-    let whole = async {
-        let result = stages(parts, call, &mut record).await;
-        record.close(result).await
+    let result = if span.is_disabled() {
+        stages(parts, call, &mut record).await
+    } else {
+        // On the heap: a span moves the future into itself, and this one is large.
+        Box::pin(stages(parts, call, &mut record)).instrument(span).await
     };
-    whole.instrument(span).await
+    record.close(result).await
 }
 
 /// Records a call that cannot be run because it could not even be read.
@@ -42,9 +44,7 @@ pub(crate) async fn refuse(parts: &Parts, call: Call, error: ToolError) -> Outco
 }
 
 async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
-    record.enter(Stage::Resolve);
     let resolved = resolve::resolve(parts, call, record)?;
-
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);

@@ -233,7 +233,7 @@ impl<'p> OpenRecord<'p> {
     }
 
     /// Writes the record and tells the outcome.
-    pub(super) async fn close(mut self, result: Result<Status, ToolError>) -> Outcome {
+    pub(super) async fn close(&mut self, result: Result<Status, ToolError>) -> Outcome {
         let stage = self.stage;
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
@@ -314,8 +314,9 @@ impl<'p> OpenRecord<'p> {
 
     /// The log is the only place for an error's source, and no place for secrets either.
     fn log(&self, status: &Status, duration_us: u64) {
+        let (call_id, tool) = (self.facts.call_id, &self.facts.tool);
         let Status::Failed(error) = status else {
-            tracing::debug!(duration_us, "call ended");
+            tracing::debug!(%call_id, %tool, duration_us, "call ended");
             return;
         };
         let source = std::error::Error::source(error).map(|source| {
@@ -323,7 +324,7 @@ impl<'p> OpenRecord<'p> {
             scrub(&mut text, &self.secrets);
             tracing::field::display(text)
         });
-        tracing::debug!(code = %error.code(), source, "call failed: {}", self.shown_error(error));
+        tracing::debug!(%call_id, %tool, code = %error.code(), source, "call failed: {}", self.shown_error(error));
     }
 
     fn announce(&self, status: &Status, duration_us: u64) {

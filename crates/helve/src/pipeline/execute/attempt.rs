@@ -12,7 +12,6 @@ use helve_core::{BoxFuture, Call, Context, ErrorCode, Handler, Tool, ToolError};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use super::super::record::OpenRecord;
 use crate::runtime::Parts;
@@ -49,8 +48,8 @@ async fn run(
     arguments: Value,
     deadline: Instant,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
-    let token = context.cancellation().clone();
     let handler = Arc::clone(tool.handler());
+    let told = context.clone();
     // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
     let task = if handler.is_instant() {
@@ -62,7 +61,7 @@ async fn run(
     } else {
         tokio::spawn(async move { handler.call(arguments, context).await })
     };
-    let mut running = Running { task, token };
+    let mut running = Running { task, told };
     let error = tokio::select! {
         biased;
         joined = &mut running.task => return finished(tool, joined),
@@ -99,12 +98,12 @@ async fn first_step(
 /// A handler's task. Dropped with its call, it is told to stop and stopped.
 struct Running {
     task: JoinHandle<Result<Value, ToolError>>,
-    token: CancellationToken,
+    told: Context,
 }
 
 impl Running {
     async fn stop(&mut self, grace: Duration) -> HandlerEnd {
-        self.token.cancel();
+        self.told.cancellation().cancel();
         if tokio::time::timeout(grace, &mut self.task).await.is_ok() {
             return HandlerEnd::Stopped;
         }
@@ -119,7 +118,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.task.is_finished() {
-            self.token.cancel();
+            self.told.cancellation().cancel();
             self.task.abort();
         }
     }
