@@ -8,8 +8,8 @@ use crate::app::App;
 use crate::checks::{self, Check, State};
 use crate::config::load;
 use crate::exit::Exit;
-use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, escape};
 use crate::wire;
 
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,24 @@ fn print(checks: &[Check], next: &[(&str, &str)], app: &mut App<'_>) -> anyhow::
         table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
     }
     app.ui.table(table)?;
+    if app.ui.on_terminal()
+        && let Some(path) = where_helve_is()
+    {
+        app.ui.line("")?;
+        let hint = format!("`helve` is {path}; `cargo install --path crates/helve-cli` puts it on your PATH");
+        app.ui.line(format!("  {}", paint.dim(&hint)))?;
+    }
     Ok(())
+}
+
+/// Where this program is, unless typing its name finds it: after `cargo run` it does not.
+fn where_helve_is() -> Option<String> {
+    let here = std::env::current_exe().ok()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join("helve").is_file());
+    let near =
+        std::env::current_dir().ok().and_then(|folder| Some(here.strip_prefix(folder).ok()?.to_owned()));
+    (!found).then(|| escape::visible(&near.unwrap_or(here).display().to_string()).into_owned())
 }
 
 /// What makes sense to type now: the first call for a newcomer, the record for one who has called.
@@ -74,10 +91,10 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
         next.push(("helve tools export --format anthropic", "what a model is given"));
     } else {
         next.push(("helve audit list", "every call so far"));
-        next.push(("helve audit verify", "proof that no record was changed"));
+        next.push(("helve audit verify", "prove that nothing was changed"));
     }
     if loaded.project_file.is_none() {
-        next.push(("helve init", "make this folder a project with tools of its own"));
+        next.push(("helve init", "start a project here"));
     }
     next
 }
