@@ -66,10 +66,10 @@ pub(crate) fn run(scale: f64) {
     // As a server sees it: bursts that the writer's queue holds. Then a flood that never ends, where
     // callers go at the writer's pace; CPU counts the writer's thread in both.
     let burst = best(ROUNDS, || measure(&tokio, &reading, (10_000.0 * scale) as u64, 1, Wait::ForCalls));
-    line("(c) the same with the durable journal, bursts of 10,000", burst, floor);
+    line("(c) durable journal, read-only instant tool, bursts of 10,000", burst, floor);
     println!("    (c) / (b): {:.2} in wall time", burst.wall_us() / memory.wall_us());
     let flood = best(ROUNDS, || measure(&tokio, &reading, many / 2, 1, Wait::ForDisk));
-    line("(c) the same with the durable journal, a flood", flood, floor);
+    line("(c) durable journal, read-only instant tool, a flood", flood, floor);
     println!(
         "    (c) / (b): {:.2} in CPU, {:.2} in wall time",
         flood.cpu_us() / memory.cpu_us(),
@@ -82,7 +82,7 @@ pub(crate) fn run(scale: f64) {
     for callers in [1u64, 16, 256] {
         let calls = ((callers * 400).min(40_000) as f64 * scale).max(callers as f64) as u64;
         let cost = best(3, || measure(&tokio, &changing, calls, callers, Wait::ForCalls));
-        line(&format!("(d) durable journal, world-changing tool, {callers} callers"), cost, floor);
+        line(&format!("(d) durable journal, world-changing instant tool, {callers} callers"), cost, floor);
         println!(
             "    {:.0} calls/s, {:.1} times one fsync a call",
             cost.per_second(),

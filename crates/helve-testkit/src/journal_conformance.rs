@@ -1,8 +1,7 @@
 //! What every journal must do, whatever it is made of.
 //!
 //! ```no_run
-//! # fn new_journal() -> std::sync::Arc<dyn helve_core::ports::Journal> { unimplemented!() }
-//! # async fn test() {
+//! # async fn test(new_journal: impl Fn() -> std::sync::Arc<dyn helve_core::ports::Journal>) {
 //! helve_testkit::journal_conformance::run(new_journal).await;
 //! # }
 //! ```

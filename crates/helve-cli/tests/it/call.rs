@@ -193,7 +193,9 @@ fn interrupted(home: &Home, command: &mut Command, signal: Signal) -> Output {
     let started = || {
         home.json(&["audit", "list", "--status", "started"]).as_array().is_some_and(|calls| !calls.is_empty())
     };
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while !started() {
+        assert!(std::time::Instant::now() < deadline, "the call never started");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
