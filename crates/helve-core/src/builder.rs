@@ -12,14 +12,15 @@ use crate::context::Context;
 use crate::definition::{
     Annotations, Category, Definition, DefinitionError, Example, FailureMode, Problem, Risk, Source,
 };
-use crate::effect::Effect;
+use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
 use crate::function::{Direction, Instant, JsonFunction, TypedFunction, schema_of};
 use crate::name::ToolName;
 use crate::parameter::Parameter;
-use crate::precondition::Precondition;
+use crate::precondition::{Check, Precondition};
 use crate::retry::RetryPolicy;
-use crate::tool::{Handler, Tool};
+use crate::run::{OnCrash, Recall, RecallHandler, Undo, UndoHandler};
+use crate::tool::{Handler, OwnCode, Tool};
 
 /// A tool in the making. [`ToolBuilder::build`] checks everything at once.
 ///
@@ -58,6 +59,10 @@ pub struct ToolBuilder {
     retry: RetryPolicy,
     preconditions: Vec<Precondition>,
     effects: Vec<Effect>,
+    undo: Option<Undo>,
+    recall: Option<Recall>,
+    on_crash: OnCrash,
+    own: OwnCode,
     handler: Option<Arc<dyn Handler>>,
     instant: bool,
 }
@@ -84,6 +89,10 @@ impl ToolBuilder {
             retry: RetryPolicy::default(),
             preconditions: Vec::new(),
             effects: Vec::new(),
+            undo: None,
+            recall: None,
+            on_crash: OnCrash::default(),
+            own: OwnCode::default(),
             handler: None,
             instant: false,
         }
@@ -210,9 +219,53 @@ impl ToolBuilder {
         self
     }
 
+    /// Adds something that must hold before it runs, with code of your own that checks it.
+    pub fn precondition_checked(mut self, precondition: Precondition, check: impl Check) -> Self {
+        self.own.checks.insert(self.preconditions.len(), Arc::new(check));
+        self.precondition(precondition)
+    }
+
     /// Adds something that it changes.
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effects.push(effect);
+        self
+    }
+
+    /// Adds something that it changes, with code of your own that applies it and takes it back.
+    pub fn effect_handled(mut self, effect: Effect, handler: impl EffectHandler) -> Self {
+        self.own.effects.insert(self.effects.len(), Arc::new(handler));
+        self.effect(effect)
+    }
+
+    /// How it undoes what it did: by a call of another tool.
+    pub fn undo(mut self, undo: Undo) -> Self {
+        self.undo = Some(undo);
+        self
+    }
+
+    /// How it undoes what it did: by code of your own over the call's arguments and result.
+    ///
+    /// After a crash it may be called again for the same call: it must do no harm then.
+    pub fn undo_handled(mut self, handler: impl UndoHandler) -> Self {
+        self.own.undo = Some(Arc::new(handler));
+        self.undo(Undo::Handler)
+    }
+
+    /// How to find out, by another tool, whether a call that was cut short had its effect.
+    pub fn recall(mut self, recall: Recall) -> Self {
+        self.recall = Some(recall);
+        self
+    }
+
+    /// How to find out, by code of your own, whether a call that was cut short had its effect.
+    pub fn recall_handled(mut self, handler: impl RecallHandler) -> Self {
+        self.own.recall = Some(Arc::new(handler));
+        self
+    }
+
+    /// What becomes of a run that was cut short.
+    pub fn on_crash(mut self, policy: OnCrash) -> Self {
+        self.on_crash = policy;
         self
     }
 
@@ -296,8 +349,11 @@ impl ToolBuilder {
             retry: self.retry,
             preconditions: self.preconditions,
             effects: self.effects,
+            undo: self.undo,
+            recall: self.recall,
+            on_crash: self.on_crash,
         };
-        Tool::new(definition, handler)
+        Tool::with_own_code(definition, handler, self.own)
     }
 }
 

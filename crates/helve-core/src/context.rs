@@ -1,13 +1,18 @@
-//! What a running tool knows of its call.
+//! What a running tool knows of its call, and what it can ask of the runtime.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::call::Caller;
+use crate::call::{Call, Caller};
+use crate::error::{ErrorCode, ToolError};
 use crate::id::CallId;
+use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use crate::name::ToolName;
+use crate::outcome::{Outcome, Status};
+use crate::ports::{Host, JournalError, Memory};
+use crate::run::{Part, Progress};
 
 /// What a running tool knows of its call. Cheap to clone.
 #[derive(Clone)]
@@ -21,6 +26,9 @@ struct Inner {
     deadline: Instant,
     attempt: u32,
     idempotency_key: Option<Arc<str>>,
+    part: Option<Part>,
+    degraded: Option<Arc<[String]>>,
+    host: Option<Arc<dyn Host>>,
     /// Made when somebody first asks: most tools are done before anybody would.
     cancellation: OnceLock<CancellationToken>,
 }
@@ -35,6 +43,9 @@ impl Context {
             deadline,
             attempt: 1,
             idempotency_key: None,
+            part: None,
+            degraded: None,
+            host: None,
             cancellation: OnceLock::new(),
         }))
     }
@@ -48,6 +59,24 @@ impl Context {
     /// Passes on the key that makes repeating this call safe.
     pub fn with_idempotency_key(mut self, key: Option<Arc<str>>) -> Self {
         self.inner().idempotency_key = key;
+        self
+    }
+
+    /// Says where the call stands within a bigger one.
+    pub fn with_part(mut self, part: Option<Part>) -> Self {
+        self.inner().part = part;
+        self
+    }
+
+    /// Says which conditions do not hold.
+    pub fn with_degraded(mut self, conditions: Option<Arc<[String]>>) -> Self {
+        self.inner().degraded = conditions;
+        self
+    }
+
+    /// Lets the tool ask for other tools and for memory.
+    pub fn with_host(mut self, host: Arc<dyn Host>) -> Self {
+        self.inner().host = Some(host);
         self
     }
 
@@ -67,6 +96,16 @@ impl Context {
         self.0.call_id
     }
 
+    /// The run that this call belongs to: its own id, unless it is a part of a bigger one.
+    pub fn run(&self) -> CallId {
+        self.0.part.as_ref().map_or(self.0.call_id, |part| part.run)
+    }
+
+    /// Where this call stands within a bigger one.
+    pub fn part(&self) -> Option<&Part> {
+        self.0.part.as_ref()
+    }
+
     /// The tool's full name.
     pub fn tool(&self) -> &ToolName {
         &self.0.tool
@@ -82,9 +121,15 @@ impl Context {
         self.0.attempt
     }
 
-    /// The key to pass on to systems that can recognise a repeated request.
+    /// The key to pass on to systems that can recognise a repeated request. The same again when a
+    /// run is taken up after a crash.
     pub fn idempotency_key(&self) -> Option<&str> {
         self.0.idempotency_key.as_deref()
+    }
+
+    /// Conditions that are not critical and do not hold: the tool should do what it can without.
+    pub fn degraded(&self) -> &[String] {
+        self.0.degraded.as_deref().unwrap_or_default()
     }
 
     /// When the tool must be done.
@@ -110,5 +155,75 @@ impl Context {
     /// The token behind [`Context::cancelled`], to hand to libraries.
     pub fn cancellation(&self) -> &CancellationToken {
         self.0.cancellation.get_or_init(CancellationToken::new)
+    }
+
+    /// Tells how far the call has come.
+    pub fn report(&self, progress: Progress) {
+        if let Some(host) = &self.0.host {
+            host.report(self, progress);
+        }
+    }
+
+    /// Calls another tool as a part of this call: through the whole pipeline, as the same caller,
+    /// and no longer than this call may take.
+    ///
+    /// `step` names the part. It must be the same each time, since after a crash it says which
+    /// parts have finished; those are not run again.
+    pub async fn call_part(&self, step: impl Into<String>, call: Call) -> Outcome {
+        match &self.0.host {
+            Some(host) => Arc::clone(host).call_part(self.clone(), step.into(), call).await,
+            None => {
+                let error = ToolError::new(ErrorCode::Internal, "there is no runtime to call other tools");
+                Outcome::new(self.call_id(), call.tool, Status::Failed(error))
+            }
+        }
+    }
+
+    /// The caller's memory.
+    pub fn memory(&self) -> CallerMemory<'_> {
+        CallerMemory { caller: &self.0.caller, host: self.0.host.as_deref() }
+    }
+}
+
+/// A caller's own memory.
+#[derive(Clone, Copy)]
+pub struct CallerMemory<'a> {
+    caller: &'a Caller,
+    host: Option<&'a dyn Host>,
+}
+
+impl CallerMemory<'_> {
+    /// Reads a value.
+    pub async fn read(&self, scope: MemoryScope, key: &str) -> Result<Option<Remembered>, MemoryError> {
+        self.port()?.read(self.place(scope, key)).await
+    }
+
+    /// Changes a value.
+    pub async fn change(
+        &self,
+        scope: MemoryScope,
+        key: &str,
+        change: MemoryChange,
+    ) -> Result<Changed, MemoryError> {
+        self.port()?.change(self.place(scope, key), change).await
+    }
+
+    /// Values whose keys start with `prefix`, by key, at most `limit`.
+    pub async fn list(
+        &self,
+        scope: MemoryScope,
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Remembered)>, MemoryError> {
+        self.port()?.list(scope, scope.owner(self.caller), prefix.to_owned(), limit).await
+    }
+
+    fn place(&self, scope: MemoryScope, key: &str) -> MemoryPlace {
+        MemoryPlace::of(self.caller, scope, key)
+    }
+
+    fn port(&self) -> Result<&dyn Memory, MemoryError> {
+        let none = || MemoryError::Unavailable(JournalError::new("there is no runtime to remember anything"));
+        self.host.map(Host::memory).ok_or_else(none)
     }
 }

@@ -10,6 +10,7 @@ use crate::effect::Effect;
 use crate::name::ToolName;
 use crate::precondition::Precondition;
 use crate::retry::RetryPolicy;
+use crate::run::{OnCrash, Recall, Undo};
 
 /// Limits on a definition's own text, so that one tool cannot fill a model's context.
 pub mod limits {
@@ -72,6 +73,14 @@ pub struct Definition {
     /// What it changes, beyond its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// How it undoes what it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    /// How to find out whether a call that was cut short had its effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall: Option<Recall>,
+    /// What becomes of a run that was cut short.
+    pub on_crash: OnCrash,
 }
 
 impl Definition {

@@ -1,20 +1,51 @@
-//! What a tool changes beyond its result, as declared.
+//! What a tool changes beyond its result. The pipeline's `effects` stage applies it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::BoxFuture;
+use crate::context::Context;
+use crate::error::ToolError;
+use crate::expression::Expression;
+use crate::memory::MemoryScope;
+use crate::template::Template;
+
 /// A declared change.
+///
+/// Its templates and its condition are over `arguments` and `result` of the call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// What changes, for people.
     pub description: String,
-    /// Whether it can be rolled back.
+    /// Whether it is taken back when a later effect fails or the run is undone.
     #[serde(default)]
     pub reversible: bool,
+    /// Only when this holds. Absent: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Expression>,
     /// The change.
     #[serde(flatten)]
     pub change: Change,
+}
+
+impl Effect {
+    /// A change that is always made and cannot be taken back.
+    pub fn new(description: impl Into<String>, change: Change) -> Self {
+        Self { description: description.into(), reversible: false, when: None, change }
+    }
+
+    /// Lets it be taken back.
+    pub fn reversible(mut self) -> Self {
+        self.reversible = true;
+        self
+    }
+
+    /// Makes it only when `condition` holds.
+    pub fn when(mut self, condition: Expression) -> Self {
+        self.when = Some(condition);
+        self
+    }
 }
 
 /// The four sorts of change.
@@ -23,13 +54,16 @@ pub struct Effect {
 pub enum Change {
     /// A state gets another value.
     StateChange {
-        /// Its key.
-        state: String,
+        /// Its key in memory: text, or a template of it.
+        state: Template,
         /// How it changes.
         change: StateOperation,
-        /// The value, where the operation takes one.
+        /// The value to set, or by how much to count (1 where absent).
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        value: Option<Value>,
+        value: Option<Template>,
+        /// Which memory holds the state.
+        #[serde(default)]
+        scope: MemoryScope,
     },
     /// Memory is written.
     Memory {
@@ -37,30 +71,30 @@ pub enum Change {
         scope: MemoryScope,
         /// How.
         operation: MemoryOperation,
-        /// The entry.
-        key: String,
-        /// The value, where the operation takes one.
+        /// The key: text, or a template of it.
+        key: Template,
+        /// The value, where the operation takes one. Absent: the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        value: Option<Value>,
+        value: Option<Template>,
+        /// How long it is remembered. Absent: until it is changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttl_ms: Option<u64>,
     },
-    /// Somebody is told. Cannot be undone.
+    /// Somebody is told. Cannot be taken back.
     Notification {
         /// The event's name.
         event: String,
-        /// What goes with it.
-        #[serde(default)]
-        payload: Value,
+        /// What goes with it. Absent: the result.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        payload: Option<Template>,
     },
-    /// Another tool is called.
+    /// Another tool is called, as the same caller. Taken back by that tool's own undo.
     Cascade {
         /// The other tool.
         tool: String,
-        /// When: an expression over the result.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        condition: Option<String>,
-        /// Its arguments, templated from this call.
+        /// Its arguments.
         #[serde(default)]
-        arguments: Value,
+        arguments: Template,
     },
 }
 
@@ -82,22 +116,27 @@ pub enum StateOperation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryOperation {
-    /// To a value.
+    /// To a value, whether or not there is one.
     Write,
-    /// From one value to another.
+    /// To another value, where there is one.
     Update,
     /// To nothing.
     Delete,
 }
 
-/// How long memory lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryScope {
-    /// One loop of an agent.
-    Working,
-    /// One session.
-    ShortTerm,
-    /// The agent's life.
-    LongTerm,
+/// Applies an effect in the tool's own way, instead of as its declaration says.
+///
+/// After a crash `apply` may be called again for the same call: it must do no harm then.
+pub trait EffectHandler: Send + Sync + 'static {
+    /// Applies the effect. What it returns is kept for [`EffectHandler::roll_back`], in the
+    /// journal: no secrets.
+    fn apply(
+        &self,
+        arguments: Value,
+        result: Value,
+        context: Context,
+    ) -> BoxFuture<'static, Result<Value, ToolError>>;
+
+    /// Takes back what was applied.
+    fn roll_back(&self, applied: Value, context: Context) -> BoxFuture<'static, Result<(), ToolError>>;
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::ErrorCode;
 use crate::id::{ApprovalId, CallId};
 use crate::name::{Layer, ToolName};
+use crate::run::Progress;
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Event {
     /// When.
@@ -35,12 +37,14 @@ impl Event {
             EventKind::Registered { .. } => "tools.registered",
             EventKind::Replaced { .. } => "tools.replaced",
             EventKind::Unregistered { .. } => "tools.unregistered",
+            EventKind::Progress { .. } => "tools.progress",
+            EventKind::Notification { .. } => "tools.notification",
         }
     }
 }
 
 /// The sorts of event.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", content = "payload")]
 #[non_exhaustive]
 pub enum EventKind {
@@ -99,5 +103,25 @@ pub enum EventKind {
         tool: ToolName,
         /// Its layer.
         layer: Layer,
+    },
+    /// A running call has come further.
+    #[serde(rename = "tools.progress")]
+    Progress {
+        /// The call, as a whole.
+        call_id: CallId,
+        /// How far.
+        progress: Progress,
+    },
+    /// A tool's effect tells something.
+    #[serde(rename = "tools.notification")]
+    Notification {
+        /// The call.
+        call_id: CallId,
+        /// The tool.
+        tool: ToolName,
+        /// The event that the tool declares, such as `file:changed`.
+        event: String,
+        /// What goes with it.
+        payload: Value,
     },
 }

@@ -55,6 +55,10 @@ impl Handler for Instant {
     fn is_instant(&self) -> bool {
         true
     }
+
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
 }
 
 /// A closure over JSON.

@@ -15,8 +15,10 @@ pub mod effect;
 pub mod precondition;
 pub mod retry;
 
+pub mod expression;
 pub mod json;
 pub mod schema;
+pub mod template;
 
 pub mod builder;
 pub mod context;
@@ -27,9 +29,11 @@ pub mod tool;
 pub mod call;
 pub mod error;
 pub mod outcome;
+pub mod run;
 
 pub mod event;
 pub mod id;
+pub mod memory;
 pub mod ports;
 pub mod record;
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::ToolError;
 use crate::id::{ApprovalId, CallId};
+use crate::run::{EffectReport, PartReport};
 
 /// How a call ended.
 #[derive(Debug, Clone, Serialize)]
@@ -29,6 +30,15 @@ pub struct Outcome {
     /// The earlier call with the same idempotency key whose outcome this is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_of: Option<CallId>,
+    /// Conditions that did not hold, so that the tool did less.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+    /// What became of the tool's effects.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectReport>,
+    /// What became of the parts of a composed call that did not simply succeed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartReport>,
 }
 
 impl Outcome {
@@ -42,6 +52,9 @@ impl Outcome {
             attempts: 0,
             duration_us: 0,
             replay_of: None,
+            degraded: Vec::new(),
+            effects: Vec::new(),
+            parts: Vec::new(),
         }
     }
 

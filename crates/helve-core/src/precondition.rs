@@ -4,6 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::BoxFuture;
+use crate::context::Context;
+use crate::error::ToolError;
+use crate::memory::MemoryScope;
+
 /// A condition with what it means when it does not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Precondition {
@@ -17,8 +22,37 @@ pub struct Precondition {
     pub condition: Condition,
 }
 
+impl Precondition {
+    /// A condition without which the tool must not run.
+    pub fn critical(description: impl Into<String>, condition: Condition) -> Self {
+        Self { description: description.into(), critical: true, condition }
+    }
+
+    /// A condition without which the tool does less.
+    pub fn preferred(description: impl Into<String>, condition: Condition) -> Self {
+        Self { description: description.into(), critical: false, condition }
+    }
+}
+
 fn yes() -> bool {
     true
+}
+
+/// Checks a condition in the tool's own way, instead of as its declaration says. An error counts
+/// as "does not hold".
+pub trait Check: Send + Sync + 'static {
+    /// Whether the condition holds for a call with these arguments.
+    fn holds(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<bool, ToolError>>;
+}
+
+impl<F, R> Check for F
+where
+    F: Fn(Value, Context) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<bool, ToolError>> + Send + 'static,
+{
+    fn holds(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<bool, ToolError>> {
+        Box::pin(self(arguments, context))
+    }
 }
 
 /// The five sorts of condition.
@@ -34,8 +68,11 @@ pub enum Condition {
     State {
         /// Its key.
         state: String,
-        /// The value or predicate.
+        /// The value, or a predicate: text that begins with `>`, `>=`, `<`, `<=`, `==` or `!=`.
         expected: Value,
+        /// Which memory holds the state.
+        #[serde(default)]
+        scope: MemoryScope,
     },
     /// The caller was granted something.
     Permission {

@@ -14,6 +14,7 @@ use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
 use crate::id::{ApprovalId, CallId};
 use crate::outcome::Repair;
+use crate::run::{EffectReport, Part, Step};
 
 /// JSON text that is kept as it is.
 pub type RawJson = Box<RawValue>;
@@ -23,6 +24,8 @@ pub type RawJson = Box<RawValue>;
 pub enum Entry {
     /// A call that changes the world is about to start.
     Started(Box<Started>),
+    /// Something happened in the middle of a run.
+    Step(Box<Step>),
     /// A call has ended.
     Finished(Box<Finished>),
 }
@@ -30,14 +33,28 @@ pub enum Entry {
 impl Entry {
     /// The call it is about.
     pub fn call_id(&self) -> CallId {
-        self.facts().call_id
+        match self {
+            Self::Started(started) => started.facts.call_id,
+            Self::Step(step) => step.call_id,
+            Self::Finished(finished) => finished.facts.call_id,
+        }
     }
 
-    /// What is known of the call from the beginning.
-    pub fn facts(&self) -> &Facts {
+    /// The run that the call is a part of; `None` where it is no part of another.
+    pub fn part_of(&self) -> Option<CallId> {
         match self {
-            Self::Started(started) => &started.facts,
-            Self::Finished(finished) => &finished.facts,
+            Self::Started(started) => started.facts.part.as_ref().map(|part| part.run),
+            Self::Step(step) => (step.run != step.call_id).then_some(step.run),
+            Self::Finished(finished) => finished.facts.part.as_ref().map(|part| part.run),
+        }
+    }
+
+    /// What is known of the call from the beginning. A step does not repeat it.
+    pub fn facts(&self) -> Option<&Facts> {
+        match self {
+            Self::Started(started) => Some(&started.facts),
+            Self::Step(_) => None,
+            Self::Finished(finished) => Some(&finished.facts),
         }
     }
 
@@ -45,6 +62,7 @@ impl Entry {
     pub fn at(&self) -> Timestamp {
         match self {
             Self::Started(started) => started.at,
+            Self::Step(step) => step.at,
             Self::Finished(finished) => finished.at,
         }
     }
@@ -74,6 +92,12 @@ pub struct Facts {
     /// The caller's key for repeating safely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Arc<str>>,
+    /// Where it stands within a bigger call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// The finished run that this call undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo_of: Option<CallId>,
 }
 
 /// A call that changes the world is about to start.
@@ -83,8 +107,12 @@ pub struct Started {
     pub at: Timestamp,
     /// The call.
     pub facts: Facts,
+    /// A digest of the tool as it was; see [`Tool::digest`](crate::Tool::digest).
+    pub digest: Arc<str>,
     /// With what, secrets removed.
     pub arguments: RawJson,
+    /// Whether something of the arguments was removed, so that they cannot be used again.
+    pub withheld: bool,
 }
 
 /// A call has ended.
@@ -125,6 +153,15 @@ pub struct Ending {
     /// Size of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
+    /// Whether the payload lacks something of the result: a secret, or all of it for its size.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
+    /// Conditions that did not hold, so that the tool did less.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<String>,
+    /// What became of the tool's effects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<EffectReport>,
 }
 
 /// How a call ended, in a word.

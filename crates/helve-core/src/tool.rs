@@ -1,5 +1,6 @@
 //! A tool: a checked definition, compiled schemas, and what runs.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -12,8 +13,11 @@ use crate::BoxFuture;
 use crate::builder::ToolBuilder;
 use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
+use crate::effect::EffectHandler;
 use crate::error::ToolError;
 use crate::name::{NameError, ToolName};
+use crate::precondition::Check;
+use crate::run::{RecallHandler, UndoHandler};
 use crate::schema::Schema;
 
 /// What runs when a permitted call is executed.
@@ -33,6 +37,12 @@ pub trait Handler: Send + Sync + 'static {
     /// own task, which saves a trip through the scheduler; see [`ToolBuilder::instant`].
     fn is_instant(&self) -> bool {
         false
+    }
+
+    /// Text that changes whenever what runs changes in a way that the definition does not show,
+    /// such as the steps of a composition. A part of [`Tool::digest`].
+    fn fingerprint(&self) -> String {
+        String::new()
     }
 }
 
@@ -93,8 +103,18 @@ struct Inner {
     input: Schema,
     output: Option<Schema>,
     handler: Arc<dyn Handler>,
+    own: OwnCode,
     provider_name: String,
-    digest: OnceLock<String>,
+    digest: OnceLock<Arc<str>>,
+}
+
+/// Code that a tool brings along beside its handler. Nearly always empty.
+#[derive(Clone, Default)]
+pub(crate) struct OwnCode {
+    pub(crate) checks: BTreeMap<usize, Arc<dyn Check>>,
+    pub(crate) effects: BTreeMap<usize, Arc<dyn EffectHandler>>,
+    pub(crate) undo: Option<Arc<dyn UndoHandler>>,
+    pub(crate) recall: Option<Arc<dyn RecallHandler>>,
 }
 
 impl Tool {
@@ -120,6 +140,14 @@ impl Tool {
 
     /// Checks a definition, compiles its schemas and joins it with what runs.
     pub fn new(definition: Definition, handler: Arc<dyn Handler>) -> Result<Self, DefinitionError> {
+        Self::with_own_code(definition, handler, OwnCode::default())
+    }
+
+    pub(crate) fn with_own_code(
+        definition: Definition,
+        handler: Arc<dyn Handler>,
+        own: OwnCode,
+    ) -> Result<Self, DefinitionError> {
         let mut problems = check_texts(&definition);
         let mut compile = |at: &str, compiled: Result<Schema, Vec<Problem>>| match compiled {
             Ok(schema) => Some(schema),
@@ -143,6 +171,7 @@ impl Tool {
                 input,
                 output,
                 handler,
+                own,
                 digest: OnceLock::new(),
             }))),
             _ => Err(DefinitionError { tool: definition.name.to_string(), problems }),
@@ -159,6 +188,7 @@ impl Tool {
             input: self.0.input.clone(),
             output: self.0.output.clone(),
             handler: Arc::clone(&self.0.handler),
+            own: self.0.own.clone(),
             digest: OnceLock::new(),
         })))
     }
@@ -194,11 +224,38 @@ impl Tool {
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.
-    pub fn digest(&self) -> &str {
+    pub fn digest(&self) -> &Arc<str> {
         self.0.digest.get_or_init(|| {
             let json = serde_json::to_value(&self.0.definition).expect("a definition is plain data");
-            crate::json::sha256_hex(crate::json::canonical(&json).as_bytes())
+            let mut text = crate::json::canonical(&json);
+            text.push_str(&self.0.handler.fingerprint());
+            crate::json::sha256_hex(text.as_bytes()).into()
         })
+    }
+
+    /// Code of the tool's own that checks a precondition.
+    pub fn check(&self, index: usize) -> Option<&Arc<dyn Check>> {
+        self.0.own.checks.get(&index)
+    }
+
+    /// Code of the tool's own that applies an effect.
+    pub fn effect_handler(&self, index: usize) -> Option<&Arc<dyn EffectHandler>> {
+        self.0.own.effects.get(&index)
+    }
+
+    /// Code of the tool's own that undoes what it did.
+    pub fn undo_handler(&self) -> Option<&Arc<dyn UndoHandler>> {
+        self.0.own.undo.as_ref()
+    }
+
+    /// Code of the tool's own that finds out whether a call had its effect.
+    pub fn recall_handler(&self) -> Option<&Arc<dyn RecallHandler>> {
+        self.0.own.recall.as_ref()
+    }
+
+    /// Whether it is made of other tools, which it calls.
+    pub fn is_composed(&self) -> bool {
+        self.0.handler.implementation() == Implementation::Composition
     }
 
     /// What is allowed but unwise. `helve tools lint` shows it.
@@ -228,12 +285,6 @@ impl Tool {
             if field.get("description").is_none() && field.get("$ref").is_none() {
                 warn(&format!("input_schema/properties/{key}"), "has no description".to_owned());
             }
-        }
-        if !definition.effects.is_empty() {
-            warn(
-                "effects",
-                "declared for people and policy; this version records but does not apply them".to_owned(),
-            );
         }
         warnings
     }

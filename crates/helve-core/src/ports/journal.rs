@@ -26,6 +26,9 @@ pub trait Journal: Send + Sync + 'static {
     /// Writes an entry and waits until it would survive a power cut.
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>>;
 
+    /// Writes entries together, or none of them, and waits until they would survive a power cut.
+    fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>>;
+
     /// Commits the start of a call under its idempotency key, unless the key was used before.
     ///
     /// Where an earlier call with the key is still running, waits for its end. Dropped before it

@@ -1,11 +1,23 @@
 //! The ports: what the core needs of the world, and others provide.
 
 mod clock;
+mod host;
 mod integrations;
 mod journal;
 mod launcher;
+mod memory;
+mod runs;
 
 pub use clock::{Clock, SystemClock};
+pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use launcher::{Exit, ExitStatus, LaunchError, Launcher, Program};
+pub use memory::{EffectId, Memory};
+pub use runs::{Adoption, Holder, OpenRun, Runs};
+
+/// The one source of truth: calls, runs and memory in one place, so that what belongs together is
+/// written together.
+pub trait Ledger: Journal + Memory + Runs {}
+
+impl<T: Journal + Memory + Runs> Ledger for T {}

@@ -1,0 +1,24 @@
+//! What a running tool can ask of the runtime that runs it.
+
+use std::sync::Arc;
+
+use crate::BoxFuture;
+use crate::call::Call;
+use crate::context::Context;
+use crate::outcome::Outcome;
+use crate::ports::Memory;
+use crate::run::Progress;
+
+/// The runtime as a running tool sees it, through its [`Context`].
+pub trait Host: Send + Sync + 'static {
+    /// Calls another tool as the part `step` of the running call, through the whole pipeline and
+    /// as the same caller. A part that had finished before its run was cut short is not run
+    /// again; its recorded outcome is returned.
+    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome>;
+
+    /// Where memory is kept.
+    fn memory(&self) -> &dyn Memory;
+
+    /// Tells whoever listens how far the running call has come.
+    fn report(&self, context: &Context, progress: Progress);
+}

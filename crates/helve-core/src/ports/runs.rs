@@ -1,0 +1,67 @@
+//! Which runs are unfinished, and who is at them.
+
+use crate::BoxFuture;
+use crate::id::CallId;
+use crate::ports::JournalError;
+use crate::record::Entry;
+
+/// Knows the runs that have not finished.
+///
+/// A run is open from the start of a call that is no part of another
+/// ([`Entry::Started`]) to its end ([`Entry::Finished`]).
+pub trait Runs: Send + Sync + 'static {
+    /// Open runs, oldest first, at most `limit`, beginning after `after`.
+    fn open_runs(
+        &self,
+        after: Option<CallId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>>;
+
+    /// Takes over an open run whose process has gone, or which waits. From then on this process
+    /// is at it, and no other can take it over.
+    fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>>;
+
+    /// Everything that is recorded of a run and its parts, in order.
+    fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>>;
+
+    /// Asks whoever is at an open run to stop. Returns whether there is such a run.
+    fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>>;
+
+    /// The runs of this process that somebody asked to stop.
+    fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>>;
+}
+
+/// A run that has not finished.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenRun {
+    /// The run.
+    pub run: CallId,
+    /// Who is at it.
+    pub holder: Holder,
+    /// Whether somebody asked to stop it.
+    pub cancel_requested: bool,
+}
+
+/// Who is at an open run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// This process.
+    Us,
+    /// Another process, which is alive.
+    Others,
+    /// A process that has gone: the run was cut short.
+    Nobody,
+    /// A person: it waits for one.
+    Person,
+}
+
+/// Whether a run could be taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adoption {
+    /// It is ours now.
+    Adopted,
+    /// Somebody is at it.
+    Busy,
+    /// There is no such open run.
+    NotOpen,
+}
