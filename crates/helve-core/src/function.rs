@@ -56,6 +56,10 @@ impl Handler for Instant {
         true
     }
 
+    fn undoes_on_error(&self) -> bool {
+        self.0.undoes_on_error()
+    }
+
     fn fingerprint(&self) -> String {
         self.0.fingerprint()
     }

@@ -39,6 +39,11 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// Whether what the parts of a composition did is undone when it fails or is cancelled.
+    fn undoes_on_error(&self) -> bool {
+        false
+    }
+
     /// Text that changes whenever what runs changes in a way that the definition does not show,
     /// such as the steps of a composition. A part of [`Tool::digest`].
     fn fingerprint(&self) -> String {

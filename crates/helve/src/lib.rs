@@ -41,6 +41,7 @@ pub mod registry;
 pub mod workspace;
 
 mod pipeline;
+pub mod runs;
 pub mod runtime;
 
 pub mod bus;

@@ -1,5 +1,6 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod host;
 mod providers;
 mod pulse;
 
@@ -12,8 +13,9 @@ use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
-use crate::pipeline;
+use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
+use crate::runs::{ActiveRuns, Watch};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use pulse::Pulse;
@@ -30,6 +32,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) pulse: Pulse,
+    pub(crate) runs: ActiveRuns,
+    pub(crate) watch: Watch,
 }
 
 impl Runtime {
@@ -47,13 +51,17 @@ impl Runtime {
     /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
     /// record in the journal; also when the returned future is dropped.
     pub async fn call(&self, call: Call) -> Outcome {
-        pipeline::run(&self.0, call).await
+        pipeline::run(&self.0, call, Origin::Outside).await
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose
     /// arguments are no JSON.
     pub async fn refuse(&self, call: Call, error: ToolError) -> Outcome {
         pipeline::refuse(&self.0, call, error).await
+    }
+
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0
     }
 
     /// The tools.
@@ -158,6 +166,8 @@ impl RuntimeBuilder {
             clock: self.clock,
             settings: self.settings,
             pulse: Pulse::default(),
+            runs: ActiveRuns::default(),
+            watch: Watch::default(),
         }))
     }
 }
@@ -179,6 +189,8 @@ pub struct Settings {
     pub result_bytes_max: usize,
     /// Largest result that the journal keeps; of larger ones it keeps the size.
     pub journal_result_bytes_max: usize,
+    /// The same within a run, which may need the results of its parts after a crash.
+    pub run_result_bytes_max: usize,
     /// Whether callers must say who they are.
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
@@ -199,6 +211,7 @@ impl Default for Settings {
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,
             journal_result_bytes_max: 16 << 10,
+            run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
             durability: Durability::Changes,
