@@ -49,7 +49,8 @@ pub(super) async fn apply(
         withheld: false,
         undone: UndoState::NotTried,
     };
-    let applied = if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
+    let applied =
+        if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
     record.effects_are(reports(&deed));
     applied?;
     record.keep_deed(deed);

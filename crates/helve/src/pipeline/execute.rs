@@ -57,7 +57,8 @@ pub(super) async fn execute(
     } else {
         TakeUp::Start
     };
-    let deed = needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
+    let deed =
+        needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
     let result = match taken_up {
         TakeUp::Answered(result) => {
             reclaim(&tool, &call, record);
@@ -144,10 +145,11 @@ fn context(
         Some(part) => Some(format!("{}/{}", part.run, part.path).into()),
         None => call.idempotency_key.clone(),
     };
-    let context = Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-        .with_idempotency_key(key)
-        .with_part(record.part().cloned())
-        .with_host(Arc::clone(parts) as _);
+    let context =
+        Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
+            .with_idempotency_key(key)
+            .with_part(record.part().cloned())
+            .with_host(Arc::clone(parts) as _);
     match &call.cancellation {
         Some(token) => context.with_cancellation(token.child_token()),
         None => context,
@@ -213,8 +215,7 @@ pub(super) async fn undo(
     let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
     undoing.done.into_iter().for_each(|done| run.add(done));
     let all = undo_below(parts, &run, "").await;
-    let standing: Vec<_> =
-        run.reports().into_iter().filter(|part| part.state != PartState::Undone).collect();
+    let standing: Vec<_> = run.reports().into_iter().filter(|part| part.state != PartState::Undone).collect();
     if all {
         return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": run.reports() }))));
     }

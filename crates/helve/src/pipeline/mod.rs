@@ -94,7 +94,12 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
 }
 
 /// Ends a run that was cut short without going on with it.
-pub(crate) async fn wind_up(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, error: ToolError) -> Outcome {
+pub(crate) async fn wind_up(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    error: ToolError,
+) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, Origin::Resumed(run));
     record.keep_unchecked_arguments(&call.arguments);
     match resolve::resolve(parts, call, &mut record) {

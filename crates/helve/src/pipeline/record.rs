@@ -185,8 +185,11 @@ impl<'p> OpenRecord<'p> {
         self.result_bytes = Some(text.get().len() as u64);
         // A run may need the results of its parts again, should it be cut short.
         let settings = &self.parts.settings;
-        let bytes_max =
-            if self.run.is_some() { settings.run_result_bytes_max } else { settings.journal_result_bytes_max };
+        let bytes_max = if self.run.is_some() {
+            settings.run_result_bytes_max
+        } else {
+            settings.journal_result_bytes_max
+        };
         if text.get().len() > bytes_max {
             self.result_withheld = true;
             return;

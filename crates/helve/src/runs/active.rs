@@ -187,10 +187,7 @@ impl ActiveRun {
         let state = self.lock();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         let outer = std::iter::once(0).chain(ends.filter(|end| *end > 0));
-        outer
-            .map(|end| &path[..end])
-            .filter_map(|path| state.tools.get(path).cloned())
-            .collect()
+        outer.map(|end| &path[..end]).filter_map(|path| state.tools.get(path).cloned()).collect()
     }
 
     /// Notes how a part ended.
@@ -211,9 +208,8 @@ impl ActiveRun {
 
     /// The parts at and below `path`, in the order in which they ended.
     pub(crate) fn parts_below(&self, path: &str) -> Vec<Done> {
-        let below = |done: &&Done| {
-            path.is_empty() || *done.report.path == *path || is_below(&done.report.path, path)
-        };
+        let below =
+            |done: &&Done| path.is_empty() || *done.report.path == *path || is_below(&done.report.path, path);
         self.lock().parts.iter().filter(below).cloned().collect()
     }
 

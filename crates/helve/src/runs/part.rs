@@ -65,9 +65,7 @@ pub(crate) async fn cascade(
     let outcome = call_at(parts, run, path, call, false).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
-        Status::Done(_) => {
-            Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool)))
-        }
+        Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
         Status::Failed(error) => Err(error),
         Status::Pending(pending) => Err(pending.into_error()),
     }

@@ -121,11 +121,7 @@ impl Runtime {
 
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
     /// is a call whose outcome is unknown.
-    pub async fn resume_run(
-        &self,
-        run: CallId,
-        settlement: Option<Settlement>,
-    ) -> Result<Outcome, RunError> {
+    pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
         // Somebody asked for it, so what the tool says of crashes does not count.
         let settlement = Asked { settlement };
         take_up(self.parts(), run, Some(settlement), false).await
@@ -232,7 +228,8 @@ async fn take_up(
     };
     let policy = tool.definition().on_crash;
     if started.digest != *tool.digest() {
-        let message = format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
+        let message =
+            format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
         return Ok(park(parts, call, active, message).await);
     }
     if started.withheld {
@@ -287,7 +284,8 @@ fn taken_up(parts: &Arc<Parts>, run: CallId, history: History) -> Arc<ActiveRun>
 }
 
 fn call_of(started: &Started) -> Call {
-    let mut call = Call::new(&*started.facts.tool, parse(&started.arguments)).by(Arc::clone(&started.facts.caller));
+    let mut call =
+        Call::new(&*started.facts.tool, parse(&started.arguments)).by(Arc::clone(&started.facts.caller));
     call.idempotency_key = started.facts.idempotency_key.clone();
     call.correlation_id = started.facts.correlation_id.clone();
     call

@@ -98,12 +98,7 @@ async fn by_handler(parts: &Arc<Parts>, run: &ActiveRun, deed: &Deed) -> Result<
     guarded(parts, undoing).await
 }
 
-async fn by_tool(
-    parts: &Arc<Parts>,
-    run: &Arc<ActiveRun>,
-    deed: &Deed,
-    call: Call,
-) -> Result<(), ToolError> {
+async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Call) -> Result<(), ToolError> {
     let path = join(Some(&deed.path), "undo");
     // Not the run's own cancellation: a run is undone because it was cancelled.
     let outcome = call_at(parts, run, path, call.by(Arc::clone(&deed.caller)), false).await;

@@ -11,12 +11,7 @@ use super::Parts;
 use crate::runs;
 
 impl Host for Parts {
-    fn call_part(
-        self: Arc<Self>,
-        context: Context,
-        step: String,
-        call: Call,
-    ) -> BoxFuture<'static, Outcome> {
+    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {
         Box::pin(async move { runs::call_part(&self, &context, &step, call).await })
     }
 

@@ -74,7 +74,12 @@ pub(super) async fn take_up(
 }
 
 /// Asks the tool, or another one, what became of the call.
-async fn recall(parts: &Arc<Parts>, tool: &Tool, call: &Call, context: Context) -> Result<Recalled, ToolError> {
+async fn recall(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    context: Context,
+) -> Result<Recalled, ToolError> {
     if let Some(handler) = tool.recall_handler() {
         return guarded(parts, handler.recall(call.arguments.clone(), context)).await;
     }
