@@ -44,6 +44,17 @@ pub trait Handler: Send + Sync + 'static {
     fn fingerprint(&self) -> String {
         String::new()
     }
+
+    /// Whether the parts that had succeeded are to be undone when the call fails. For what calls
+    /// other tools through [`Context::call_part`].
+    fn undoes_on_error(&self) -> bool {
+        false
+    }
+
+    /// The tools that it calls as its parts, each once, as it names them.
+    fn parts(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The sorts of implementation.
