@@ -5,7 +5,7 @@ use std::future::Future;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use helve::{BoxFuture, Call, Caller, MemoryJournal, Runtime, Tool, ToolError};
+use helve::{BoxFuture, Call, Caller, Runtime, Tool, ToolError, VolatileLedger};
 use helve_store::{Store, StoreOptions};
 use serde_json::{Value, json};
 
@@ -53,10 +53,10 @@ pub(crate) fn run(scale: f64) {
     let floor = best(ROUNDS, || measure_floor(&tokio, many));
     line("(a) compiled validator and a direct async call", floor, floor);
 
-    let supervised = runtime(tool().read_only(), Arc::new(MemoryJournal::default()));
+    let supervised = runtime(tool().read_only(), Arc::new(VolatileLedger::default()));
     let cost = best(ROUNDS, || measure(&tokio, &supervised, many, 1, Wait::ForCalls));
     line("(b) the full pipeline in memory, handler in a task of its own", cost, floor);
-    let in_memory = runtime(tool().read_only().instant(), Arc::new(MemoryJournal::default()));
+    let in_memory = runtime(tool().read_only().instant(), Arc::new(VolatileLedger::default()));
     let memory = best(ROUNDS, || measure(&tokio, &in_memory, many, 1, Wait::ForCalls));
     line("(b) the full pipeline in memory, instant handler", memory, floor);
 
@@ -92,7 +92,7 @@ pub(crate) fn run(scale: f64) {
 }
 
 fn runtime(tool: helve::ToolBuilder, journal: Arc<dyn helve::ports::Journal>) -> Runtime {
-    Runtime::builder().tool(tool).unwrap().journal(journal).build()
+    Runtime::builder().tool(tool).unwrap().ledger(journal).build()
 }
 
 fn measure_floor(tokio: &tokio::runtime::Runtime, calls: u64) -> Cost {

@@ -45,13 +45,13 @@ pub mod runtime;
 
 pub mod bus;
 pub mod formats;
-pub mod memory_journal;
+pub mod volatile;
 
 pub use bus::{Bus, Delivery, Subscription};
 pub use helve_core::*;
-pub use memory_journal::MemoryJournal;
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
 pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};
+pub use volatile::VolatileLedger;
 pub use workspace::{Workspace, WorkspaceError};
 
 /// The README's program is compiled and run with the documentation's tests.

@@ -66,7 +66,7 @@ pub(crate) fn runtime(
     let integrations = Arc::new(ByVariable::new(&loaded.config));
     Runtime::builder()
         .registry(registry)
-        .journal(journal)
+        .ledger(journal)
         .integrations(integrations)
         .settings(settings)
         .build()

@@ -69,7 +69,7 @@ fn reasons_to_ask(parts: &Parts, tool: &Tool, call: &Call) -> Vec<String> {
 /// What an approval is good for: this tool as it is, these arguments, this caller.
 fn binding(tool: &Tool, call: &Call) -> String {
     let caller = serde_json::to_string(&Arc::as_ref(&call.caller)).unwrap_or_default();
-    let parts = [tool.digest(), &canonical(&call.arguments), &caller];
+    let parts = [&**tool.digest(), &canonical(&call.arguments), &caller];
     // Lengths keep one part from running into the next.
     let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
     sha256_hex(text.as_bytes())

@@ -65,6 +65,8 @@ impl<'p> OpenRecord<'p> {
             risk: None,
             changes_world: false,
             idempotency_key: call.idempotency_key.clone(),
+            part: None,
+            undo_of: None,
         };
         Self {
             parts,
@@ -86,7 +88,7 @@ impl<'p> OpenRecord<'p> {
 
     /// No journal, no call.
     pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
-        self.parts.journal.check().map_err(unavailable)
+        self.parts.ledger.check().map_err(unavailable)
     }
 
     pub(super) fn call_id(&self) -> CallId {
@@ -224,6 +226,8 @@ impl<'p> OpenRecord<'p> {
         Box::new(Started {
             at: self.parts.clock.now(),
             facts: self.facts.clone(),
+            digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
+            withheld: false,
             arguments: self
                 .payload
                 .arguments
@@ -246,12 +250,12 @@ impl<'p> OpenRecord<'p> {
         let written = match (self.claim.take(), self.wait) {
             (Some(claim), _) => {
                 let kept = Arc::new(self.shown_status(&status));
-                self.parts.journal.finish(entry, claim, kept).await
+                self.parts.ledger.finish(entry, claim, kept).await
             }
-            (None, Wait::Yes) => self.parts.journal.commit(entry).await,
+            (None, Wait::Yes) => self.parts.ledger.commit(entry).await,
             // Waiting here is what keeps a flood of reads from outrunning the disk.
-            (None, Wait::No) if self.parts.journal.is_behind() => self.parts.journal.commit(entry).await,
-            (None, Wait::No) => self.parts.journal.append(entry),
+            (None, Wait::No) if self.parts.ledger.is_behind() => self.parts.ledger.commit(entry).await,
+            (None, Wait::No) => self.parts.ledger.append(entry),
         };
         let status = match written {
             Ok(()) => status,
@@ -291,6 +295,9 @@ impl<'p> OpenRecord<'p> {
             attempts,
             timings: self.timings,
             result_bytes: self.result_bytes,
+            withheld: false,
+            degraded: Vec::new(),
+            effects: Vec::new(),
         };
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
@@ -384,7 +391,7 @@ impl OpenRecord<'_> {
         let lost = move |error: JournalError| tracing::error!(%call_id, %error, "a cancelled call could not be recorded");
         match (self.claim.take(), tokio::runtime::Handle::try_current()) {
             (Some(claim), Ok(handle)) => {
-                let journal = Arc::clone(&self.parts.journal);
+                let journal = Arc::clone(&self.parts.ledger);
                 handle.spawn(async move {
                     if let Err(error) = journal.finish(entry, claim, Arc::new(status)).await {
                         lost(error);
@@ -392,7 +399,7 @@ impl OpenRecord<'_> {
                 });
             }
             _ => {
-                if let Err(error) = self.parts.journal.append(entry) {
+                if let Err(error) = self.parts.ledger.append(entry) {
                     lost(error);
                 }
             }

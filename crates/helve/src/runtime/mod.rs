@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::json::JsonLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Journal, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Ledger, SystemClock};
 use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
-use crate::memory_journal::MemoryJournal;
 use crate::pipeline;
 use crate::registry::{Registry, RegistryError};
+use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use pulse::Pulse;
 
@@ -25,7 +25,7 @@ pub struct Runtime(Arc<Parts>);
 /// What the pipeline's stages work with.
 pub(crate) struct Parts {
     pub(crate) registry: Registry,
-    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -33,11 +33,11 @@ pub(crate) struct Parts {
 }
 
 impl Runtime {
-    /// Starts a runtime with no tools, default settings and a journal in memory.
+    /// Starts a runtime with no tools, default settings and a ledger in memory.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder {
             registry: Registry::default(),
-            journal: None,
+            ledger: None,
             integrations: Arc::new(Connected::default()),
             clock: Arc::new(SystemClock),
             settings: Settings::default(),
@@ -73,7 +73,7 @@ impl Runtime {
 
     /// Waits until everything recorded so far is on disk.
     pub async fn flush(&self) -> Result<(), helve_core::ports::JournalError> {
-        self.0.journal.flush().await
+        self.0.ledger.flush().await
     }
 }
 
@@ -81,7 +81,7 @@ impl Runtime {
 #[must_use = "a builder does nothing until `build`"]
 pub struct RuntimeBuilder {
     registry: Registry,
-    journal: Option<Arc<dyn Journal>>,
+    ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
     clock: Arc<dyn Clock>,
     settings: Settings,
@@ -125,9 +125,9 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Records to this journal instead of to memory.
-    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.journal = Some(journal);
+    /// Keeps calls, runs and memory in this ledger instead of in memory.
+    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
+        self.ledger = Some(ledger);
         self
     }
 
@@ -153,7 +153,7 @@ impl RuntimeBuilder {
     pub fn build(self) -> Runtime {
         Runtime(Arc::new(Parts {
             registry: self.registry,
-            journal: self.journal.unwrap_or_else(|| Arc::new(MemoryJournal::default())),
+            ledger: self.ledger.unwrap_or_else(|| Arc::new(VolatileLedger::default())),
             integrations: self.integrations,
             clock: self.clock,
             settings: self.settings,

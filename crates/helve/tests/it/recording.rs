@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use helve::ports::{Begun, Journal, JournalError, KeyClaim};
 use helve::record::{EndStatus, Entry, Started};
-use helve::{BoxFuture, Call, Caller, MemoryJournal, Runtime, Stage, Status, Tool};
+use helve::{BoxFuture, Call, Caller, Runtime, Stage, Status, Tool, VolatileLedger};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -68,7 +68,7 @@ async fn secrets_are_not_recorded_neither_given_nor_returned() {
 
 #[tokio::test]
 async fn what_changes_the_world_is_recorded_before_it_starts() {
-    let journal = Arc::new(MemoryJournal::default());
+    let journal = Arc::new(VolatileLedger::default());
     let seen = journal.clone();
     let tool = |name: &str| {
         let seen = seen.clone();
@@ -78,7 +78,7 @@ async fn what_changes_the_world_is_recorded_before_it_starts() {
         })
     };
     let runtime = Runtime::builder()
-        .journal(journal.clone())
+        .ledger(journal.clone())
         .tool(tool("reads").read_only())
         .unwrap()
         .tool(tool("writes"))
@@ -159,7 +159,7 @@ async fn a_key_is_given_back_when_its_caller_goes_away() {
 
 /// A journal that refuses from a given entry on.
 struct Failing {
-    inner: MemoryJournal,
+    inner: VolatileLedger,
     left: AtomicU32,
 }
 
@@ -209,17 +209,17 @@ impl Journal for Failing {
 #[tokio::test]
 async fn no_journal_no_call() {
     let failing_after =
-        |left| Arc::new(Failing { inner: MemoryJournal::default(), left: AtomicU32::new(left) });
+        |left| Arc::new(Failing { inner: VolatileLedger::default(), left: AtomicU32::new(left) });
     for key in [None, Some("k")] {
         let (tool, count) = counter("pay");
-        let runtime = Runtime::builder().tool(tool).unwrap().journal(failing_after(0)).build();
+        let runtime = Runtime::builder().tool(tool).unwrap().ledger(failing_after(0)).build();
         let mut call = Call::new("pay", json!({}));
         call.idempotency_key = key.map(Arc::from);
         let outcome = runtime.call(call.clone()).await;
         assert_eq!((code(&outcome), ran(&count)), ("journal_unavailable", 0));
         // The start was recorded, the end cannot be: no success is reported, nor a retry invited.
         let (tool, count) = counter("pay");
-        let runtime = Runtime::builder().tool(tool).unwrap().journal(failing_after(1)).build();
+        let runtime = Runtime::builder().tool(tool).unwrap().ledger(failing_after(1)).build();
         let outcome = runtime.call(call).await;
         assert_eq!((code(&outcome), ran(&count)), ("journal_unavailable", 1));
         assert!(!outcome.error().unwrap().is_retryable());
@@ -228,7 +228,7 @@ async fn no_journal_no_call() {
 
 #[tokio::test]
 async fn the_memory_journal_keeps_the_ports_contract() {
-    helve_testkit::journal_conformance::run(|| Arc::new(MemoryJournal::default())).await;
+    helve_testkit::journal_conformance::run(|| Arc::new(VolatileLedger::default())).await;
 }
 
 /// Takes a secret at several places and repeats it in every way a tool can.

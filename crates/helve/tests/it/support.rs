@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use helve::record::{Entry, Finished};
-use helve::{Call, MemoryJournal, Outcome, Runtime, RuntimeBuilder, Tool, ToolBuilder};
+use helve::{Call, Outcome, Runtime, RuntimeBuilder, Tool, ToolBuilder, VolatileLedger};
 use serde_json::{Value, json};
 
 /// A runtime whose journal can be looked at.
 pub(crate) struct Bench {
     pub(crate) runtime: Runtime,
-    pub(crate) journal: Arc<MemoryJournal>,
+    pub(crate) journal: Arc<VolatileLedger>,
 }
 
 impl Bench {
@@ -22,8 +22,8 @@ impl Bench {
         tools: impl IntoIterator<Item = ToolBuilder>,
         change: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder,
     ) -> Self {
-        let journal = Arc::new(MemoryJournal::default());
-        let mut builder = change(Runtime::builder().journal(journal.clone()));
+        let journal = Arc::new(VolatileLedger::default());
+        let mut builder = change(Runtime::builder().ledger(journal.clone()));
         for tool in tools {
             builder = builder.tool(tool).unwrap();
         }

@@ -34,7 +34,7 @@ pub(super) async fn start(
         None if tool.definition().changes_world() => {
             let started = record.started();
             record.must_survive();
-            parts.journal.commit(Entry::Started(started)).await.map_err(unavailable)?;
+            parts.ledger.commit(Entry::Started(started)).await.map_err(unavailable)?;
             Ok(Start::Run)
         }
         None => Ok(Start::Run),
@@ -58,7 +58,7 @@ async fn begin(
         repeatable: tool.definition().repeatable(),
     };
     let begun = tokio::select! {
-        begun = parts.journal.begin(record.started(), claim.clone()) => begun,
+        begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call) => return Err(attempt::cancelled()),
     };

@@ -1,45 +1,33 @@
-//! A journal in memory: for tests, and for programs that keep their own records.
+//! The journal in memory.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::ready;
+use std::sync::Arc;
 
 use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, CallId, Status};
 use tokio::sync::watch;
 
-/// Most entries that are kept; older ones make room.
-const ENTRIES_MAX: usize = 1_000;
+use super::{VolatileLedger, lock};
 
 /// Most idempotency keys that are remembered. Beyond it new keys are refused: forgetting one
 /// would let a call run twice.
 const KEYS_MAX: usize = 100_000;
 
-/// A journal in memory. It survives nothing; the durable one is in the crate `helve-store`.
-#[derive(Default)]
-pub struct MemoryJournal {
-    entries: Mutex<VecDeque<Entry>>,
-    keys: Mutex<HashMap<[u8; 32], Key>>,
-}
-
-struct Key {
+pub(super) struct Key {
     call_id: CallId,
     fingerprint: [u8; 32],
     ended: watch::Sender<Option<Arc<Status>>>,
 }
 
-impl MemoryJournal {
-    /// What is kept, oldest first.
-    pub fn entries(&self) -> Vec<Entry> {
-        lock(&self.entries).iter().cloned().collect()
-    }
+enum Claimed {
+    Settled(Begun),
+    Earlier(CallId, watch::Receiver<Option<Arc<Status>>>),
+}
 
+impl VolatileLedger {
     fn push(&self, entry: Entry) {
-        let mut entries = lock(&self.entries);
-        if entries.len() == ENTRIES_MAX {
-            entries.pop_front();
-        }
-        entries.push_back(entry);
+        lock(&self.log).push(entry);
     }
 
     /// Claims the key, or tells how the earlier claim ended, or how to learn of it.
@@ -67,12 +55,7 @@ impl MemoryJournal {
     }
 }
 
-enum Claimed {
-    Settled(Begun),
-    Earlier(CallId, watch::Receiver<Option<Arc<Status>>>),
-}
-
-impl Journal for MemoryJournal {
+impl Journal for VolatileLedger {
     fn check(&self) -> Result<(), JournalError> {
         Ok(())
     }
@@ -84,7 +67,13 @@ impl Journal for MemoryJournal {
 
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
         self.push(entry);
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(ready(Ok(())))
+    }
+
+    fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
+        let mut log = lock(&self.log);
+        entries.into_iter().for_each(|entry| log.push(entry));
+        Box::pin(ready(Ok(())))
     }
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
@@ -111,15 +100,10 @@ impl Journal for MemoryJournal {
         if let Some(key) = lock(&self.keys).get(&claim.scoped_key) {
             key.ended.send_replace(Some(status));
         }
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(ready(Ok(())))
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(ready(Ok(())))
     }
-}
-
-/// Nothing panics while holding these locks; were it so, what they guard would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,0 +1,137 @@
+//! What happened, and which runs are open.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::ready;
+use std::sync::Arc;
+
+use helve_core::ports::{Adoption, Holder, JournalError, OpenRun, Runs};
+use helve_core::record::Entry;
+use helve_core::run::{Step, StepKind};
+use helve_core::{BoxFuture, CallId};
+
+use super::{VolatileLedger, lock};
+
+/// Most entries that are kept; older ones make room. Those of open runs are kept in any case.
+const ENTRIES_MAX: usize = 1_000;
+/// Most finished runs whose story is kept.
+const FINISHED_MAX: usize = 1_000;
+
+#[derive(Default)]
+pub(super) struct Log {
+    entries: VecDeque<Arc<Entry>>,
+    open: BTreeMap<CallId, Open>,
+    finished: VecDeque<(CallId, Vec<Arc<Entry>>)>,
+}
+
+struct Open {
+    holder: Holder,
+    cancel_requested: bool,
+    story: Vec<Arc<Entry>>,
+}
+
+impl Log {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.entries.iter()
+    }
+
+    pub(super) fn push(&mut self, entry: Entry) {
+        let entry = Arc::new(entry);
+        if self.entries.len() == ENTRIES_MAX {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(Arc::clone(&entry));
+        let (run, is_part) = match entry.part_of() {
+            Some(run) => (run, true),
+            None => (entry.call_id(), false),
+        };
+        if !is_part && matches!(*entry, Entry::Started(_)) {
+            let open = Open { holder: Holder::Us, cancel_requested: false, story: Vec::new() };
+            self.open.insert(run, open);
+        }
+        if let Some(open) = self.open.get_mut(&run) {
+            match &*entry {
+                Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => {
+                    open.holder = Holder::Person;
+                }
+                Entry::Step(step) if step.kind == StepKind::CancelRequested => open.cancel_requested = true,
+                Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => {}
+            }
+            open.story.push(Arc::clone(&entry));
+            if !is_part && matches!(*entry, Entry::Finished(_)) {
+                self.close(run);
+            }
+        } else if let Some((_, story)) = self.finished.iter_mut().rev().find(|(known, _)| *known == run) {
+            story.push(entry);
+        }
+    }
+
+    fn close(&mut self, run: CallId) {
+        if let Some(open) = self.open.remove(&run) {
+            if self.finished.len() == FINISHED_MAX {
+                self.finished.pop_front();
+            }
+            self.finished.push_back((run, open.story));
+        }
+    }
+
+    pub(super) fn abandon(&mut self) {
+        for open in self.open.values_mut().filter(|open| open.holder == Holder::Us) {
+            open.holder = Holder::Nobody;
+        }
+    }
+
+    fn story(&self, run: CallId) -> Vec<Entry> {
+        let finished = || self.finished.iter().find(|(known, _)| *known == run).map(|(_, story)| story);
+        let story = self.open.get(&run).map(|open| &open.story).or_else(finished);
+        story.into_iter().flatten().map(|entry| Entry::clone(entry)).collect()
+    }
+}
+
+impl Runs for VolatileLedger {
+    fn open_runs(
+        &self,
+        after: Option<CallId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>> {
+        let log = lock(&self.log);
+        let open = log.open.iter().filter(|(run, _)| after.is_none_or(|after| **run > after));
+        let open = open.take(limit).map(|(run, open)| OpenRun {
+            run: *run,
+            holder: open.holder,
+            cancel_requested: open.cancel_requested,
+        });
+        Box::pin(ready(Ok(open.collect())))
+    }
+
+    fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
+        let adoption = match lock(&self.log).open.get_mut(&run) {
+            None => Adoption::NotOpen,
+            Some(open) if matches!(open.holder, Holder::Nobody | Holder::Person) => {
+                open.holder = Holder::Us;
+                Adoption::Adopted
+            }
+            Some(_) => Adoption::Busy,
+        };
+        Box::pin(ready(Ok(adoption)))
+    }
+
+    fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        Box::pin(ready(Ok(lock(&self.log).story(run))))
+    }
+
+    fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
+        let mut log = lock(&self.log);
+        let is_open = log.open.contains_key(&run);
+        if is_open {
+            let (at, kind) = (self.clock.now(), StepKind::CancelRequested);
+            log.push(Entry::Step(Box::new(Step { at, call_id: run, run, kind, payload: None })));
+        }
+        Box::pin(ready(Ok(is_open)))
+    }
+
+    fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
+        let log = lock(&self.log);
+        let ours = log.open.iter().filter(|(_, open)| open.cancel_requested && open.holder == Holder::Us);
+        Box::pin(ready(Ok(ours.map(|(run, _)| *run).collect())))
+    }
+}
