@@ -56,12 +56,16 @@ impl Handler for Instant {
         true
     }
 
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
+
     fn undoes_on_error(&self) -> bool {
         self.0.undoes_on_error()
     }
 
-    fn fingerprint(&self) -> String {
-        self.0.fingerprint()
+    fn parts(&self) -> Vec<String> {
+        self.0.parts()
     }
 }
 

@@ -39,15 +39,21 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
-    /// Whether what the parts of a composition did is undone when it fails or is cancelled.
-    fn undoes_on_error(&self) -> bool {
-        false
-    }
-
     /// Text that changes whenever what runs changes in a way that the definition does not show,
     /// such as the steps of a composition. A part of [`Tool::digest`].
     fn fingerprint(&self) -> String {
         String::new()
+    }
+
+    /// Whether the parts that had succeeded are to be undone when the call fails. For what calls
+    /// other tools through [`Context::call_part`].
+    fn undoes_on_error(&self) -> bool {
+        false
+    }
+
+    /// The tools that it calls as its parts, each once, as it names them.
+    fn parts(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 

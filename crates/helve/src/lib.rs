@@ -37,6 +37,7 @@
 //! Where to look: [`Registry`] and [`Workspace`] hold tools; [`Runtime`] runs calls; [`formats`]
 //! speaks to model providers. Everything of [`helve_core`] is here too.
 
+pub mod compose;
 pub mod registry;
 pub mod workspace;
 

@@ -13,6 +13,7 @@ use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
+use crate::compose::{ComposedBuilder, Composition};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
 use crate::runs::{ActiveRuns, Watch};
@@ -125,6 +126,12 @@ impl RuntimeBuilder {
         let workspace = WorkspaceBuilder::default().tool(tool).build()?;
         self.registry.register_workspace(Layer::Project, workspace)?;
         Ok(self)
+    }
+
+    /// Adds a tool made of those that are there already.
+    pub fn compose<S: Into<Composition>>(self, tool: ComposedBuilder<S>) -> Result<Self, AddToolError> {
+        let tool = tool.build(&self.registry)?;
+        self.tool(tool)
     }
 
     /// Uses a registry that was filled before.
