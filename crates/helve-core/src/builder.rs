@@ -19,7 +19,7 @@ use crate::name::ToolName;
 use crate::parameter::Parameter;
 use crate::precondition::Precondition;
 use crate::retry::RetryPolicy;
-use crate::tool::{Handler, Tool};
+use crate::tool::{Handler, RetryIf, Tool};
 
 /// A tool in the making. [`ToolBuilder::build`] checks everything at once.
 ///
@@ -56,6 +56,7 @@ pub struct ToolBuilder {
     integrations: Vec<String>,
     failure_mode: FailureMode,
     retry: RetryPolicy,
+    retry_if: Option<RetryIf>,
     preconditions: Vec<Precondition>,
     effects: Vec<Effect>,
     handler: Option<Arc<dyn Handler>>,
@@ -82,6 +83,7 @@ impl ToolBuilder {
             integrations: Vec::new(),
             failure_mode: FailureMode::default(),
             retry: RetryPolicy::default(),
+            retry_if: None,
             preconditions: Vec::new(),
             effects: Vec::new(),
             handler: None,
@@ -204,6 +206,27 @@ impl ToolBuilder {
         self
     }
 
+    /// Repeats a failed attempt only where `worth_it` says so too: given the error, and the number of
+    /// the attempt that ended in it, from 1. It can make the policy stricter, never laxer.
+    ///
+    /// ```
+    /// use helve_core::retry::RetryPolicy;
+    /// use helve_core::Tool;
+    /// let tool = Tool::builder("pay/status")
+    ///     .description("Looks up a payment.")
+    ///     .read_only()
+    ///     .retry(RetryPolicy::standard())
+    ///     .retry_if(|error, attempt| attempt < 2 || error.message().contains("busy"))
+    ///     .handler(|_, _| async { Ok("paid".into()) })
+    ///     .build()
+    ///     .unwrap();
+    /// assert!(tool.retry_if().is_some());
+    /// ```
+    pub fn retry_if(mut self, worth_it: impl Fn(&ToolError, u32) -> bool + Send + Sync + 'static) -> Self {
+        self.retry_if = Some(Arc::new(worth_it));
+        self
+    }
+
     /// Adds something that must hold before it runs.
     pub fn precondition(mut self, precondition: Precondition) -> Self {
         self.preconditions.push(precondition);
@@ -297,7 +320,7 @@ impl ToolBuilder {
             preconditions: self.preconditions,
             effects: self.effects,
         };
-        Tool::new(definition, handler)
+        Tool::with_retry_if(definition, handler, self.retry_if)
     }
 }
 

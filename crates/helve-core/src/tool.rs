@@ -65,6 +65,10 @@ impl Implementation {
     }
 }
 
+/// Whether a failed attempt is worth another, by a tool's own judgement: the error, and the number
+/// of the attempt that ended in it, from 1. See [`ToolBuilder::retry_if`].
+pub type RetryIf = Arc<dyn Fn(&ToolError, u32) -> bool + Send + Sync>;
+
 /// A tool that passed all checks.
 ///
 /// ```
@@ -93,6 +97,7 @@ struct Inner {
     input: Schema,
     output: Option<Schema>,
     handler: Arc<dyn Handler>,
+    retry_if: Option<RetryIf>,
     provider_name: String,
     digest: OnceLock<String>,
 }
@@ -120,6 +125,14 @@ impl Tool {
 
     /// Checks a definition, compiles its schemas and joins it with what runs.
     pub fn new(definition: Definition, handler: Arc<dyn Handler>) -> Result<Self, DefinitionError> {
+        Self::with_retry_if(definition, handler, None)
+    }
+
+    pub(crate) fn with_retry_if(
+        definition: Definition,
+        handler: Arc<dyn Handler>,
+        retry_if: Option<RetryIf>,
+    ) -> Result<Self, DefinitionError> {
         let mut problems = check_texts(&definition);
         let mut compile = |at: &str, compiled: Result<Schema, Vec<Problem>>| match compiled {
             Ok(schema) => Some(schema),
@@ -143,6 +156,7 @@ impl Tool {
                 input,
                 output,
                 handler,
+                retry_if,
                 digest: OnceLock::new(),
             }))),
             _ => Err(DefinitionError { tool: definition.name.to_string(), problems }),
@@ -159,6 +173,7 @@ impl Tool {
             input: self.0.input.clone(),
             output: self.0.output.clone(),
             handler: Arc::clone(&self.0.handler),
+            retry_if: self.0.retry_if.clone(),
             digest: OnceLock::new(),
         })))
     }
@@ -191,6 +206,11 @@ impl Tool {
     /// What runs.
     pub fn handler(&self) -> &Arc<dyn Handler> {
         &self.0.handler
+    }
+
+    /// Its own judgement whether a failed attempt is worth another, beside the policy's.
+    pub fn retry_if(&self) -> Option<&RetryIf> {
+        self.0.retry_if.as_ref()
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.

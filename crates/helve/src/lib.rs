@@ -40,6 +40,7 @@
 pub mod registry;
 pub mod workspace;
 
+pub mod limits;
 mod pipeline;
 pub mod runtime;
 
@@ -49,6 +50,7 @@ pub mod memory_journal;
 
 pub use bus::{Bus, Delivery, Subscription};
 pub use helve_core::*;
+pub use limits::{BreakerSettings, LocalLimiter, RetryBudget};
 pub use memory_journal::MemoryJournal;
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
 pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};

@@ -4,8 +4,10 @@ mod clock;
 mod integrations;
 mod journal;
 mod launcher;
+mod limiter;
 
 pub use clock::{Clock, SystemClock};
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use launcher::{Exit, ExitStatus, LaunchError, Launcher, Program};
+pub use limiter::{LimitKey, Limiter, Refusal, Slot};

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::json::JsonLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Journal, SystemClock};
+use helve_core::limit::LimitRule;
+use helve_core::ports::{Clock, Connected, Integrations, Journal, Limiter, SystemClock};
 use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
+use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::memory_journal::MemoryJournal;
 use crate::pipeline;
 use crate::registry::{Registry, RegistryError};
@@ -29,6 +31,8 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) health: Health,
     pub(crate) pulse: Pulse,
 }
 
@@ -40,6 +44,7 @@ impl Runtime {
             journal: None,
             integrations: Arc::new(Connected::default()),
             clock: Arc::new(SystemClock),
+            limiter: None,
             settings: Settings::default(),
         }
     }
@@ -84,6 +89,7 @@ pub struct RuntimeBuilder {
     journal: Option<Arc<dyn Journal>>,
     integrations: Arc<dyn Integrations>,
     clock: Arc<dyn Clock>,
+    limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
 }
 
@@ -143,6 +149,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets this count calls for the rules in [`Settings::limits`], instead of counting in this
+    /// process alone.
+    pub fn limiter(mut self, limiter: Arc<dyn Limiter>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -151,11 +164,14 @@ impl RuntimeBuilder {
 
     /// Makes the runtime.
     pub fn build(self) -> Runtime {
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         Runtime(Arc::new(Parts {
             registry: self.registry,
             journal: self.journal.unwrap_or_else(|| Arc::new(MemoryJournal::default())),
             integrations: self.integrations,
             clock: self.clock,
+            limits: Limits::new(&self.settings.limits, limiter),
+            health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),
         }))
@@ -187,6 +203,13 @@ pub struct Settings {
     pub durability: Durability,
     /// What is hidden before anything is recorded.
     pub redactor: Redactor,
+    /// How often callers may call, and how many calls may run at once. A rule with a
+    /// [problem](LimitRule::problem) limits nothing.
+    pub limits: Vec<LimitRule>,
+    /// When a tool that keeps failing is left alone.
+    pub breaker: BreakerSettings,
+    /// How many failed attempts are repeated while a tool keeps failing.
+    pub retry_budget: RetryBudget,
 }
 
 impl Default for Settings {
@@ -203,6 +226,9 @@ impl Default for Settings {
             ask_from: Risk::High,
             durability: Durability::Changes,
             redactor: Redactor::default(),
+            limits: Vec::new(),
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudget::default(),
         }
     }
 }
