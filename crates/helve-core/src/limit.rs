@@ -28,7 +28,7 @@ pub struct LimitRule {
     /// What is counted apart: each `tool`, each `caller`, each `session` of a caller, or several of
     /// these together. Left out: all calls to these tools are counted together.
     #[serde(default, with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "one_or_more::OneOrMore")]
+    #[schemars(schema_with = "one_or_more::schema")]
     pub by: Vec<CountBy>,
     /// How many calls in a time: `100/1m`, `5/s`, `1000/1h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,7 +105,7 @@ fn at_least_one(number: u32) -> NonZeroU32 {
 }
 
 /// What calls are counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CountBy {
     /// Each tool by itself.
@@ -138,7 +138,7 @@ impl CountBy {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
-#[schemars(with = "String", extend("pattern" = r"^ *[0-9]+ */ *[0-9]* *(ms|s|m|h|d) *$"))]
+#[schemars(with = "String")]
 pub struct Rate {
     count: NonZeroU32,
     period: Duration,
@@ -252,14 +252,25 @@ impl TryFrom<String> for Rate {
 
 /// A list of one may be written without brackets.
 mod one_or_more {
-    use schemars::JsonSchema;
+    use schemars::{Schema, SchemaGenerator, json_schema};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::CountBy;
 
-    #[derive(Deserialize, JsonSchema)]
+    /// By hand: the derived one lists the words one by one, and errors then name only the first.
+    pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
+        let words = [CountBy::Tool, CountBy::Caller, CountBy::Session].map(CountBy::as_str);
+        json_schema!({
+            "anyOf": [
+                { "type": "string", "enum": words },
+                { "type": "array", "items": { "type": "string", "enum": words } },
+            ]
+        })
+    }
+
+    #[derive(Deserialize)]
     #[serde(untagged, expecting = "`tool`, `caller`, `session`, or a list of these")]
-    pub(super) enum OneOrMore {
+    enum OneOrMore {
         One(CountBy),
         More(Vec<CountBy>),
     }

@@ -26,7 +26,7 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// Codes worth another attempt.
     pub retryable_codes: Vec<RetryableCode>,
-    /// Codes that are not, also where `retryable_codes` names them.
+    /// Codes never worth another attempt. They win over `retryable_codes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub never_codes: Vec<RetryableCode>,
     /// Repeat even though nobody knows whether the last attempt had its effect. Without this, a tool

@@ -30,12 +30,12 @@ const COOL_DOWN_MAX: Duration = Duration::from_secs(86_400);
 /// When a tool that keeps failing is left alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BreakerSettings {
-    /// Whether it ever is.
+    /// Whether any tool ever is.
     pub enabled: bool,
     /// After so many calls in a row that found it unwell: `network`, `server_error`, `timeout`,
     /// `mcp_connection`.
     pub failures: u32,
-    /// For so long. Then one call is let through, and its end decides.
+    /// How long it is left alone. Then one call is let through, and its end decides.
     pub cool_down: Duration,
     /// Patterns of tools that are never left alone, such as one that fetches any address: a dead
     /// address says nothing about the next.

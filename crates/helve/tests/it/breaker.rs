@@ -197,10 +197,9 @@ async fn calls_are_counted_and_not_their_attempts() {
 
 #[tokio::test(start_paused = true)]
 async fn it_can_be_turned_off_for_all_tools_or_for_some() {
-    for change in [
-        (|settings| settings.breaker.enabled = false) as fn(&mut helve::Settings),
-        |settings| settings.breaker.without = vec!["rem*".to_owned()],
-    ] {
+    for change in [(|settings| settings.breaker.enabled = false) as fn(&mut helve::Settings), |settings| {
+        settings.breaker.without = vec!["rem*".to_owned()]
+    }] {
         let (remote, tool) = Remote::new("remote");
         let bench = Bench::with_settings([tool], change);
         fail(&bench, "remote", 10).await;

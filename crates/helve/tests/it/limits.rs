@@ -42,7 +42,11 @@ async fn one_callers_limit_does_not_touch_another() {
         assert_eq!(code_as(&bench, tool, ada()).await, "none");
     }
     assert_eq!(code_as(&bench, "web/fetch", ada()).await, "rate_limit", "the tools are counted together");
-    assert_eq!(code_as(&bench, "web/fetch", ada().session("new")).await, "rate_limit", "a session is no caller");
+    assert_eq!(
+        code_as(&bench, "web/fetch", ada().session("new")).await,
+        "rate_limit",
+        "a session is no caller"
+    );
     assert_eq!(code_as(&bench, "web/fetch", ben()).await, "none");
     assert_eq!(code_as(&bench, "mail", ada()).await, "none", "the rule is not about this tool");
 }
@@ -226,6 +230,19 @@ async fn ten_thousand_invented_sessions_fill_no_memory_and_shut_nobody_out_for_l
     advance(Duration::from_secs(61)).await;
     assert_eq!(code_as(&bench, "a", ben().session("at work")).await, "none");
     assert_eq!(code_as(&bench, "a", ben().session("another")).await, "none");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_uses_up_no_idempotency_key() {
+    let (tool, runs) = counter("count");
+    let bench = limited([tool], [LimitRule::for_tools("count").rate(rate("1/1m"))]);
+    let keyed = |key: &str| bench.runtime.call(Call::new("count", json!({})).idempotency_key(key));
+    assert!(keyed("first").await.is_success());
+    assert_eq!(code(&keyed("second").await), "rate_limit");
+    advance(Duration::from_secs(60)).await;
+    let outcome = keyed("second").await;
+    assert_eq!((outcome.replay_of, ran(&runs)), (None, 2));
+    assert!(outcome.is_success());
 }
 
 #[tokio::test(start_paused = true)]
