@@ -1,16 +1,17 @@
 //! Runs the tool: recorded before it starts where it matters, confined in time, repeated where
 //! that is safe and wanted.
 
+mod admit;
 mod attempt;
+mod repeat;
 mod start;
 mod take_up;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::record::{Attempt, HandlerEnd};
 use helve_core::run::{PartState, StepKind};
-use helve_core::{Call, Context, ErrorCode, Output, Stage, Status, Tool, ToolError};
+use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -68,10 +69,19 @@ pub(super) async fn execute(
             reclaim(&tool, &call, record);
             run(parts, &tool, call, deadline, record).await
         }
-        TakeUp::Start => match start::start(parts, &tool, &call, record, deadline).await? {
-            Start::Run => run(parts, &tool, call, deadline, record).await,
-            Start::Replay(status) => return Ok(Executed::Replayed(status)),
-        },
+        TakeUp::Start => {
+            // Before the start: a call that is refused here never began. Held until the tool has
+            // ended, and given back however that is.
+            let admitted = admit::admit(parts, &tool, &call)?;
+            match start::start(parts, &tool, &call, record, deadline).await? {
+                Start::Run => {}
+                Start::Replay(status) => return Ok(Executed::Replayed(status)),
+            }
+            let timeout = call.timeout;
+            let result = run(parts, &tool, call, deadline, record).await;
+            admitted.ended(parts, &tool, timeout, &result);
+            result
+        }
     };
     Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
 }
@@ -127,9 +137,14 @@ fn undone(error: ToolError, all: bool) -> ToolError {
     })
 }
 
-fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
+/// The time that the tool has of itself, within what any tool may have.
+fn time_allowed(parts: &Parts, tool: &Tool) -> Duration {
     let of_tool = tool.definition().timeout_ms.map(Duration::from_millis);
-    let allowed = of_tool.unwrap_or(parts.settings.timeout_default).min(parts.settings.timeout_max);
+    of_tool.unwrap_or(parts.settings.timeout_default).min(parts.settings.timeout_max)
+}
+
+fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
+    let allowed = time_allowed(parts, tool);
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
@@ -160,42 +175,29 @@ async fn attempts(
     parts: &Arc<Parts>,
     tool: &Tool,
     call: &Call,
-    arguments: Value,
+    mut arguments: Value,
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
-    let policy = &tool.definition().retry;
+    let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
     loop {
         let context = context(parts, tool, call, record, deadline).with_attempt(number);
-        let last = number > policy.retries_max;
-        if last {
-            return attempt::attempt(parts, tool, call, context, arguments, deadline, record).await;
-        }
-        let error =
-            match attempt::attempt(parts, tool, call, context, arguments.clone(), deadline, record).await {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-        let repeat = policy.allows(&error, number) && safe_to_repeat(tool, &error, record.last_attempt());
-        let wait = error.retry_after_hint().unwrap_or_else(|| policy.backoff.delay(number, fastrand::f64()));
-        // A retry that could not finish before the deadline would only delay the error.
-        if !repeat || Instant::now() + wait >= deadline {
+        // Only an attempt that others may follow leaves them a copy.
+        let given = if number > retries_max { std::mem::take(&mut arguments) } else { arguments.clone() };
+        let error = match attempt::attempt(parts, tool, call, context, given, deadline, record).await {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        let Some(wait) = repeat::wait(parts, tool, &error, number, record.last_attempt(), deadline) else {
             return Err(error);
-        }
+        };
         if tool.definition().changes_world() {
             record.append_step(StepKind::Attempted { number, code: error.code() });
         }
         attempt::wait_or_cancel(wait, call).await?;
         number += 1;
     }
-}
-
-/// Whether another attempt can do no harm: the tool may be repeated, or says that it did nothing.
-fn safe_to_repeat(tool: &Tool, error: &ToolError, last: Option<&Attempt>) -> bool {
-    let stopped = last.is_some_and(|attempt| attempt.handler != HandlerEnd::Abandoned);
-    let did_nothing = matches!(error.code(), ErrorCode::RateLimit | ErrorCode::Lock);
-    stopped && (tool.definition().repeatable() || did_nothing)
 }
 
 /// Undoes what a finished run did. What needs approval asks for it by itself.

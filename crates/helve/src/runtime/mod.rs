@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::json::JsonLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Ledger, SystemClock};
+use helve_core::limit::LimitRule;
+use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, SystemClock};
 use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
+use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
 use crate::runs::{ActiveRuns, Watch};
@@ -32,6 +34,8 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) health: Health,
     pub(crate) pulse: Pulse,
     pub(crate) runs: ActiveRuns,
     pub(crate) watch: Watch,
@@ -45,6 +49,7 @@ impl Runtime {
             ledger: None,
             integrations: Arc::new(Connected::default()),
             clock: Arc::new(SystemClock),
+            limiter: None,
             settings: Settings::default(),
         }
     }
@@ -93,6 +98,7 @@ pub struct RuntimeBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
     clock: Arc<dyn Clock>,
+    limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
 }
 
@@ -158,6 +164,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets this count calls for the rules in [`Settings::limits`], instead of counting in this
+    /// process alone.
+    pub fn limiter(mut self, limiter: Arc<dyn Limiter>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -166,11 +179,14 @@ impl RuntimeBuilder {
 
     /// Makes the runtime.
     pub fn build(self) -> Runtime {
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         Runtime(Arc::new(Parts {
             registry: self.registry,
             ledger: self.ledger.unwrap_or_else(|| Arc::new(VolatileLedger::default())),
             integrations: self.integrations,
             clock: self.clock,
+            limits: Limits::new(&self.settings.limits, limiter),
+            health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),
             runs: ActiveRuns::default(),
@@ -206,6 +222,13 @@ pub struct Settings {
     pub durability: Durability,
     /// What is hidden before anything is recorded.
     pub redactor: Redactor,
+    /// How often callers may call, and how many calls may run at once. A rule with a
+    /// [problem](LimitRule::problem) limits nothing.
+    pub limits: Vec<LimitRule>,
+    /// When a tool that keeps failing is left alone.
+    pub breaker: BreakerSettings,
+    /// How many failed attempts are repeated while a tool keeps failing.
+    pub retry_budget: RetryBudget,
 }
 
 impl Default for Settings {
@@ -223,6 +246,9 @@ impl Default for Settings {
             ask_from: Risk::High,
             durability: Durability::Changes,
             redactor: Redactor::default(),
+            limits: Vec::new(),
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudget::default(),
         }
     }
 }
