@@ -16,7 +16,8 @@ use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
 use crate::name::{NameError, ToolName};
-use crate::precondition::Check;
+use crate::memory::MemoryLimits;
+use crate::precondition::{Check, Condition, Expected};
 use crate::run::{RecallHandler, UndoHandler};
 use crate::schema::Schema;
 
@@ -104,6 +105,8 @@ struct Inner {
     output: Option<Schema>,
     handler: Arc<dyn Handler>,
     own: OwnCode,
+    /// What its preconditions expect of states, by their index.
+    expected: BTreeMap<usize, Expected>,
     provider_name: String,
     digest: OnceLock<Arc<str>>,
 }
@@ -164,6 +167,8 @@ impl Tool {
         if let Some(input) = &input {
             problems.extend(check_examples(&definition, input));
         }
+        let (expected, refused) = read_expected(&definition);
+        problems.extend(refused);
         match input {
             Some(input) if problems.is_empty() => Ok(Self(Arc::new(Inner {
                 provider_name: definition.name.provider_name(),
@@ -172,6 +177,7 @@ impl Tool {
                 output,
                 handler,
                 own,
+                expected,
                 digest: OnceLock::new(),
             }))),
             _ => Err(DefinitionError { tool: definition.name.to_string(), problems }),
@@ -189,6 +195,7 @@ impl Tool {
             output: self.0.output.clone(),
             handler: Arc::clone(&self.0.handler),
             own: self.0.own.clone(),
+            expected: self.0.expected.clone(),
             digest: OnceLock::new(),
         })))
     }
@@ -236,6 +243,11 @@ impl Tool {
     /// Code of the tool's own that checks a precondition.
     pub fn check(&self, index: usize) -> Option<&Arc<dyn Check>> {
         self.0.own.checks.get(&index)
+    }
+
+    /// What a precondition expects of a state.
+    pub fn expected(&self, index: usize) -> Option<&Expected> {
+        self.0.expected.get(&index)
     }
 
     /// Code of the tool's own that applies an effect.
@@ -336,6 +348,25 @@ fn check_texts(definition: &Definition) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Reads what the preconditions expect of states: a broken predicate must not wait for a call.
+fn read_expected(definition: &Definition) -> (BTreeMap<usize, Expected>, Vec<Problem>) {
+    let (mut read, mut problems) = (BTreeMap::new(), Vec::new());
+    for (index, precondition) in definition.preconditions.iter().enumerate() {
+        let Condition::State { state, expected, .. } = &precondition.condition else { continue };
+        let mut refuse = |field: &str, message: String| {
+            problems.push(Problem { at: format!("preconditions/{index}/{field}"), message });
+        };
+        if let Err(error) = MemoryLimits::default().check_key(state) {
+            refuse("state", error.to_string());
+        }
+        match Expected::read(expected) {
+            Ok(expected) => drop(read.insert(index, expected)),
+            Err(error) => refuse("expected", error.to_string()),
+        }
+    }
+    (read, problems)
 }
 
 fn check_examples(definition: &Definition, input: &Schema) -> Vec<Problem> {
