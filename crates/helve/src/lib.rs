@@ -40,6 +40,7 @@
 pub mod registry;
 pub mod workspace;
 
+pub mod conditions;
 mod pipeline;
 pub mod runtime;
 
@@ -48,9 +49,10 @@ pub mod formats;
 pub mod volatile;
 
 pub use bus::{Bus, Delivery, Subscription};
+pub use conditions::{ConditionReport, ToolCheck};
 pub use helve_core::*;
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
-pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};
+pub use runtime::{Durability, Runtime, RuntimeBuilder, RuntimeMemory, Settings};
 pub use volatile::VolatileLedger;
 pub use workspace::{Workspace, WorkspaceError};
 

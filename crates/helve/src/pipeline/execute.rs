@@ -69,7 +69,8 @@ async fn attempts(
         let context =
             Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
                 .with_attempt(number)
-                .with_idempotency_key(call.idempotency_key.clone());
+                .with_idempotency_key(call.idempotency_key.clone())
+                .with_degraded(record.degraded());
         let context = match &call.cancellation {
             Some(token) => context.with_cancellation(token.child_token()),
             None => context,

@@ -17,8 +17,11 @@ mod resolve;
 use helve_core::{Call, Outcome, Stage, Status, ToolError};
 use tracing::Instrument;
 
+use crate::conditions::completed;
 use crate::runtime::Parts;
 use decide::Decision;
+use ready::Readiness;
+pub(crate) use ready::report;
 use record::OpenRecord;
 
 /// Runs a call and records it.
@@ -31,7 +34,11 @@ pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
         // On the heap: a span moves the future into itself, and this one is large.
         Box::pin(stages(parts, call, &mut record)).instrument(span).await
     };
-    record.close(result).await
+    let outcome = record.close(result).await;
+    if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
+        completed::note(parts, record.caller(), &outcome).await;
+    }
+    outcome
 }
 
 /// Records a call that cannot be run because it could not even be read.
@@ -54,7 +61,10 @@ async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Resul
     let prepared = prepare::prepare(parts, authorized, record)?;
 
     record.enter(Stage::Ready);
-    let ready = ready::ready(parts, prepared)?;
+    let ready = match ready::ready(parts, prepared)? {
+        Readiness::Ready(ready) => ready,
+        Readiness::Conditional(call) => ready::check(parts, call, record).await?,
+    };
 
     record.enter(Stage::Decide);
     let permitted = match decide::decide(parts, ready)? {

@@ -12,7 +12,7 @@ use helve_core::record::{
 };
 use helve_core::schema::redact::{REDACTED, scrub};
 use helve_core::{
-    Call, CallId, ErrorCode, ErrorKind, Outcome, Output, Repair, Stage, Status, Tool, ToolError,
+    Call, CallId, Caller, ErrorCode, ErrorKind, Outcome, Output, Repair, Stage, Status, Tool, ToolError,
 };
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -31,6 +31,7 @@ pub(super) struct OpenRecord<'p> {
     attempts: Vec<Attempt>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
+    degraded: Option<Arc<[String]>>,
     claim: Option<KeyClaim>,
     wait: Wait,
     stage: Stage,
@@ -77,6 +78,7 @@ impl<'p> OpenRecord<'p> {
             attempts: Vec::new(),
             result_bytes: None,
             replay_of: None,
+            degraded: None,
             claim: None,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -93,6 +95,10 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn call_id(&self) -> CallId {
         self.facts.call_id
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        &self.facts.caller
     }
 
     /// Books the time so far to the stage that ends, and begins another.
@@ -148,6 +154,20 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
         self.payload.repairs = repairs;
+    }
+
+    /// The call runs although these conditions do not hold. Checks like to repeat what they were
+    /// given, so secrets are taken out.
+    pub(super) fn degrade(&mut self, conditions: Vec<String>) {
+        let mut lines = Value::from(conditions);
+        scrub(&mut lines, &self.secrets);
+        let lines: Vec<String> = serde_json::from_value(lines).unwrap_or_default();
+        self.degraded = (!lines.is_empty()).then(|| lines.into());
+    }
+
+    /// Conditions that do not hold, and without which the call runs.
+    pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
+        self.degraded.clone()
     }
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
@@ -269,6 +289,7 @@ impl<'p> OpenRecord<'p> {
         outcome.attempts = u32::try_from(attempted).unwrap_or(u32::MAX);
         outcome.duration_us = duration_us;
         outcome.replay_of = self.replay_of;
+        outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
     }
 
@@ -296,7 +317,7 @@ impl<'p> OpenRecord<'p> {
             timings: self.timings,
             result_bytes: self.result_bytes,
             withheld: false,
-            degraded: Vec::new(),
+            degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
             effects: Vec::new(),
         };
         if let Status::Failed(error) = status {
