@@ -45,6 +45,7 @@ pub(super) struct OpenRecord<'p> {
     replay_of: Option<CallId>,
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
+    degraded: Option<Arc<[String]>>,
     claim: Option<KeyClaim>,
     wait: Wait,
     stage: Stage,
@@ -97,6 +98,7 @@ impl<'p> OpenRecord<'p> {
             result_bytes: None,
             replay_of: None,
             announced: origin.cut_short().is_some(),
+            degraded: None,
             origin,
             claim: None,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
@@ -170,6 +172,20 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
         self.payload.repairs = repairs;
+    }
+
+    /// The call runs although these conditions do not hold. Checks like to repeat what they were
+    /// given, so secrets are taken out.
+    pub(super) fn degrade(&mut self, conditions: Vec<String>) {
+        let mut lines = Value::from(conditions);
+        scrub(&mut lines, &self.secrets);
+        let lines: Vec<String> = serde_json::from_value(lines).unwrap_or_default();
+        self.degraded = (!lines.is_empty()).then(|| lines.into());
+    }
+
+    /// Conditions that do not hold, and without which the call runs.
+    pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
+        self.degraded.clone()
     }
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
@@ -310,6 +326,7 @@ impl<'p> OpenRecord<'p> {
         {
             outcome.parts = run.reports();
         }
+        outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
     }
 
@@ -446,6 +463,14 @@ impl<'p> OpenRecord<'p> {
         self.parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
     }
 
+    /// Writes what the run has held back, before something that may take its time.
+    pub(super) async fn settle_run(&self) -> Result<(), ToolError> {
+        match &self.run {
+            Some(run) => run.settle(&*self.parts.ledger).await.map_err(unavailable),
+            None => Ok(()),
+        }
+    }
+
     /// Records a step with the next entry that is waited for.
     pub(super) fn hold_step(&self, kind: StepKind) {
         if let Some(run) = &self.run {
@@ -508,7 +533,7 @@ impl<'p> OpenRecord<'p> {
             timings: self.timings,
             result_bytes: self.result_bytes,
             withheld: self.result_withheld,
-            degraded: Vec::new(),
+            degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
             effects: self.effects.clone(),
         };
         if let Status::Failed(error) = status {
