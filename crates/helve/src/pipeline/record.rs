@@ -291,8 +291,11 @@ impl<'p> OpenRecord<'p> {
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
-        if let Some(waiting) = self.waiting() {
-            return self.close_waiting(waiting, status).await;
+        match self.waiting() {
+            Some(waiting) if self.is_root() => return self.close_waiting(waiting, status).await,
+            // It goes on when its run does.
+            Some(_) => return self.outcome(status),
+            None => {}
         }
         let facts = self.facts.clone();
         let payload = std::mem::take(&mut self.payload);
@@ -367,14 +370,18 @@ impl<'p> OpenRecord<'p> {
         let status = match (self.parts.ledger.commit_all(entries).await, waiting.pending) {
             (Err(error), _) => self.unrecorded(status, 1, error),
             (Ok(()), Some(pending)) => Status::Pending(pending),
-            (Ok(()), None) => status,
+            (Ok(()), None) => Status::Failed(waits(waiting.call_id, status).at(Stage::Execute)),
         };
         self.outcome(status)
     }
 
-    /// Why the call, which is a run of its own and has begun, cannot end now.
+    /// Why the call cannot end now: it has begun, and it or a part of it waits for a person.
     fn waiting(&self) -> Option<Waiting> {
-        if self.is_root() && self.wait == Wait::Yes { self.run.as_ref()?.waiting() } else { None }
+        let waiting = self.run.as_ref()?.waiting()?;
+        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        let itself = waiting.call_id == self.facts.call_id && waiting.pending.is_none();
+        (self.announced && (composed || itself || self.facts.undo_of.is_some() || self.is_root()))
+            .then_some(waiting)
     }
 
     fn is_root(&self) -> bool {
@@ -680,6 +687,22 @@ fn ran_unrecorded(error: JournalError) -> ToolError {
         .retryable(false)
         .suggest("find out what the tool did before calling it again")
         .with_source(error)
+}
+
+/// A run that waits for a person has not failed, whatever its parts came to.
+fn waits(call_id: CallId, status: Status) -> ToolError {
+    match status {
+        Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown => error,
+        Status::Failed(error) => {
+            let message = format!("the run waits: nobody knows what became of {call_id}; before: {error}");
+            ToolError::new(ErrorCode::OutcomeUnknown, message)
+                .suggest(format!("find out what {call_id} did, then resume the run and say so"))
+                .with_source(error)
+        }
+        Status::Done(_) | Status::Pending(_) => {
+            ToolError::new(ErrorCode::OutcomeUnknown, format!("the run waits for what became of {call_id}"))
+        }
+    }
 }
 
 fn went_away() -> ToolError {
