@@ -1,7 +1,7 @@
 //! Fakes and fixtures for Helve's own tests.
 
 pub mod clock;
+pub mod conformance;
 pub mod entries;
-pub mod journal_conformance;
 
 pub use clock::ManualClock;
