@@ -129,7 +129,11 @@ mod tests {
             (json!("> 0"), Some(json!([1])), false),
             (json!("> 'a'"), Some(json!(7)), false),
         ] {
-            assert_eq!(Expected::read(&expected).unwrap().holds(state.as_ref()), Ok(holds), "{expected} {state:?}");
+            assert_eq!(
+                Expected::read(&expected).unwrap().holds(state.as_ref()),
+                Ok(holds),
+                "{expected} {state:?}"
+            );
         }
     }
 

@@ -100,7 +100,11 @@ async fn verdict(
         }
         Condition::Permission { permission } => is_granted(parts, asked.caller(), permission),
         Condition::Dependency { tool, status: DependencyStatus::Available } => {
-            if parts.registry.has(tool) { Ok(()) } else { Err(format!("no tool `{tool}` is registered")) }
+            if parts.registry.has(tool) {
+                Ok(())
+            } else {
+                Err(format!("no tool `{tool}` is registered"))
+            }
         }
         Condition::Dependency { tool, status: DependencyStatus::Completed } => {
             completed::has_completed(parts, asked.caller(), tool).await

@@ -141,9 +141,7 @@ fn refused<'a, T: Send + 'a>(error: MemoryError) -> BoxFuture<'a, Result<T, Memo
 impl Memory for RuntimeMemory {
     fn read(&self, place: MemoryPlace) -> BoxFuture<'_, Result<Option<Remembered>, MemoryError>> {
         match place.scope {
-            MemoryScope::Working => {
-                Box::pin(ready(Ok(lock(&self.working).read(&place, self.clock.now()))))
-            }
+            MemoryScope::Working => Box::pin(ready(Ok(lock(&self.working).read(&place, self.clock.now())))),
             MemoryScope::ShortTerm | MemoryScope::LongTerm => self.ledger.read(place),
         }
     }

@@ -3,6 +3,8 @@
 //! - `calls`: every stage of the pipeline, and what it does with a call;
 //! - `endings`: timeouts, cancellation, panics, retries, and callers who go away;
 //! - `recording`: what the journal keeps, and idempotency keys;
+//! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
+//! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
 //! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
@@ -16,6 +18,8 @@ mod endings;
 mod events;
 mod formats;
 mod hostile;
+mod memory;
+mod preconditions;
 mod recording;
 mod registry;
 mod sdk;

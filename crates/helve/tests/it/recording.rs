@@ -1,9 +1,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use helve::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
+use helve::ports::{Adoption, Begun, EffectId, Journal, JournalError, KeyClaim, Memory, OpenRun, Runs};
 use helve::record::{EndStatus, Entry, Started};
-use helve::{BoxFuture, Call, Caller, Runtime, Stage, Status, Tool, VolatileLedger};
+use helve::run::Step;
+use helve::{BoxFuture, Call, CallId, Caller, Runtime, Stage, Status, Tool, VolatileLedger};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -184,6 +186,12 @@ impl Journal for Failing {
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
+    fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
+        match self.take() {
+            Ok(()) => self.inner.commit_all(entries),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         match self.take() {
             Ok(()) => self.inner.begin(started, claim),
@@ -203,6 +211,63 @@ impl Journal for Failing {
     }
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
         self.inner.flush()
+    }
+}
+
+/// Memory and runs do not fail; these tests are about calls.
+impl Memory for Failing {
+    fn read(&self, place: MemoryPlace) -> BoxFuture<'_, Result<Option<Remembered>, MemoryError>> {
+        self.inner.read(place)
+    }
+    fn list(
+        &self,
+        scope: MemoryScope,
+        owner: String,
+        prefix: String,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(String, Remembered)>, MemoryError>> {
+        self.inner.list(scope, owner, prefix, limit)
+    }
+    fn change(
+        &self,
+        place: MemoryPlace,
+        change: MemoryChange,
+    ) -> BoxFuture<'_, Result<Changed, MemoryError>> {
+        self.inner.change(place, change)
+    }
+    fn apply(
+        &self,
+        effect: EffectId,
+        place: MemoryPlace,
+        change: MemoryChange,
+        step: Box<Step>,
+    ) -> BoxFuture<'_, Result<(), MemoryError>> {
+        self.inner.apply(effect, place, change, step)
+    }
+    fn undo(&self, effect: EffectId, step: Box<Step>) -> BoxFuture<'_, Result<(), MemoryError>> {
+        self.inner.undo(effect, step)
+    }
+}
+
+impl Runs for Failing {
+    fn open_runs(
+        &self,
+        after: Option<CallId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>> {
+        self.inner.open_runs(after, limit)
+    }
+    fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
+        self.inner.adopt(run)
+    }
+    fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        self.inner.history(run)
+    }
+    fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
+        self.inner.request_cancel(run)
+    }
+    fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
+        self.inner.cancel_requests()
     }
 }
 

@@ -47,7 +47,9 @@ fn reports<'a>(
 fn refusal(resolved: &ResolvedCall, unmet: &[&ConditionReport]) -> ToolError {
     let lines: Vec<_> = unmet
         .iter()
-        .map(|report| if report.critical { report.line() } else { format!("{}, not critical", report.line()) })
+        .map(
+            |report| if report.critical { report.line() } else { format!("{}, not critical", report.line()) },
+        )
         .collect();
     let message = format!("`{}` cannot run now: {}", resolved.tool.name(), lines.join("; "));
     lines.into_iter().fold(ToolError::new(ErrorCode::PreconditionFailed, message), ToolError::suggest)

@@ -25,11 +25,7 @@ pub(crate) async fn report(parts: &Parts, call: Call) -> Result<Vec<ConditionRep
         fit(parts, tool, &mut call.arguments)?;
     }
     let mut reports = integrations(parts, &resolved);
-    let asked = Asked {
-        call_id: CallId::new(parts.clock.now()),
-        tool: &resolved.tool,
-        call: &resolved.call,
-    };
+    let asked = Asked { call_id: CallId::new(parts.clock.now()), tool: &resolved.tool, call: &resolved.call };
     reports.extend(evaluate(parts, asked).await);
     Ok(reports)
 }
