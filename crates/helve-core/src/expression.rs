@@ -107,6 +107,33 @@ impl Expression {
         one.into_iter().chain(many.iter().map(String::as_str))
     }
 
+    /// The values that it looks at, by the first two names of their paths. Sorted.
+    pub fn references(&self) -> Vec<Reference> {
+        match &self.0.kind {
+            Kind::Path(segments) => {
+                let field = |index: usize| match segments.get(index) {
+                    Some(Segment::Field(name)) => Some(name.clone()),
+                    Some(Segment::Item(_)) | None => None,
+                };
+                field(0).map(|name| Reference { name, field: field(1), needed: true }).into_iter().collect()
+            }
+            Kind::Code { strict, .. } => {
+                let mut found: Vec<_> = strict
+                    .undeclared_variables(true)
+                    .into_iter()
+                    .map(|path| {
+                        let mut names = path.split('.').map(str::to_owned);
+                        let name = names.next().unwrap_or_default();
+                        Reference { name, field: names.next(), needed: false }
+                    })
+                    .collect();
+                found.sort();
+                found.dedup();
+                found
+            }
+        }
+    }
+
     /// Its value. What is absent is an error.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         match &self.0.kind {
@@ -226,6 +253,17 @@ impl ExpressionError {
     }
 }
 
+/// A value that an expression looks at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// The name in the scope, such as `input`.
+    pub name: String,
+    /// The field of it that is looked at, where that is plain to see.
+    pub field: Option<String>,
+    /// Whether there is no value without it. Of a computed value that is not known.
+    pub needed: bool,
+}
+
 /// The values that an expression can name.
 #[derive(Debug, Clone, Default)]
 pub struct Scope<'a>(Vec<(&'a str, Cow<'a, Value>)>);
@@ -307,6 +345,21 @@ mod tests {
         for text in ["result.a.b", "other", "result.a.b == 3", "result.a and other"] {
             assert_eq!(Expression::parse(text).unwrap().holds(&scope), Ok(false), "{text}");
         }
+    }
+
+    #[test]
+    fn an_expression_says_what_it_looks_at() {
+        let of = |text: &str| {
+            let found = Expression::parse(text).unwrap().references().into_iter();
+            found.map(|one| (one.name, one.field.unwrap_or_default(), one.needed)).collect::<Vec<_>>()
+        };
+        let one = |name: &str, field: &str, needed| (name.to_owned(), field.to_owned(), needed);
+        assert_eq!(of("input.list[0].a"), [one("input", "list", true)]);
+        assert_eq!(of("input"), [one("input", "", true)]);
+        assert_eq!(
+            of("input.a > 1 and steps.get.b.c"),
+            [one("input", "a", false), one("steps", "get", false)]
+        );
     }
 
     #[test]

@@ -59,6 +59,14 @@ impl Handler for Instant {
     fn fingerprint(&self) -> String {
         self.0.fingerprint()
     }
+
+    fn undoes_on_error(&self) -> bool {
+        self.0.undoes_on_error()
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.0.parts()
+    }
 }
 
 /// A closure over JSON.

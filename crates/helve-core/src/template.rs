@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::expression::{Expression, ExpressionError, Scope};
+use crate::expression::{Expression, ExpressionError, Reference, Scope};
 
 /// The one key of an object that stands for the value at a pointer.
 const POINTER: &str = "$pointer";
@@ -74,6 +74,15 @@ impl Template {
         &self.0.json
     }
 
+    /// The values that its expressions look at. Sorted.
+    pub fn references(&self) -> Vec<Reference> {
+        let mut found = Vec::new();
+        collect_references(&self.0.node, &mut found);
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// The JSON with its expressions' values in their places.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         render(&self.0.node, &self.0.json, scope)
@@ -132,6 +141,25 @@ fn parse_text(text: &str) -> Result<Node, ExpressionError> {
         Ok(one) => Node::Text(one.into()),
         Err(pieces) => Node::Text(pieces),
     })
+}
+
+fn collect_references(node: &Node, found: &mut Vec<Reference>) {
+    match node {
+        Node::Literal => {}
+        Node::Expression(expression) => found.extend(expression.references()),
+        Node::Text(pieces) => found.extend(pieces.iter().flat_map(|piece| match piece {
+            Piece::Text(_) => Vec::new(),
+            Piece::Expression(expression) => expression.references(),
+        })),
+        Node::Pointer(pointer) => {
+            let mut names = pointer.split('/').skip(1).map(|key| key.replace("~1", "/").replace("~0", "~"));
+            if let Some(name) = names.next() {
+                found.push(Reference { name, field: names.next(), needed: true });
+            }
+        }
+        Node::Array(nodes) => nodes.iter().for_each(|(node, _)| collect_references(node, found)),
+        Node::Object(nodes) => nodes.iter().for_each(|(_, node, _)| collect_references(node, found)),
+    }
 }
 
 fn render(node: &Node, json: &Value, scope: &Scope<'_>) -> Result<Value, ExpressionError> {

@@ -45,6 +45,17 @@ pub trait Handler: Send + Sync + 'static {
     fn fingerprint(&self) -> String {
         String::new()
     }
+
+    /// Whether the parts that had succeeded are to be undone when the call fails. For what calls
+    /// other tools through [`Context::call_part`].
+    fn undoes_on_error(&self) -> bool {
+        false
+    }
+
+    /// The tools that it calls as its parts, each once, as it names them.
+    fn parts(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The sorts of implementation.
@@ -75,6 +86,10 @@ impl Implementation {
         }
     }
 }
+
+/// Whether a failed attempt is worth another, by a tool's own judgement: the error, and the number
+/// of the attempt that ended in it, from 1. See [`ToolBuilder::retry_if`].
+pub type RetryIf = Arc<dyn Fn(&ToolError, u32) -> bool + Send + Sync>;
 
 /// A tool that passed all checks.
 ///
@@ -118,6 +133,7 @@ pub(crate) struct OwnCode {
     pub(crate) effects: BTreeMap<usize, Arc<dyn EffectHandler>>,
     pub(crate) undo: Option<Arc<dyn UndoHandler>>,
     pub(crate) recall: Option<Arc<dyn RecallHandler>>,
+    pub(crate) retry_if: Option<RetryIf>,
 }
 
 impl Tool {
@@ -228,6 +244,11 @@ impl Tool {
     /// What runs.
     pub fn handler(&self) -> &Arc<dyn Handler> {
         &self.0.handler
+    }
+
+    /// Its own judgement whether a failed attempt is worth another, beside the policy's.
+    pub fn retry_if(&self) -> Option<&RetryIf> {
+        self.0.own.retry_if.as_ref()
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.

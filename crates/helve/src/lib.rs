@@ -37,11 +37,14 @@
 //! Where to look: [`Registry`] and [`Workspace`] hold tools; [`Runtime`] runs calls; [`formats`]
 //! speaks to model providers. Everything of [`helve_core`] is here too.
 
+pub mod compose;
 pub mod registry;
 pub mod workspace;
 
 pub mod conditions;
+pub mod limits;
 mod pipeline;
+pub mod runs;
 pub mod runtime;
 
 pub mod bus;
@@ -51,6 +54,7 @@ pub mod volatile;
 pub use bus::{Bus, Delivery, Subscription};
 pub use conditions::{ConditionReport, ToolCheck};
 pub use helve_core::*;
+pub use limits::{BreakerSettings, LocalLimiter, RetryBudget};
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
 pub use runtime::{Durability, Runtime, RuntimeBuilder, RuntimeMemory, Settings};
 pub use volatile::VolatileLedger;

@@ -38,21 +38,20 @@ impl Asked<'_> {
     }
 
     /// What a check knows of the call that it is made for.
-    ///
-    /// The one place where checks get their context: a host belongs here.
-    pub(super) fn context(&self, deadline: Instant) -> Context {
+    pub(super) fn context(&self, parts: &Arc<Parts>, deadline: Instant) -> Context {
         Context::new(self.call_id, self.tool.name().clone(), Arc::clone(self.caller()), deadline)
+            .with_host(Arc::clone(parts) as _)
     }
 }
 
 /// Checks all preconditions of a tool at once, and tells of each whether it holds.
-pub(crate) async fn evaluate(parts: &Parts, asked: Asked<'_>) -> Vec<ConditionReport> {
+pub(crate) async fn evaluate(parts: &Arc<Parts>, asked: Asked<'_>) -> Vec<ConditionReport> {
     let preconditions = asked.tool.definition().preconditions.iter().enumerate();
     join_all(preconditions.map(|(index, precondition)| report(parts, asked, index, precondition))).await
 }
 
 async fn report(
-    parts: &Parts,
+    parts: &Arc<Parts>,
     asked: Asked<'_>,
     index: usize,
     precondition: &Precondition,
@@ -70,19 +69,19 @@ async fn report(
 }
 
 /// No check gets more time than the caller has for the whole call.
-fn time(parts: &Parts, asked: Asked<'_>) -> Duration {
+fn time(parts: &Arc<Parts>, asked: Asked<'_>) -> Duration {
     let allowed = parts.settings.precondition_timeout;
     asked.call.timeout.map_or(allowed, |timeout| timeout.min(allowed))
 }
 
 async fn verdict(
-    parts: &Parts,
+    parts: &Arc<Parts>,
     asked: Asked<'_>,
     index: usize,
     condition: &Condition,
     time: Duration,
 ) -> Verdict {
-    let run = |check: &Arc<dyn Check>, otherwise| code::run(Arc::clone(check), asked, time, otherwise);
+    let run = |check: &Arc<dyn Check>, otherwise| code::run(parts, Arc::clone(check), asked, time, otherwise);
     if let Some(check) = asked.tool.check(index) {
         return run(check, "it does not hold now".to_owned()).await;
     }
@@ -121,7 +120,7 @@ async fn verdict(
 }
 
 /// Compares a state with what is expected. The reason never shows the value, which may be secret.
-async fn has_state(parts: &Parts, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
+async fn has_state(parts: &Arc<Parts>, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
     let Some(expected) = asked.tool.expected(index) else {
         return Err("nobody knows what is expected".to_owned());
     };
@@ -136,7 +135,7 @@ async fn has_state(parts: &Parts, asked: Asked<'_>, index: usize, place: MemoryP
     }
 }
 
-fn is_granted(parts: &Parts, caller: &Caller, permission: &str) -> Verdict {
+fn is_granted(parts: &Arc<Parts>, caller: &Caller, permission: &str) -> Verdict {
     let of = |principal: &str| parts.conditions.grants.get(principal).into_iter().flatten();
     let own = caller.principal.as_deref().into_iter().flat_map(of);
     let mut grants = caller.grants.iter().chain(own).chain(of(EVERYBODY));

@@ -7,7 +7,7 @@ use helve_core::{BoxFuture, Call, Outcome, Status, Tool};
 use serde_json::Value;
 
 use super::evaluate::{Asked, Verdict};
-use crate::pipeline;
+use crate::pipeline::{self, Origin};
 use crate::runtime::Parts;
 
 /// A check that calls a tool and looks at its result.
@@ -42,7 +42,11 @@ impl ToolCheck {
 }
 
 /// Boxed: the call takes the whole pipeline, which is where it comes from.
-pub(super) fn run<'a>(parts: &'a Parts, asked: Asked<'a>, check: &'a ToolCheck) -> BoxFuture<'a, Verdict> {
+pub(super) fn run<'a>(
+    parts: &'a Arc<Parts>,
+    asked: Asked<'a>,
+    check: &'a ToolCheck,
+) -> BoxFuture<'a, Verdict> {
     Box::pin(async move {
         let name = &check.tool;
         let tool = parts.registry.tool(name).ok_or_else(|| format!("no tool `{name}` is registered"))?;
@@ -52,7 +56,7 @@ pub(super) fn run<'a>(parts: &'a Parts, asked: Asked<'a>, check: &'a ToolCheck) 
         let call = Call::new(name.as_str(), check.arguments.clone())
             .by(Arc::clone(&asked.call.caller))
             .correlation_id(asked.call_id.to_string());
-        let result = answer(pipeline::run(parts, call).await)?;
+        let result = answer(pipeline::run(parts, call, Origin::Outside).await)?;
         match check.expect.holds(&Scope::new().with("result", &result)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("`{name}` says otherwise")),

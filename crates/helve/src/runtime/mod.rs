@@ -1,5 +1,6 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod host;
 mod memory;
 mod providers;
 mod pulse;
@@ -8,17 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::json::JsonLimits;
+use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Ledger, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, SystemClock};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
 use serde_json::Value;
 
 use crate::bus::Subscription;
+use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
-use crate::pipeline;
+use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
+use crate::runs::{ActiveRuns, Watch};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub use memory::RuntimeMemory;
@@ -37,7 +42,11 @@ pub(crate) struct Parts {
     pub(crate) conditions: Conditions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) health: Health,
     pub(crate) pulse: Pulse,
+    pub(crate) runs: ActiveRuns,
+    pub(crate) watch: Watch,
 }
 
 impl Runtime {
@@ -49,6 +58,7 @@ impl Runtime {
             integrations: Arc::new(Connected::default()),
             conditions: Conditions::default(),
             clock: Arc::new(SystemClock),
+            limiter: None,
             settings: Settings::default(),
         }
     }
@@ -56,13 +66,17 @@ impl Runtime {
     /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
     /// record in the journal; also when the returned future is dropped.
     pub async fn call(&self, call: Call) -> Outcome {
-        pipeline::run(&self.0, call).await
+        pipeline::run(&self.0, call, Origin::Outside).await
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose
     /// arguments are no JSON.
     pub async fn refuse(&self, call: Call, error: ToolError) -> Outcome {
         pipeline::refuse(&self.0, call, error).await
+    }
+
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0
     }
 
     /// Whether a tool could run now for this caller: what it needs, and whether that is so.
@@ -114,6 +128,7 @@ pub struct RuntimeBuilder {
     integrations: Arc<dyn Integrations>,
     conditions: Conditions,
     clock: Arc<dyn Clock>,
+    limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
 }
 
@@ -147,6 +162,12 @@ impl RuntimeBuilder {
         let workspace = WorkspaceBuilder::default().tool(tool).build()?;
         self.registry.register_workspace(Layer::Project, workspace)?;
         Ok(self)
+    }
+
+    /// Adds a tool made of those that are there already.
+    pub fn compose<S: Into<Composition>>(self, tool: ComposedBuilder<S>) -> Result<Self, AddToolError> {
+        let tool = tool.build(&self.registry)?;
+        self.tool(tool)
     }
 
     /// Uses a registry that was filled before.
@@ -204,6 +225,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets this count calls for the rules in [`Settings::limits`], instead of counting in this
+    /// process alone.
+    pub fn limiter(mut self, limiter: Arc<dyn Limiter>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -212,6 +240,7 @@ impl RuntimeBuilder {
 
     /// Makes the runtime.
     pub fn build(self) -> Runtime {
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         let volatile = || VolatileLedger::new(Arc::clone(&self.clock), MemoryLimits::default());
         let ledger = self.ledger.unwrap_or_else(|| Arc::new(volatile()));
         Runtime(Arc::new(Parts {
@@ -221,8 +250,12 @@ impl RuntimeBuilder {
             integrations: self.integrations,
             conditions: self.conditions,
             clock: self.clock,
+            limits: Limits::new(&self.settings.limits, limiter),
+            health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),
+            runs: ActiveRuns::default(),
+            watch: Watch::default(),
         }))
     }
 }
@@ -246,6 +279,8 @@ pub struct Settings {
     pub result_bytes_max: usize,
     /// Largest result that the journal keeps; of larger ones it keeps the size.
     pub journal_result_bytes_max: usize,
+    /// The same within a run, which may need the results of its parts after a crash.
+    pub run_result_bytes_max: usize,
     /// Whether callers must say who they are.
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
@@ -254,6 +289,13 @@ pub struct Settings {
     pub durability: Durability,
     /// What is hidden before anything is recorded.
     pub redactor: Redactor,
+    /// How often callers may call, and how many calls may run at once. A rule with a
+    /// [problem](LimitRule::problem) limits nothing.
+    pub limits: Vec<LimitRule>,
+    /// When a tool that keeps failing is left alone.
+    pub breaker: BreakerSettings,
+    /// How many failed attempts are repeated while a tool keeps failing.
+    pub retry_budget: RetryBudget,
 }
 
 impl Default for Settings {
@@ -267,10 +309,14 @@ impl Default for Settings {
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,
             journal_result_bytes_max: 16 << 10,
+            run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
             durability: Durability::Changes,
             redactor: Redactor::default(),
+            limits: Vec::new(),
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudget::default(),
         }
     }
 }

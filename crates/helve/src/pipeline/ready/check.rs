@@ -1,5 +1,7 @@
 //! The preconditions of a call: met, or without the critical ones no call.
 
+use std::sync::Arc;
+
 use helve_core::{BoxFuture, CallId, ErrorCode, ToolError};
 
 use super::super::record::OpenRecord;
@@ -9,7 +11,7 @@ use crate::conditions::{Asked, ConditionReport, evaluate};
 use crate::runtime::Parts;
 
 pub(in crate::pipeline) async fn check(
-    parts: &Parts,
+    parts: &Arc<Parts>,
     conditional: ConditionalCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<ReadyCall, ToolError> {
@@ -25,7 +27,7 @@ pub(in crate::pipeline) async fn check(
 
 /// Boxed: few calls need it, and the others should not carry its size.
 fn reports<'a>(
-    parts: &'a Parts,
+    parts: &'a Arc<Parts>,
     resolved: &'a ResolvedCall,
     call_id: CallId,
 ) -> BoxFuture<'a, Result<Vec<ConditionReport>, ToolError>> {

@@ -1,5 +1,7 @@
 //! Whether a tool could run now, without running it.
 
+use std::sync::Arc;
+
 use helve_core::{Call, CallId, ToolError};
 use serde_json::{Map, Value};
 
@@ -10,7 +12,7 @@ use crate::conditions::{Asked, ConditionReport, evaluate};
 use crate::runtime::Parts;
 
 /// All that the tool of a call needs, and whether it is so. Null stands for no arguments.
-pub(crate) async fn report(parts: &Parts, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
+pub(crate) async fn report(parts: &Arc<Parts>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
     let tool = parts.registry.tool(&call.tool).ok_or_else(|| not_found(parts, &call))?;
     let mut resolved = ResolvedCall { tool, call };
     if let Some(denial) = denial(parts, &resolved) {
@@ -30,7 +32,7 @@ pub(crate) async fn report(parts: &Parts, call: Call) -> Result<Vec<ConditionRep
     Ok(reports)
 }
 
-fn integrations(parts: &Parts, resolved: &ResolvedCall) -> Vec<ConditionReport> {
+fn integrations(parts: &Arc<Parts>, resolved: &ResolvedCall) -> Vec<ConditionReport> {
     let names = resolved.tool.definition().integrations.iter();
     names
         .map(|name| {

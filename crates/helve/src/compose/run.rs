@@ -1,0 +1,196 @@
+//! What the four sorts share while they run: calling a part and reading its outcome.
+//!
+//! INVARIANT: what is called, under which path and with what arguments, follows from the input
+//! and the outcomes of earlier parts alone: no clock, no chance. After a crash the handler simply
+//! runs again, and parts that had finished answer from the record.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use helve_core::expression::{ExpressionError, Scope};
+use helve_core::run::Progress;
+use helve_core::{Call, Context, ErrorCode, Status, ToolError};
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{Make, Part, Test};
+
+/// One run of a composition.
+pub(super) struct Run<'a> {
+    pub(super) context: &'a Context,
+    /// The arguments of the call.
+    pub(super) input: &'a Value,
+    /// Who calls, for conditions.
+    caller: Value,
+    /// Whether running it all again does no more than once.
+    repeatable: bool,
+    done: AtomicUsize,
+    succeeded: AtomicUsize,
+    total: AtomicUsize,
+}
+
+/// How a part ended.
+pub(super) enum Ended {
+    Done(Value),
+    Failed(ToolError),
+    /// It was taken back, or a person is asked: whatever the policy, nothing more is started.
+    Stopped(ToolError),
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(context: &'a Context, input: &'a Value, repeatable: bool) -> Self {
+        let who = context.caller();
+        let caller = json!({
+            "principal": who.principal, "agent": who.agent, "session": who.session, "loop": who.loop_id,
+        });
+        let [done, succeeded, total] = [0; 3].map(AtomicUsize::new);
+        Self { context, input, caller, repeatable, done, succeeded, total }
+    }
+
+    /// What every expression can name.
+    pub(super) fn scope(&self) -> Scope<'_> {
+        Scope::new().with("input", self.input).with("context", &self.caller)
+    }
+
+    /// Says how many parts there are in all.
+    pub(super) fn expect(&self, parts: usize) {
+        self.total.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// Counts a part that will not run.
+    pub(super) fn skipped(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Calls a part.
+    pub(super) async fn call(
+        &self,
+        part: &Part,
+        path: String,
+        arguments: Value,
+        cancellation: Option<CancellationToken>,
+    ) -> Ended {
+        let mut call = Call::new(part.tool.clone(), arguments);
+        if let Some(timeout) = part.timeout {
+            call = call.timeout(timeout);
+        }
+        if let Some(token) = cancellation {
+            call = call.cancellation(token);
+        }
+        let outcome = self.context.call_part(path.clone(), call).await;
+        let ended = match outcome.status {
+            Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
+            Status::Done(output) => Ended::Done(output.value),
+            Status::Failed(error) if error.code() == ErrorCode::Cancelled => Ended::Stopped(error),
+            Status::Failed(error) => Ended::Failed(error),
+            Status::Pending(pending) => Ended::Stopped(pending.into_error()),
+        };
+        if let Ended::Done(_) = &ended {
+            self.succeeded.fetch_add(1, Ordering::Relaxed);
+        }
+        self.report(path);
+        ended
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "nobody has that many parts")]
+    fn report(&self, path: String) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let total = self.total.load(Ordering::Relaxed);
+        self.context.report(Progress { done: done as f64, total: Some(total as f64), message: Some(path) });
+    }
+
+    /// The call's own error for that of a part.
+    ///
+    /// Field errors and the example are of the part's arguments, which the caller never saw; the
+    /// message names what is wrong. And calling again is only good advice where nothing would be
+    /// done twice.
+    pub(super) fn failed(&self, path: &str, error: ToolError) -> ToolError {
+        let again = self.repeatable || self.succeeded.load(Ordering::Relaxed) == 0;
+        let message = format!("step `{path}` failed: {}", error.message());
+        let mut own = ToolError::new(error.code(), message).retryable(again && error.is_retryable());
+        if let Some(wait) = error.retry_after_hint().filter(|_| again) {
+            own = own.retry_after(wait);
+        }
+        own = error.suggestions().iter().cloned().fold(own, ToolError::suggest);
+        own.with_source(error)
+    }
+
+    /// An error where the call was taken back meanwhile.
+    pub(super) fn check_cancelled(&self) -> Result<(), ToolError> {
+        if !self.context.is_cancelled() {
+            return Ok(());
+        }
+        Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back between two of its steps"))
+    }
+}
+
+/// The error within a failure that the tool's failure mode made a result of.
+fn failure(value: &Value) -> ToolError {
+    let error = value.get("error").cloned().unwrap_or_default();
+    serde_json::from_value(error).unwrap_or_else(|_| ToolError::failed("the tool answered with a failure"))
+}
+
+impl Test {
+    pub(super) fn holds(&self, scope: &Scope<'_>) -> Result<bool, ToolError> {
+        match self {
+            Self::Expression(expression) => expression.holds(scope).map_err(unreadable),
+            Self::Code(code) => code.run(scope),
+        }
+    }
+
+    /// The condition, for people and models.
+    pub(super) fn shown(&self) -> String {
+        match self {
+            Self::Expression(expression) => format!("`{}`", expression.as_str()),
+            Self::Code(_) => "a condition in code".to_owned(),
+        }
+    }
+}
+
+impl Make {
+    pub(super) fn value(&self, scope: &Scope<'_>) -> Result<Value, ToolError> {
+        match self {
+            Self::Template(template) => template.render(scope).map_err(unreadable),
+            Self::Expression(expression) => expression.evaluate(scope).map_err(unreadable),
+            Self::Code(code) => code.run(scope),
+        }
+    }
+}
+
+pub(super) fn unreadable(error: ExpressionError) -> ToolError {
+    ToolError::failed(error.to_string())
+}
+
+/// An error as it stands among results.
+pub(super) fn as_result(error: &ToolError) -> Value {
+    json!({ "error": error })
+}
+
+/// The fields of the input that a part's schema names.
+pub(super) fn named_fields(part: &Part, input: &Value) -> Value {
+    let Value::Object(fields) = input else { return input.clone() };
+    let nodes = part.schema.at("");
+    let named: Vec<_> =
+        nodes.iter().filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).collect();
+    let closed = nodes.iter().any(|node| node.get("additionalProperties") == Some(&Value::Bool(false)));
+    if named.is_empty() && !closed {
+        // A tool that names nothing takes anything.
+        return input.clone();
+    }
+    let kept = fields.iter().filter(|(key, _)| named.contains(key));
+    Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// Whether a value would do as a part's arguments, and not merely by having nothing in it that the
+/// schema speaks of.
+pub(super) fn fits(part: &Part, value: &Value) -> bool {
+    let Value::Object(fields) = value else { return false };
+    let mut filled = value.clone();
+    part.schema.apply_defaults(&mut filled);
+    if !part.schema.accepts(&filled) {
+        return false;
+    }
+    let nodes = part.schema.at("");
+    let mut named =
+        nodes.iter().filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).peekable();
+    named.peek().is_none() || named.any(|key| fields.contains_key(key))
+}

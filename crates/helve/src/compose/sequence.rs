@@ -1,0 +1,121 @@
+//! Steps one after the other.
+
+use helve_core::ToolError;
+use helve_core::expression::Scope;
+use serde_json::{Map, Value, json};
+
+use super::plan::{Arguments, Make, Part};
+use super::run::{Ended, Run, fits, named_fields, unreadable};
+use super::step::OnError;
+
+/// What steps have left behind.
+pub(super) struct Trail {
+    steps: Value,
+    errors: Value,
+    /// The last step that succeeded.
+    last: Option<String>,
+    /// What else expressions can name.
+    more: Vec<(&'static str, Value)>,
+}
+
+impl Trail {
+    pub(super) fn new(more: Vec<(&'static str, Value)>) -> Self {
+        Self { steps: json!({}), errors: json!({}), last: None, more }
+    }
+
+    pub(super) fn previous(&self) -> Option<&Value> {
+        self.steps.get(self.last.as_ref()?)
+    }
+
+    pub(super) fn scope<'a>(&'a self, run: &'a Run<'_>) -> Scope<'a> {
+        let mut scope = run.scope().with("steps", &self.steps).with("errors", &self.errors);
+        if let Some(previous) = self.previous() {
+            scope = scope.with("previous", previous);
+        }
+        self.more.iter().fold(scope, |scope, (name, value)| scope.with(name, value))
+    }
+
+    pub(super) fn add_result(&mut self, name: &str, result: Value) {
+        self.steps[name] = result;
+        self.last = Some(name.to_owned());
+    }
+
+    pub(super) fn add_error(&mut self, name: &str, error: &ToolError) {
+        self.errors[name] = json!(error);
+    }
+
+    /// Adds something that expressions can name.
+    pub(super) fn add(&mut self, name: &'static str, value: Value) {
+        self.more.push((name, value));
+    }
+
+    /// Takes over what failed before.
+    pub(super) fn set_errors(&mut self, errors: Option<Value>) {
+        self.errors = errors.unwrap_or_else(|| json!({}));
+    }
+
+    /// The results, and the errors where there are any.
+    pub(super) fn into_parts(self) -> (Value, Option<Value>) {
+        let failed = self.errors.as_object().is_some_and(|errors| !errors.is_empty());
+        (self.steps, failed.then_some(self.errors))
+    }
+}
+
+pub(super) async fn run(run: &Run<'_>, parts: &[Part], output: Option<&Make>) -> Result<Value, ToolError> {
+    let mut trail = Trail::new(Vec::new());
+    run.expect(parts.len());
+    run_steps(run, parts, &mut trail).await?;
+    if let Some(output) = output {
+        return output.value(&trail.scope(run));
+    }
+    let (results, errors) = trail.into_parts();
+    let mut answer = Map::from_iter([("results".to_owned(), results)]);
+    answer.extend(errors.map(|errors| ("errors".to_owned(), errors)));
+    Ok(Value::Object(answer))
+}
+
+/// Runs steps one after the other, as far as they go.
+pub(super) async fn run_steps(run: &Run<'_>, parts: &[Part], trail: &mut Trail) -> Result<(), ToolError> {
+    for part in parts {
+        run.check_cancelled()?;
+        let prepared = prepare(run, part, trail);
+        let ended = match prepared {
+            Ok(Some(arguments)) => run.call(part, part.path.clone(), arguments, None).await,
+            Ok(None) => {
+                run.skipped();
+                continue;
+            }
+            Err(error) => Ended::Failed(error),
+        };
+        match (ended, part.on_error) {
+            (Ended::Done(result), _) => trail.add_result(&part.name, result),
+            (Ended::Failed(error), OnError::Continue) => trail.add_error(&part.name, &error),
+            (Ended::Failed(error), OnError::Stop | OnError::Undo) => {
+                return Err(run.failed(&part.path, error));
+            }
+            (Ended::Stopped(error), _) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// The arguments of a step, or `None` where it is not due.
+pub(super) fn prepare(run: &Run<'_>, part: &Part, trail: &Trail) -> Result<Option<Value>, ToolError> {
+    let scope = trail.scope(run);
+    if let Some(when) = &part.when
+        && !when.holds(&scope)?
+    {
+        return Ok(None);
+    }
+    let previous = trail.previous();
+    let arguments = match &part.arguments {
+        Arguments::Template(template) => template.render(&scope).map_err(unreadable)?,
+        Arguments::Code(transform) => transform.make(previous.unwrap_or(&Value::Null), run.input)?,
+        Arguments::Passed => match previous.filter(|previous| fits(part, previous)) {
+            Some(previous) => previous.clone(),
+            None if fits(part, run.input) => run.input.clone(),
+            None => named_fields(part, run.input),
+        },
+    };
+    Ok(Some(arguments))
+}
