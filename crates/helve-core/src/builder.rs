@@ -213,6 +213,27 @@ impl ToolBuilder {
         self
     }
 
+    /// Repeats a failed attempt only where `worth_it` says so too: given the error, and the number of
+    /// the attempt that ended in it, from 1. It can make the policy stricter, never laxer.
+    ///
+    /// ```
+    /// use helve_core::retry::RetryPolicy;
+    /// use helve_core::Tool;
+    /// let tool = Tool::builder("pay/status")
+    ///     .description("Looks up a payment.")
+    ///     .read_only()
+    ///     .retry(RetryPolicy::standard())
+    ///     .retry_if(|error, attempt| attempt < 2 || error.message().contains("busy"))
+    ///     .handler(|_, _| async { Ok("paid".into()) })
+    ///     .build()
+    ///     .unwrap();
+    /// assert!(tool.retry_if().is_some());
+    /// ```
+    pub fn retry_if(mut self, worth_it: impl Fn(&ToolError, u32) -> bool + Send + Sync + 'static) -> Self {
+        self.own.retry_if = Some(Arc::new(worth_it));
+        self
+    }
+
     /// Adds something that must hold before it runs.
     pub fn precondition(mut self, precondition: Precondition) -> Self {
         self.preconditions.push(precondition);

@@ -12,6 +12,7 @@ pub mod pattern;
 
 pub mod definition;
 pub mod effect;
+pub mod limit;
 pub mod precondition;
 pub mod retry;
 
@@ -50,7 +51,7 @@ pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};
 pub use schema::Schema;
-pub use tool::{Handler, Implementation, Tool};
+pub use tool::{Handler, Implementation, RetryIf, Tool};
 
 /// A boxed future: what our object-safe async ports return.
 ///

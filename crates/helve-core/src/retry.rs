@@ -26,6 +26,14 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// Codes worth another attempt.
     pub retryable_codes: Vec<RetryableCode>,
+    /// Codes never worth another attempt. They win over `retryable_codes`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub never_codes: Vec<RetryableCode>,
+    /// Repeat even though nobody knows whether the last attempt had its effect. Without this, a tool
+    /// that is neither read-only nor idempotent is repeated only after errors that say that
+    /// nothing was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_unknown: bool,
 }
 
 impl Default for RetryPolicy {
@@ -37,7 +45,13 @@ impl Default for RetryPolicy {
 impl RetryPolicy {
     /// One attempt.
     pub fn none() -> Self {
-        Self { retries_max: 0, backoff: Backoff::None, retryable_codes: Vec::new() }
+        Self {
+            retries_max: 0,
+            backoff: Backoff::None,
+            retryable_codes: Vec::new(),
+            never_codes: Vec::new(),
+            retry_unknown: false,
+        }
     }
 
     /// Three more attempts, a second apart.
@@ -46,6 +60,7 @@ impl RetryPolicy {
             retries_max: 3,
             backoff: Backoff::Fixed { delay_ms: 1_000 },
             retryable_codes: vec![RetryableCode::Timeout, RetryableCode::RateLimit, RetryableCode::Network],
+            ..Self::none()
         }
     }
 
@@ -60,6 +75,7 @@ impl RetryPolicy {
                 RetryableCode::Network,
                 RetryableCode::ServerError,
             ],
+            ..Self::none()
         }
     }
 
@@ -75,8 +91,15 @@ impl RetryPolicy {
 
     /// Whether attempt number `attempt` (from 1), which ended in `error`, may be followed by another.
     pub fn allows(&self, error: &ToolError, attempt: u32) -> bool {
-        attempt <= self.retries_max
-            && self.retryable_codes.iter().any(|code| ErrorCode::from(*code) == error.code())
+        attempt <= self.retries_max && self.covers(error)
+    }
+
+    /// Whether `error` is of the sort that is repeated, however many attempts there were.
+    pub fn covers(&self, error: &ToolError) -> bool {
+        let is_in = |codes: &[RetryableCode]| codes.iter().any(|code| ErrorCode::from(*code) == error.code());
+        // Whoever made the error may know that a repeat cannot help, as with a bad certificate.
+        let ruled_out = error.code().retryable() && !error.is_retryable();
+        !ruled_out && is_in(&self.retryable_codes) && !is_in(&self.never_codes)
     }
 }
 
@@ -193,6 +216,34 @@ mod tests {
         let aggressive = RetryPolicy::aggressive().backoff;
         assert_eq!(aggressive.delay(1, 0.0).as_millis(), 450);
         assert_eq!(aggressive.delay(1, 1.0).as_millis(), 550);
+    }
+
+    #[test]
+    fn a_code_that_is_never_repeated_wins() {
+        let error = |code| ToolError::new(code, "it failed");
+        let policy = RetryPolicy { never_codes: vec![RetryableCode::Network], ..RetryPolicy::standard() };
+        assert!(!policy.allows(&error(ErrorCode::Network), 1));
+        assert!(policy.allows(&error(ErrorCode::Timeout), 1));
+        assert!(!policy.allows(&error(ErrorCode::Timeout), 4), "three retries, no more");
+    }
+
+    #[test]
+    fn an_error_that_rules_a_repeat_out_is_believed() {
+        let certificate = ToolError::new(ErrorCode::Network, "the certificate has expired").retryable(false);
+        assert!(!RetryPolicy::standard().allows(&certificate, 1));
+        // Of this code errors do not say so by themselves: naming it in a policy is enough.
+        let own =
+            RetryPolicy { retryable_codes: vec![RetryableCode::ExecutionFailed], ..RetryPolicy::standard() };
+        assert!(own.allows(&ToolError::failed("no luck"), 1));
+    }
+
+    #[test]
+    fn policies_written_before_there_were_more_keys_still_read_and_print_the_same() {
+        let old = serde_json::json!({ "retries_max": 1, "backoff": { "type": "none" },
+            "retryable_codes": ["timeout"] });
+        let policy: RetryPolicy = serde_json::from_value(old.clone()).unwrap();
+        assert!(policy.never_codes.is_empty() && !policy.retry_unknown);
+        assert_eq!(serde_json::to_value(&policy).unwrap(), old, "a tool's digest must not change");
     }
 
     #[test]

@@ -86,6 +86,10 @@ impl Implementation {
     }
 }
 
+/// Whether a failed attempt is worth another, by a tool's own judgement: the error, and the number
+/// of the attempt that ended in it, from 1. See [`ToolBuilder::retry_if`].
+pub type RetryIf = Arc<dyn Fn(&ToolError, u32) -> bool + Send + Sync>;
+
 /// A tool that passed all checks.
 ///
 /// ```
@@ -126,6 +130,7 @@ pub(crate) struct OwnCode {
     pub(crate) effects: BTreeMap<usize, Arc<dyn EffectHandler>>,
     pub(crate) undo: Option<Arc<dyn UndoHandler>>,
     pub(crate) recall: Option<Arc<dyn RecallHandler>>,
+    pub(crate) retry_if: Option<RetryIf>,
 }
 
 impl Tool {
@@ -232,6 +237,11 @@ impl Tool {
     /// What runs.
     pub fn handler(&self) -> &Arc<dyn Handler> {
         &self.0.handler
+    }
+
+    /// Its own judgement whether a failed attempt is worth another, beside the policy's.
+    pub fn retry_if(&self) -> Option<&RetryIf> {
+        self.0.own.retry_if.as_ref()
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.

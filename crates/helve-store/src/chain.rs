@@ -16,6 +16,7 @@ pub(crate) const GENESIS: Hash = [0; HASH_BYTES];
 
 // Hashes made for one purpose are of no use for another.
 const ENTRY_DOMAIN: &[u8] = b"helve journal entry v1\0";
+const PART_DOMAIN: &[u8] = b"helve journal part v1\0";
 const PAYLOAD_DOMAIN: &[u8] = b"helve journal payload v1\0";
 
 /// A place in the chain.
@@ -42,6 +43,8 @@ impl Position {
 pub(crate) struct Link<'a> {
     pub(crate) kind: Kind,
     pub(crate) call_id: &'a [u8],
+    /// The run that the call is a part of.
+    pub(crate) run_id: Option<&'a [u8]>,
     pub(crate) head: &'a [u8],
     pub(crate) commitment: &'a [u8],
 }
@@ -50,8 +53,13 @@ impl Link<'_> {
     fn hash(&self, previous: &Hash, seq: i64) -> Hash {
         // The lengths make every field's end unambiguous.
         let lengths = [self.commitment.len() as u64, self.call_id.len() as u64].map(u64::to_le_bytes);
-        Sha256::new()
-            .chain_update(ENTRY_DOMAIN)
+        let beginning = match self.run_id {
+            None => Sha256::new_with_prefix(ENTRY_DOMAIN),
+            Some(run_id) => Sha256::new_with_prefix(PART_DOMAIN)
+                .chain_update((run_id.len() as u64).to_le_bytes())
+                .chain_update(run_id),
+        };
+        beginning
             .chain_update(previous)
             .chain_update(seq.to_le_bytes())
             .chain_update([self.kind as u8])
@@ -80,12 +88,21 @@ pub(crate) enum Kind {
     Unanchored = 4,
     /// Somebody took the journal as it is, whatever the anchor said. About no call.
     Accepted = 5,
+    /// Something happened in the middle of a run.
+    Step = 6,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 6] =
-            [Kind::Started, Kind::Finished, Kind::Erased, Kind::Released, Kind::Unanchored, Kind::Accepted];
+        const ALL: [Kind; 7] = [
+            Kind::Started,
+            Kind::Finished,
+            Kind::Erased,
+            Kind::Released,
+            Kind::Unanchored,
+            Kind::Accepted,
+            Kind::Step,
+        ];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }
 }
@@ -101,11 +118,14 @@ mod tests {
 
     #[test]
     fn a_hash_changes_with_every_part_and_with_where_parts_end() {
-        let link = Link { kind: Kind::Started, call_id: b"ab", head: b"cd", commitment: &[7; 32] };
+        let link =
+            Link { kind: Kind::Started, call_id: b"ab", run_id: None, head: b"cd", commitment: &[7; 32] };
         let hash = link.hash(&GENESIS, 1);
         let others = [
             Link { kind: Kind::Finished, ..link }.hash(&GENESIS, 1),
             Link { call_id: b"a", head: b"bcd", ..link }.hash(&GENESIS, 1),
+            Link { run_id: Some(b""), ..link }.hash(&GENESIS, 1),
+            Link { run_id: Some(b"r"), ..link }.hash(&GENESIS, 1),
             Link { head: b"ce", ..link }.hash(&GENESIS, 1),
             Link { commitment: &[8; 32], ..link }.hash(&GENESIS, 1),
             link.hash(&[1; 32], 1),

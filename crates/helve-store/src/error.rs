@@ -79,6 +79,20 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// An earlier version of Helve wrote the file.
+    #[error(
+        "`{}` has format {found}, and this version of helve knows {known}; move it away to begin a new one, and \
+         read it with the version that wrote it",
+        .path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
     /// The file was deleted or replaced while it was open.
     #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
     Replaced(PathBuf),
@@ -109,6 +123,9 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// An entry that is needed cannot be read.
+    #[error("{0}; check the journal with verify")]
+    DamagedEntry(String),
     /// Part of an id that fits several calls, or cannot fit any.
     #[error("`{0}` is not the beginning of a call's id; ids look like `call_01J…`")]
     NotAnId(String),

@@ -34,6 +34,10 @@ impl Journal for Store {
         Box::pin(self.ask(|reply| Job::Commit(entry, reply)))
     }
 
+    fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
+        Box::pin(self.ask(|reply| Job::CommitAll(entries, Some(reply))))
+    }
+
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         Box::pin(async move {
             let mut started = started;

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::chain::Hash;
 use crate::owners::{Liveness, Owner};
+use crate::runs::table as runs;
 
 const SELECT: &str = "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM keys";
 
@@ -98,6 +99,8 @@ pub(crate) fn claim(
         return Ok(Found::Settled(Begun::Conflict { call_id: earlier }));
     }
     match row.state {
+        // Whoever takes it up when the person has answered also ends it, and that may be anybody.
+        KeyState::Running if runs::is_waiting(db, &row.call_id)? => Ok(Found::Elsewhere),
         KeyState::Finished => {
             let text = row.status.as_deref().ok_or_else(damaged)?;
             let status: Status = serde_json::from_str(text).map_err(|_| damaged())?;
@@ -139,6 +142,25 @@ pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -
         .execute(params![scoped_key, call_id.to_string(), KeyState::Running as i64])
         .map(|deleted| deleted > 0)
 }
+
+/// Takes over the key of a call whose run was taken over, so that its end answers for the key.
+pub(crate) fn take_over(db: &Connection, owner: &Owner, call_id: &str) -> Result<(), KeyError> {
+    let key: Option<[u8; 32]> =
+        db.prepare_cached(KEY_OF_CALL)?.query_one([call_id], |row| row.get(0)).optional()?;
+    if let Some(key) = key
+        && let Some(row) = find(db, &key)?
+        && row.state == KeyState::Running
+        && row.call_id == call_id
+    {
+        write(db, &KeyRow { owner: owner.id().to_owned(), ..row })?;
+    }
+    Ok(())
+}
+
+/// The key that a call started with, where it is one.
+const KEY_OF_CALL: &str = "
+    SELECT unhex(head ->> 'key') FROM entries
+    WHERE call_id = ?1 AND kind = 0 AND length(unhex(head ->> 'key')) = 32";
 
 /// Forgets the answers of a call.
 pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {

@@ -1,6 +1,7 @@
-//! Helve's ledger on SQLite: one file that keeps what became of every call.
+//! Helve's ledger on SQLite: one file that keeps what became of every call, which runs are
+//! unfinished, and what agents remember.
 //!
-//! [`Store`] is the durable [`Journal`](helve_core::ports::Journal). One thread writes whatever is
+//! [`Store`] is the durable [`Ledger`](helve_core::ports::Ledger). One thread writes whatever is
 //! queued in one transaction and only then acknowledges. Entries form a hash chain; [`Audit`] is
 //! the read side, which also checks the chain.
 //!
@@ -12,7 +13,11 @@ mod store;
 
 mod journal;
 mod keys;
+mod memory;
 mod queue;
+mod readers;
+mod request;
+mod runs;
 mod writer;
 
 mod anchor;
@@ -26,7 +31,7 @@ mod error;
 
 pub use audit::{
     Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Concern, Head, Problem, Shown,
-    Verification,
+    StepRecord, Verification,
 };
 pub use error::StoreError;
 pub use store::{Store, StoreOptions};

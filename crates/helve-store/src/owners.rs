@@ -6,15 +6,21 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use helve_core::json::hex;
 
 /// This store's place among the living.
 pub(crate) struct Owner {
-    folder: PathBuf,
-    id: String,
+    peers: Arc<Peers>,
     // Held for the lock on it.
     _lock: File,
+}
+
+/// Who else is alive.
+pub(crate) struct Peers {
+    folder: PathBuf,
+    us: String,
 }
 
 /// Whether somebody else is alive.
@@ -48,24 +54,41 @@ impl Owner {
                 break file;
             }
         };
-        let owner = Self { folder, id, _lock: lock };
-        owner.sweep();
-        Ok(owner)
+        let peers = Peers { folder, us: id };
+        peers.sweep();
+        Ok(Self { peers: Arc::new(peers), _lock: lock })
     }
 
     pub(crate) fn id(&self) -> &str {
-        &self.id
+        &self.peers.us
     }
 
     /// Whether the store with this id is alive.
     pub(crate) fn liveness(&self, id: &str) -> Liveness {
-        if id == self.id { Liveness::Alive } else { liveness_of(&self.folder.join(id)) }
+        self.peers.liveness(id)
+    }
+
+    /// Looks at the others without being kept among the living.
+    pub(crate) fn peers(&self) -> &Arc<Peers> {
+        &self.peers
+    }
+}
+
+impl Peers {
+    /// Our own id.
+    pub(crate) fn us(&self) -> &str {
+        &self.us
+    }
+
+    /// Whether the store with this id is alive.
+    pub(crate) fn liveness(&self, id: &str) -> Liveness {
+        if id == self.us { Liveness::Alive } else { liveness_of(&self.folder.join(id)) }
     }
 
     /// Removes the files of the dead. A missing file counts as dead, so this loses nothing.
     fn sweep(&self) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
-        for file in files.flatten().filter(|file| file.file_name() != self.id.as_str()) {
+        for file in files.flatten().filter(|file| file.file_name() != self.us.as_str()) {
             if liveness_of(&file.path()) == Liveness::Dead {
                 let _ = fs::remove_file(file.path());
             }
@@ -75,12 +98,13 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.folder.join(&self.id));
+        let _ = fs::remove_file(self.peers.folder.join(&self.peers.us));
     }
 }
 
 fn liveness_of(path: &Path) -> Liveness {
-    match File::open(path).map(|file| file.try_lock()) {
+    // Shared, so that two who look at once do not take each other for the owner.
+    match File::open(path).map(|file| file.try_lock_shared()) {
         Ok(Ok(())) => Liveness::Dead,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Liveness::Dead,
         // Where it cannot be told, nothing is run a second time.

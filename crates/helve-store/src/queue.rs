@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use helve_core::ports::{Begun, JournalError, KeyClaim};
 use helve_core::record::{Entry, Started};
+use helve_core::run::StepKind;
 use helve_core::{CallId, Status};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
+
+use crate::request::Request;
 
 /// Where the writer's answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
@@ -23,6 +26,8 @@ pub(crate) enum Job {
     Append(Entry),
     /// Write, and tell when it is on disk.
     Commit(Entry, Reply<()>),
+    /// Write all of them or none, and tell when they are on disk.
+    CommitAll(Vec<Entry>, Option<Reply<()>>),
     /// Claim an idempotency key and write the start of its call.
     Begin { started: Box<Started>, claim: KeyClaim, reply: Reply<Answer> },
     /// Write the end of a call, and what to answer when its key comes again.
@@ -33,6 +38,8 @@ pub(crate) enum Job {
     Mark(Mark),
     /// Erase what was said in a call.
     Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
+    /// Change runs or memory.
+    Ask(Box<Request>),
     /// Tell when everything before it is on disk.
     Flush(Reply<()>),
 }
@@ -43,18 +50,31 @@ impl Job {
     /// The others only announce something, which does not happen when they are refused.
     pub(crate) fn is_report(&self) -> bool {
         match self {
-            Self::Append(_) | Self::Commit(Entry::Finished(_), _) | Self::Finish { .. } => true,
-            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } | Self::Release { .. } => false,
-            Self::Mark(_) | Self::Erase { .. } | Self::Flush(_) => false,
+            Self::Append(_) | Self::Finish { .. } => true,
+            Self::Commit(entry, _) => is_report(entry),
+            Self::CommitAll(entries, _) => entries.iter().any(is_report),
+            Self::Begin { .. } | Self::Release { .. } | Self::Mark(_) => false,
+            Self::Erase { .. } | Self::Ask(_) | Self::Flush(_) => false,
         }
     }
 
     /// Whether it asks for something new, for which the reserve is not meant.
     pub(crate) fn is_request(&self) -> bool {
         match self {
-            Self::Commit(Entry::Started(_), _) | Self::Begin { .. } | Self::Erase { .. } => true,
-            Self::Append(_) | Self::Commit(Entry::Finished(_), _) | Self::Finish { .. } => false,
+            Self::Begin { .. } | Self::Erase { .. } | Self::Ask(_) => true,
+            Self::Commit(entry, _) => !is_report(entry),
+            Self::CommitAll(entries, _) => !entries.iter().all(is_report),
+            Self::Append(_) | Self::Finish { .. } => false,
             Self::Release { .. } | Self::Mark(_) | Self::Flush(_) => false,
+        }
+    }
+
+    /// How many entries with a payload it may write.
+    pub(crate) fn entries(&self) -> usize {
+        match self {
+            Self::CommitAll(entries, _) => entries.len(),
+            Self::Append(_) | Self::Commit(..) | Self::Begin { .. } | Self::Finish { .. } | Self::Ask(_) => 1,
+            Self::Release { .. } | Self::Mark(_) | Self::Erase { .. } | Self::Flush(_) => 0,
         }
     }
 
@@ -65,7 +85,13 @@ impl Job {
             Self::Append(_) | Self::Release { .. } | Self::Mark(_) => Some(self),
             Self::Commit(entry, reply) => {
                 let _ = reply.send(Err(error.clone()));
-                matches!(entry, Entry::Finished(_)).then_some(Self::Append(entry))
+                is_report(&entry).then_some(Self::Append(entry))
+            }
+            Self::CommitAll(mut entries, reply) => {
+                reply.map(|reply| reply.send(Err(error.clone())));
+                // What was announced does not happen; what has happened is kept.
+                entries.retain(is_report);
+                (!entries.is_empty()).then_some(Self::CommitAll(entries, None))
             }
             Self::Finish { entry, claim, status, reply } => {
                 reply.map(|reply| reply.send(Err(error.clone())));
@@ -80,11 +106,24 @@ impl Job {
                 let _ = reply.send(Err(error.clone()));
                 None
             }
+            Self::Ask(request) => {
+                request.refuse(error);
+                None
+            }
             Self::Flush(reply) => {
                 let _ = reply.send(Err(error.clone()));
                 None
             }
         }
+    }
+}
+
+/// Whether an entry tells of something that has happened, and does not just announce it.
+fn is_report(entry: &Entry) -> bool {
+    match entry {
+        Entry::Started(_) => false,
+        Entry::Step(step) => step.kind != StepKind::UndoStarted,
+        Entry::Finished(_) => true,
     }
 }
 
@@ -215,7 +254,7 @@ impl Queue {
         if !is_flush && self.pending.load(Ordering::Relaxed) >= self.pending_max {
             return state.refusal().and(Err(overloaded()));
         }
-        let taken = is_flush || (job.is_report() && !state.is_broken());
+        let taken = is_flush || (job.is_report() && !job.is_request() && !state.is_broken());
         if let Err(error) = state.refusal()
             && (state.closed || !taken)
         {

@@ -10,15 +10,18 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavio
 
 use crate::chain::Position;
 use crate::error::StoreError;
+use crate::memory::{effects, values};
+use crate::runs::table as runs;
 
 /// The format that this version writes.
-pub(crate) const VERSION: i64 = 1;
+pub(crate) const VERSION: i64 = 2;
 
 /// How long to wait for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 // - `entries`: the chain. `payload` and `salt` are NULL once erased. The index also gives the
 //   entries of one call side by side and calls by time, since call ids are ordered by time.
+//   `run_id` is there for parts of runs alone, so that other calls do not pay for its index.
 // - `keys`: idempotency keys. See `keys.rs`.
 // - `room`: empty but for a moment, when it is tried whether the disk has space again.
 const TABLES: &str = "
@@ -30,6 +33,7 @@ CREATE TABLE IF NOT EXISTS entries (
     seq INTEGER PRIMARY KEY,
     kind INTEGER NOT NULL,
     call_id TEXT NOT NULL,
+    run_id TEXT,
     hash BLOB NOT NULL,
     commitment BLOB NOT NULL,
     salt BLOB,
@@ -37,6 +41,7 @@ CREATE TABLE IF NOT EXISTS entries (
     payload TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS entries_by_call ON entries (call_id);
+CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run_id) WHERE run_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS keys (
     scoped_key BLOB PRIMARY KEY,
     fingerprint BLOB NOT NULL,
@@ -48,6 +53,9 @@ CREATE TABLE IF NOT EXISTS keys (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) STRICT;
 ";
+
+/// All tables. Those of runs and memory are described where they are used.
+const ALL_TABLES: [&str; 4] = [TABLES, runs::TABLES, values::TABLES, effects::TABLES];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -101,12 +109,12 @@ fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    tx.execute_batch(TABLES)?;
+    ALL_TABLES.into_iter().try_for_each(|tables| tx.execute_batch(tables))?;
     tx.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?1)", [VERSION])?;
     tx.commit()
 }
 
-/// Refuses files of other programs and of later versions. An empty file is a new journal.
+/// Refuses files of other programs and of other versions. An empty file is a new journal.
 pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreError> {
     let sqlite = |source| StoreError::sqlite(path, source);
     if is_empty(db).map_err(sqlite)? {
@@ -124,6 +132,9 @@ pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreErr
         Some(found) if found > VERSION => {
             Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION })
         }
+        Some(found) if found < VERSION => {
+            Err(StoreError::Older { path: path.to_owned(), found, known: VERSION })
+        }
         Some(_) => Ok(()),
     }
 }
@@ -138,7 +149,7 @@ pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool
 /// change what we write or read.
 pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
     let ours = Connection::open_in_memory()?;
-    ours.execute_batch(TABLES)?;
+    ALL_TABLES.into_iter().try_for_each(|tables| ours.execute_batch(tables))?;
     let (ours, found) = (definitions(&ours)?, definitions(db)?);
     // Backwards, so that a table is missed before its index.
     for (object @ (kind, name), definition) in ours.iter().rev() {

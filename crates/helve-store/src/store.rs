@@ -6,20 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use helve_core::CallId;
+use helve_core::memory::MemoryLimits;
+use helve_core::ports::{Clock, SystemClock};
 use jiff::Timestamp;
 
 use crate::anchor::{Anchor, Reading};
 use crate::audit::Audit;
 use crate::chain::Position;
 use crate::error::StoreError;
-use crate::owners::{self, Owner};
+use crate::memory::Settings;
+use crate::owners::{self, Owner, Peers};
 use crate::queue::{self, Job, Mark, Queue};
+use crate::readers::Readers;
 use crate::reserve::Reserve;
 use crate::schema;
 use crate::writer::{Backlog, Ledger, Lineage, Writer};
 
 /// How to open a [`Store`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct StoreOptions {
     /// Most entries that may wait for the disk. Beyond that, entries are refused.
@@ -30,11 +34,32 @@ pub struct StoreOptions {
     /// Most pages that the file and the reserve together may have, to rehearse a full disk.
     /// Absent: as many as fit.
     pub pages_max: Option<u32>,
+    /// Bounds on what agents remember.
+    pub memory: MemoryLimits,
+    /// Tells when what is remembered has expired.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("queue_entries_max", &self.queue_entries_max)
+            .field("reserve_bytes", &self.reserve_bytes)
+            .field("pages_max", &self.pages_max)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { queue_entries_max: 65_536, reserve_bytes: 1 << 20, pages_max: None }
+        Self {
+            queue_entries_max: 65_536,
+            reserve_bytes: 1 << 20,
+            pages_max: None,
+            memory: MemoryLimits::default(),
+            clock: Arc::new(SystemClock),
+        }
     }
 }
 
@@ -44,6 +69,9 @@ impl Default for StoreOptions {
 pub struct Store {
     path: PathBuf,
     pub(crate) queue: Arc<Queue>,
+    pub(crate) readers: Readers,
+    pub(crate) peers: Arc<Peers>,
+    pub(crate) memory: Settings,
     page_limit: Arc<AtomicU32>,
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
@@ -68,9 +96,11 @@ impl Store {
         }
         schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
         let reserve = Reserve::new(path, options.reserve_bytes);
-        let Parts { ledger, anchor, mark } = open_parts(path).or_else(|error| {
+        let memory = Settings { clock: options.clock, limits: options.memory };
+        let open_parts = || open_parts(path, memory.clone());
+        let Parts { ledger, anchor, peers, mark } = open_parts().or_else(|error| {
             // A full disk must not keep anybody from reading.
-            if error.may_lack_space() && reserve.give_up().is_ok() { open_parts(path) } else { Err(error) }
+            if error.may_lack_space() && reserve.give_up().is_ok() { open_parts() } else { Err(error) }
         })?;
         let queue = Arc::new(Queue::new(options.queue_entries_max.max(1)));
         let page_limit = Arc::new(AtomicU32::new(options.pages_max.unwrap_or(0)));
@@ -92,7 +122,15 @@ impl Store {
             .name("helve-journal".to_owned())
             .spawn(move || writer.run())
             .map_err(|error| StoreError::io("start the writer of", path, error))?;
-        Ok(Self { path: path.to_owned(), queue, page_limit, writer: Mutex::new(Some(thread)) })
+        Ok(Self {
+            path: path.to_owned(),
+            queue,
+            readers: Readers::new(path),
+            peers,
+            memory,
+            page_limit,
+            writer: Mutex::new(Some(thread)),
+        })
     }
 
     /// The database file.
@@ -106,7 +144,7 @@ impl Store {
     }
 
     /// Erases what was said in a call: arguments, results, errors, and the answer kept for its
-    /// idempotency key. Returns how many entries lost their payload.
+    /// idempotency key and for undoing its effects. Returns how many entries lost their payload.
     ///
     /// The rest of the record stays, the chain still holds, and it says when this was done.
     pub async fn erase(&self, call_id: CallId, at: Timestamp) -> Result<usize, StoreError> {
@@ -132,6 +170,8 @@ impl Store {
     /// Dropping the store does the same, but can tell nobody what went wrong.
     pub fn close(&self) -> Result<(), StoreError> {
         self.queue.close();
+        // The last to let go of the file tidies up, and that should be the writer.
+        self.readers.close();
         let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         match thread.map(JoinHandle::join) {
             None => Ok(()),
@@ -153,12 +193,13 @@ impl Drop for Store {
 struct Parts {
     ledger: Ledger,
     anchor: Anchor,
+    peers: Arc<Peers>,
     /// What the chain must note before there is an anchor again.
     mark: Option<Mark>,
 }
 
 /// Opens database and anchor, and compares them.
-fn open_parts(path: &Path) -> Result<Parts, StoreError> {
+fn open_parts(path: &Path, memory: Settings) -> Result<Parts, StoreError> {
     let io = |error| StoreError::io("open the files next to", path, error);
     // The database first: nothing is put next to a file that is not ours.
     let db = schema::open(path)?;
@@ -171,7 +212,7 @@ fn open_parts(path: &Path) -> Result<Parts, StoreError> {
         Reading::At(position) => Some(position),
         Reading::Absent | Reading::Damaged | Reading::Accept => None,
     };
-    let ledger = Ledger::new(path, db, &owner, seen)?;
+    let ledger = Ledger::new(path, db, &owner, memory, seen)?;
     let mut mark = None;
     match (reading, ledger.lineage()) {
         (Reading::Absent, _) if ledger.position() == Position::START => {
@@ -188,5 +229,5 @@ fn open_parts(path: &Path) -> Result<Parts, StoreError> {
         }
     }
     drop(locked);
-    Ok(Parts { ledger, anchor, mark })
+    Ok(Parts { ledger, anchor, peers: Arc::clone(owner.peers()), mark })
 }

@@ -6,6 +6,7 @@ use helve_core::ports::KeyClaim;
 use helve_core::record::{
     Attempt, EndStatus, Ending, Entry, Facts, Finished, HandlerEnd, Payload, RawJson, Started, Timings,
 };
+use helve_core::run::{Part, Step, StepKind};
 use helve_core::{CallId, Caller, ErrorCode, Output, Risk, Stage, Status, ToolError};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -38,6 +39,8 @@ impl SampleCall {
             risk: Some(Risk::Medium),
             changes_world: true,
             idempotency_key: None,
+            part: None,
+            undo_of: None,
         };
         Self { facts, arguments: json!({ "to": "ada@example.com", "subject": "the engine" }) }
     }
@@ -45,6 +48,12 @@ impl SampleCall {
     /// Sets the arguments.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = arguments;
+        self
+    }
+
+    /// Makes it a part of a run.
+    pub fn part_of(mut self, run: &Self, path: &str) -> Self {
+        self.facts.part = Some(Part { run: run.id(), path: path.into() });
         self
     }
 
@@ -58,7 +67,9 @@ impl SampleCall {
         Box::new(Started {
             at: self.facts.received_at,
             facts: self.facts.clone(),
+            digest: "5a4d".into(),
             arguments: raw(&self.arguments),
+            withheld: false,
         })
     }
 
@@ -87,6 +98,12 @@ impl SampleCall {
         self.finished(EndStatus::Failed, Some(code), payload)
     }
 
+    /// Something that happened in the middle.
+    pub fn step(&self, kind: StepKind) -> Box<Step> {
+        let run = self.facts.part.as_ref().map_or(self.id(), |part| part.run);
+        Box::new(Step { at: self.facts.received_at, call_id: self.id(), run, kind, payload: None })
+    }
+
     fn finished(&self, status: EndStatus, code: Option<ErrorCode>, payload: Payload) -> Entry {
         let mut timings = Timings::default();
         timings.add(Stage::Resolve, 400);
@@ -101,6 +118,9 @@ impl SampleCall {
             attempts: vec![Attempt { duration_us: 1_250, code, handler: HandlerEnd::Returned }],
             timings,
             result_bytes: payload.result.as_ref().map(|result| result.get().len() as u64),
+            withheld: false,
+            degraded: Vec::new(),
+            effects: Vec::new(),
         };
         let facts = self.facts.clone();
         Entry::Finished(Box::new(Finished { at: self.facts.received_at, facts, ending, payload }))
@@ -117,6 +137,7 @@ pub fn done_status(result: Value) -> Arc<Status> {
     Arc::new(Status::Done(Output::success(result)))
 }
 
-fn raw(value: &Value) -> RawJson {
+/// A value as text.
+pub fn raw(value: &Value) -> RawJson {
     RawValue::from_string(value.to_string()).expect("a value is valid JSON")
 }

@@ -41,7 +41,9 @@ pub mod compose;
 pub mod registry;
 pub mod workspace;
 
+pub mod limits;
 mod pipeline;
+pub mod runs;
 pub mod runtime;
 
 pub mod bus;
@@ -50,6 +52,7 @@ pub mod volatile;
 
 pub use bus::{Bus, Delivery, Subscription};
 pub use helve_core::*;
+pub use limits::{BreakerSettings, LocalLimiter, RetryBudget};
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
 pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};
 pub use volatile::VolatileLedger;

@@ -56,6 +56,8 @@ const SECTIONS: &[&str] = &[
     "execution",
     "registry",
     "limits",
+    "breaker",
+    "retry_budget",
     "repair",
     "journal",
     "redact",

@@ -232,6 +232,13 @@ impl Problem {
 
 /// What no single value can be blamed for.
 fn check_together(config: &Config, origins: &HashMap<String, Origin>) -> Result<(), Failure> {
+    let useless =
+        config.limits.calls.iter().enumerate().find_map(|(index, rule)| Some((index, rule.problem()?)));
+    if let Some((index, problem)) = useless {
+        let origin = origins.get("/limits/calls").cloned().unwrap_or(Origin::Default);
+        return Err(Failure::usage("a rule on calls makes no sense")
+            .detail(format!("{}  `limits.calls[{index}]`: {problem}", at(&origin))));
+    }
     let execution = &config.execution;
     if execution.default_timeout_ms > execution.max_timeout_ms {
         let origin = |pointer: &str| origins.get(pointer).cloned().unwrap_or(Origin::Default);
@@ -379,6 +386,27 @@ mod tests {
         the environment variable `HELVE_EXECUTION_MAX_TIMEOUT_MS` sets nothing; did you mean `HELVE_EXECUTION__MAX_TIMEOUT_MS`?
         the environment variable `HELVE_ZZZ` sets nothing; `helve config keys` lists every key, and two underscores stand between levels
         ");
+    }
+
+    #[test]
+    fn rules_on_calls_are_read_and_bad_ones_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = "[[limits.calls]]\ntool = 'web/*'\nby = 'caller'\nrate = '100/1m'\nburst = 20\n\
+                    [[limits.calls]]\ntool = '*'\nby = ['session', 'tool']\nconcurrency = 4\n\
+                    [breaker]\ncool_down_ms = 5000\n";
+        let settings = crate::wire::settings(&load(&inputs(dir.path(), file, &[], &[])).unwrap().config);
+        let bursts: Vec<_> = settings.limits.iter().map(|rule| rule.burst.map(|calls| calls.get())).collect();
+        assert_eq!(bursts, [Some(20), None]);
+        assert_eq!(settings.breaker.cool_down.as_secs(), 5);
+
+        let refused = |rule: &str| refusal(&format!("[[limits.calls]]\ntool = '*'\n{rule}\n"), &[], &[]);
+        insta::assert_snapshot!(refused("burst = 3"), @"DIR/helve.toml:1:10  `limits.calls[0]`: `burst` belongs to a `rate`, and there is none");
+        insta::assert_snapshot!(refused("by = 'colour'\nconcurrency = 0\nat_once = 1"), @r#"
+        DIR/helve.toml:3:1  `limits.calls[0].by`: expected one of "tool", "caller", "session", received "colour"
+        DIR/helve.toml:4:1  `limits.calls[0].concurrency`: expected a number of at least 1, received 0
+        DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: burst, by, concurrency, rate, tool
+        "#);
+        insta::assert_snapshot!(refused("rate = '1/3d'"), @"DIR/helve.toml:1:10  `limits.calls`: `1/3d` is not a rate: write a count and a time, such as `100/1m`, `5/s` or `1000/1h`; the time is from a millisecond to a day");
     }
 
     #[test]

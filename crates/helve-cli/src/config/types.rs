@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use helve::limit::LimitRule;
 use helve::{Risk, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,14 @@ pub(crate) struct Config {
     pub(crate) execution: Execution,
     /// The set of tools.
     pub(crate) registry: RegistrySection,
-    /// Bounds on what goes in and out of a call.
+    /// Bounds on what goes in and out of a call, and on how many there are.
     pub(crate) limits: Limits,
+    /// Tools that keep failing are left alone for a while.
+    pub(crate) breaker: Breaker,
+    /// How many failed attempts are repeated while a tool keeps failing. Each tool has a bucket of
+    /// tokens: a failed attempt that would be repeated takes one, a success gives a part back, and
+    /// attempts are repeated while more than half are there.
+    pub(crate) retry_budget: RetryBudget,
     /// Mending of arguments that models often get wrong.
     pub(crate) repair: Repair,
     /// The durable record of every call.
@@ -81,7 +88,7 @@ impl Default for RegistrySection {
     }
 }
 
-/// Bounds on what goes in and out of a call.
+/// Bounds on what goes in and out of a call, and on how many there are.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
@@ -97,6 +104,9 @@ pub(crate) struct Limits {
     /// Largest result of a tool, in bytes of JSON. A larger one is the error `output_too_large`.
     #[schemars(range(min = 1024, max = 1_073_741_824))]
     pub(crate) result_bytes: usize,
+    /// How often callers may call tools, and how many calls may run at once. Each rule is a
+    /// `[[limits.calls]]` of its own, and all that match hold.
+    pub(crate) calls: Vec<LimitRule>,
 }
 
 impl Default for Limits {
@@ -107,6 +117,62 @@ impl Default for Limits {
             arguments_values: arguments.values,
             arguments_depth: arguments.depth,
             result_bytes: result_bytes_max,
+            calls: Vec::new(),
+        }
+    }
+}
+
+/// Tools that keep failing are left alone for a while.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Breaker {
+    /// Whether a tool that keeps failing is left alone.
+    pub(crate) enabled: bool,
+    /// How many calls to a tool in a row must end in `network`, `server_error`, `timeout` or
+    /// `mcp_connection` before it is left alone.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) failures: u32,
+    /// How long a tool is left alone, in milliseconds. Then one call is let through, and its end
+    /// decides.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub(crate) cool_down_ms: u64,
+    /// Patterns of tools that are never left alone, such as one that fetches any address.
+    pub(crate) without: Vec<String>,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        let Settings { breaker, .. } = Settings::default();
+        Self {
+            enabled: breaker.enabled,
+            failures: breaker.failures,
+            cool_down_ms: u64::try_from(breaker.cool_down.as_millis()).unwrap_or(u64::MAX),
+            without: breaker.without,
+        }
+    }
+}
+
+/// How many failed attempts are repeated while a tool keeps failing.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RetryBudget {
+    /// Whether repeats are bounded while a tool keeps failing.
+    pub(crate) enabled: bool,
+    /// How many tokens a tool has.
+    #[schemars(range(max = 1_000_000))]
+    pub(crate) tokens: u32,
+    /// Which part of a token a success gives back.
+    #[schemars(range(min = 0, max = 1_000))]
+    pub(crate) per_success: f64,
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        let Settings { retry_budget, .. } = Settings::default();
+        Self {
+            enabled: retry_budget.enabled,
+            tokens: retry_budget.tokens,
+            per_success: retry_budget.per_success,
         }
     }
 }

@@ -12,7 +12,7 @@ use helve::json::JsonLimits;
 use helve::ports::Journal;
 use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
-use helve::{Registry, Runtime, Settings};
+use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
 
 pub(crate) use integrations::ByVariable;
@@ -44,6 +44,18 @@ pub(crate) fn settings(config: &Config) -> Settings {
             Durability::All => helve::Durability::All,
         },
         redactor: Redactor::new(names),
+        limits: config.limits.calls.clone(),
+        breaker: BreakerSettings {
+            enabled: config.breaker.enabled,
+            failures: config.breaker.failures,
+            cool_down: Duration::from_millis(config.breaker.cool_down_ms),
+            without: config.breaker.without.clone(),
+        },
+        retry_budget: RetryBudget {
+            enabled: config.retry_budget.enabled,
+            tokens: config.retry_budget.tokens,
+            per_success: config.retry_budget.per_success,
+        },
     }
 }
 

@@ -5,6 +5,7 @@ mod host;
 mod integrations;
 mod journal;
 mod launcher;
+mod limiter;
 mod memory;
 mod runs;
 
@@ -13,6 +14,7 @@ pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use launcher::{Exit, ExitStatus, LaunchError, Launcher, Program};
+pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 

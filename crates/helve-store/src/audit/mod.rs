@@ -3,6 +3,7 @@
 //! Every query opens a connection of its own that can only read, so that none waits for the
 //! writer or for another, and a copy of the file on a read-only disk will do.
 
+mod history;
 mod query;
 mod record;
 mod rows;
@@ -14,7 +15,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::query::{AuditQuery, Shown};
-pub use self::record::{CallRecord, CallStatus, ChainLink};
+pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::chain::Position;
@@ -69,7 +70,7 @@ impl Audit {
     }
 }
 
-fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).and_then(ready);
     match opened {

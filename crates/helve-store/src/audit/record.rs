@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use helve_core::json::hex;
-use helve_core::record::{EndStatus, Ending, Facts, Payload};
+use helve_core::record::{EndStatus, Ending, Facts, Payload, RawJson};
+use helve_core::run::StepKind;
 use helve_core::{CallId, Caller};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,12 @@ pub struct CallRecord {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+    /// A digest of the tool that it started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
+    /// What happened between start and end, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
     /// How it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -41,6 +48,20 @@ pub struct CallRecord {
     pub damaged: Option<String>,
     /// Its entries in the chain, in order.
     pub chain: Vec<ChainLink>,
+}
+
+/// Something that happened in the middle of a call.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepRecord {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub kind: StepKind,
+    /// What was said: a result, or an error. Absent where nothing was, or once erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<RawJson>,
 }
 
 /// What became of a call.
@@ -102,10 +123,26 @@ pub struct ChainLink {
 
 /// The head of a start or an end, as the writer encodes it.
 #[derive(Deserialize)]
-struct StoredHead {
-    at: Timestamp,
-    facts: Facts,
-    ending: Option<Ending>,
+pub(super) struct StoredHead {
+    pub(super) at: Timestamp,
+    pub(super) facts: Facts,
+    pub(super) digest: Option<Arc<str>>,
+    #[serde(default)]
+    pub(super) withheld: bool,
+    pub(super) ending: Option<Ending>,
+    /// Whether another process had the run by then, so that this end does not count.
+    #[serde(default)]
+    pub(super) fenced: bool,
+}
+
+/// The head of a step, as the writer encodes it.
+#[derive(Deserialize)]
+pub(super) struct StepHead {
+    pub(super) at: Timestamp,
+    pub(super) call_id: CallId,
+    pub(super) run: CallId,
+    #[serde(flatten)]
+    pub(super) kind: StepKind,
 }
 
 /// The head of an erasure.
@@ -117,6 +154,7 @@ struct ErasedHead {
 /// What one entry tells of its call.
 enum Told {
     Passage(Box<StoredHead>),
+    Step(Box<StepHead>),
     Erased(Timestamp),
     Nothing,
 }
@@ -124,6 +162,7 @@ enum Told {
 fn read(entry: &StoredEntry) -> Result<Told, Damage> {
     match entry.kind {
         Some(Kind::Started | Kind::Finished) => entry.parse_head().map(Told::Passage),
+        Some(Kind::Step) => entry.parse_head().map(Told::Step),
         Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| Told::Erased(head.at)),
         Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(Told::Nothing),
         None => Err(entry.damage("kind", "no such kind")),
@@ -135,10 +174,15 @@ fn read(entry: &StoredEntry) -> Result<Told, Damage> {
 /// None where they tell nothing of a call.
 pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
     let mut record: Option<CallRecord> = None;
-    let (mut erased_at, mut damaged) = (None, None);
+    let (mut erased_at, mut damaged, mut steps) = (None, None, Vec::new());
     for entry in entries {
         let head = match read(entry) {
+            Ok(Told::Passage(head)) if head.fenced => continue,
             Ok(Told::Passage(head)) => head,
+            Ok(Told::Step(head)) => {
+                steps.push(StepRecord { at: head.at, kind: head.kind, payload: None });
+                continue;
+            }
             Ok(Told::Erased(at)) => {
                 erased_at = Some(at);
                 continue;
@@ -151,7 +195,10 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
         };
         let record = record.get_or_insert_with(|| known(head.facts.clone()));
         match head.ending {
-            None => record.started_at = Some(head.at),
+            None => {
+                record.started_at = Some(head.at);
+                record.digest = head.digest;
+            }
             Some(ending) => {
                 record.status = ending.status.into();
                 record.finished_at = Some(head.at);
@@ -166,6 +213,7 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
     record.map(|record| CallRecord {
         erased_at,
         damaged,
+        steps,
         chain: entries.iter().map(|entry| ChainLink { seq: entry.seq, hash: hex(&entry.hash) }).collect(),
         ..record
     })
@@ -178,6 +226,8 @@ fn known(facts: Facts) -> CallRecord {
         status: CallStatus::Started,
         started_at: None,
         finished_at: None,
+        digest: None,
+        steps: Vec::new(),
         ending: None,
         payload: Payload::default(),
         erased_at: None,
@@ -200,14 +250,29 @@ fn unknown_facts(call_id: &str) -> Facts {
         risk: None,
         changes_world: false,
         idempotency_key: None,
+        part: None,
+        undo_of: None,
     }
 }
 
 /// Fills in what was said. Apart from [`merge`], so that records that no filter lets through cost
 /// less.
 pub(super) fn fill(record: &mut CallRecord, entries: &[StoredEntry]) {
+    let mut steps = record.steps.iter_mut();
     for entry in entries {
-        match entry.parse_payload() {
+        if entry.kind == Some(Kind::Step) {
+            // Those whose heads could not be read are not among the steps.
+            if entry.parse_head::<StepHead>().is_ok()
+                && let Some(step) = steps.next()
+            {
+                step.payload = entry.parse_payload().unwrap_or_else(|Damage(why)| {
+                    record.damaged = Some(why);
+                    None
+                });
+            }
+            continue;
+        }
+        match entry.parse_payload::<Payload>() {
             Ok(Some(later)) => {
                 let started_with = record.payload.arguments.take();
                 record.payload = later;

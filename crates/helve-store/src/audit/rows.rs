@@ -2,16 +2,16 @@
 
 use std::ops::ControlFlow;
 
-use helve_core::record::Payload;
 use rusqlite::{Row, Rows};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::Audit;
 use crate::chain::Kind;
 use crate::error::StoreError;
 
 /// The columns that [`StoredEntry::read`] expects.
-pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload";
+pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload, length(commitment) > 0";
 
 /// One row.
 pub(super) struct StoredEntry {
@@ -22,12 +22,14 @@ pub(super) struct StoredEntry {
     pub(super) hash: Vec<u8>,
     head: Vec<u8>,
     payload: Option<Vec<u8>>,
+    /// Whether there was a payload when it was written.
+    had_payload: bool,
 }
 
 impl StoredEntry {
     /// Takes what is there, so that one damaged row does not hide the others. What is missing is
     /// noticed when it is parsed.
-    fn read(row: &Row<'_>) -> Self {
+    pub(super) fn read(row: &Row<'_>) -> Self {
         let bytes = |column| row.get_ref(column).ok()?.as_bytes_or_null().ok()?.map(<[u8]>::to_vec);
         Self {
             seq: row.get(0).unwrap_or_default(),
@@ -36,6 +38,7 @@ impl StoredEntry {
             hash: bytes(3).unwrap_or_default(),
             head: bytes(4).unwrap_or_default(),
             payload: bytes(5),
+            had_payload: row.get(6).unwrap_or_default(),
         }
     }
 
@@ -43,9 +46,14 @@ impl StoredEntry {
         serde_json::from_slice(&self.head).map_err(|error| self.damage("head", error))
     }
 
-    pub(super) fn parse_payload(&self) -> Result<Option<Payload>, Damage> {
+    pub(super) fn parse_payload<T: DeserializeOwned>(&self) -> Result<Option<T>, Damage> {
         let payload = self.payload.as_deref().map(serde_json::from_slice).transpose();
         payload.map_err(|error| self.damage("payload", error))
+    }
+
+    /// Whether what was said was erased.
+    pub(super) fn is_erased(&self) -> bool {
+        self.had_payload && self.payload.is_none()
     }
 
     pub(super) fn damage(&self, part: &str, why: impl std::fmt::Display) -> Damage {

@@ -9,6 +9,7 @@ use crate::anchor::{self, Reading};
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::keys::{self, Disagreement, KeyError};
+use crate::runs::table as runs;
 use crate::schema;
 
 /// How often `progress` is told, in entries.
@@ -70,6 +71,8 @@ pub enum Concern {
     Anchor,
     /// Idempotency keys do not agree with the entries, which are sound.
     Keys,
+    /// The table of open runs does not agree with the entries, which are sound.
+    Runs,
     /// The database has other tables than ours, or is damaged itself.
     Database,
 }
@@ -93,7 +96,7 @@ enum Stop {
 
 impl Audit {
     /// Checks every entry against the chain, the chain against the anchor, the file's structure and
-    /// tables, and the idempotency keys against the entries. Reads the file a few times and keeps
+    /// tables, and idempotency keys and open runs against the entries. Reads the file a few times and keeps
     /// little of it in memory. `progress` is told from time to time how many entries were checked.
     pub fn verify(&self, progress: impl FnMut(i64)) -> Result<Verification, StoreError> {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
@@ -153,6 +156,9 @@ impl Audit {
             Err(KeyError::Damaged(error)) => return problem(Concern::Keys, None, error.to_string()),
             Err(KeyError::Sqlite(source)) => return Err(failed(source)),
         }
+        if let Some(Disagreement { seq, what }) = runs::verify(&db).map_err(failed)? {
+            return problem(Concern::Runs, seq, what);
+        }
         walk.check_anchor()?;
         walk.calls = db
             .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
@@ -166,7 +172,7 @@ impl Audit {
         let failed = |source| Stop::Failed(self.error(source));
         let mut select = db
             .prepare(
-                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload FROM entries ORDER BY seq",
+                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload, run_id FROM entries ORDER BY seq",
             )
             .map_err(failed)?;
         let mut erasure = db
@@ -223,7 +229,7 @@ impl<P: FnMut(i64)> Walk<P> {
         match entry.link.kind {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
             Kind::Accepted => self.unanchored_at = None,
-            Kind::Started | Kind::Finished | Kind::Erased | Kind::Released => {}
+            Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
@@ -291,7 +297,7 @@ impl<'a> EntryBytes<'a> {
         let head = row.get_ref(6)?.as_bytes()?;
         Ok(Self {
             seq: row.get(0)?,
-            link: Link { kind, call_id, head, commitment },
+            link: Link { kind, call_id, run_id: row.get_ref(8)?.as_bytes_or_null()?, head, commitment },
             hash: row.get_ref(3)?.as_bytes()?,
             salt: row.get_ref(5)?.as_bytes_or_null()?,
             payload: row.get_ref(7)?.as_bytes_or_null()?,
@@ -299,12 +305,18 @@ impl<'a> EntryBytes<'a> {
     }
 
     fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
-        match (self.link.kind, self.salt, self.payload) {
-            (Kind::Started | Kind::Finished, Some(salt), Some(payload)) => {
+        // A step may have nothing to say, and then commits to nothing.
+        let has_payload = match self.link.kind {
+            Kind::Started | Kind::Finished => true,
+            Kind::Step => !self.link.commitment.is_empty(),
+            Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
+        };
+        match (has_payload, self.salt, self.payload) {
+            (true, Some(salt), Some(payload)) => {
                 let sound = commit_to(salt, payload).as_slice() == self.link.commitment;
                 if sound { Ok(()) } else { Err("the payload was changed") }
             }
-            (Kind::Started | Kind::Finished, None, None) => {
+            (true, None, None) => {
                 let recorded = erasure.exists(rusqlite::params![self.link.call_id, self.seq]);
                 match recorded {
                     Ok(true) => Ok(()),
@@ -312,11 +324,9 @@ impl<'a> EntryBytes<'a> {
                     Err(_) => Err("the payload is missing, and its erasure cannot be looked up"),
                 }
             }
-            (Kind::Started | Kind::Finished, _, _) => Err("the payload or its salt was removed or added"),
-            (Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted, None, None) => Ok(()),
-            (Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted, _, _) => {
-                Err("a payload was added")
-            }
+            (true, _, _) => Err("the payload or its salt was removed or added"),
+            (false, None, None) => Ok(()),
+            (false, _, _) => Err("a payload was added"),
         }
     }
 }
@@ -351,6 +361,7 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         StoreError::Corrupt { .. }
         | StoreError::NotADatabase { .. }
         | StoreError::Foreign(_)
+        | StoreError::DamagedEntry(_)
         | StoreError::Sqlite { .. } => Ok(Problem { seq: Some(sound + 1), what: error.chain() }),
         StoreError::IsDirectory(_)
         | StoreError::Missing(_)
@@ -358,6 +369,7 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::Io { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Newer { .. }
+        | StoreError::Older { .. }
         | StoreError::Replaced(_)
         | StoreError::DiskFull { .. }
         | StoreError::Busy { .. }

@@ -3,7 +3,8 @@
 use helve_core::CallId;
 use helve_core::json::hex;
 use helve_core::ports::JournalError;
-use helve_core::record::{Ending, Entry, Facts, Payload, RawJson, Started};
+use helve_core::record::{Ending, Entry, Facts, Finished, Payload, RawJson, Started};
+use helve_core::run::{Step, StepKind};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -17,6 +18,8 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 #[derive(Default)]
 pub(super) struct RowText {
     pub(super) call_id: String,
+    /// The run that the call is a part of; empty where it is none.
+    pub(super) run_id: String,
     pub(super) head: Vec<u8>,
     pub(super) payload: Vec<u8>,
 }
@@ -26,12 +29,31 @@ pub(super) struct RowText {
 struct Head<'a> {
     at: Timestamp,
     facts: &'a Facts,
+    /// What a start says of its tool: the digest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
+    /// Whether a start lacks some of its arguments.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    withheld: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<&'a Ending>,
     /// The scoped idempotency key that the call claimed or settled with this entry. Joins the
     /// chain with the table of keys, which it does not cover.
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
+    /// Whether the end came from a process that had lost the run to another, and so does not count.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    fenced: bool,
+}
+
+/// The head of a step.
+#[derive(Serialize)]
+struct StepHead<'a> {
+    at: Timestamp,
+    call_id: CallId,
+    run: CallId,
+    #[serde(flatten)]
+    kind: &'a StepKind,
 }
 
 /// The payload of a start: a [`Payload`] with arguments alone.
@@ -48,6 +70,15 @@ struct NoteHead {
     call_id: Option<CallId>,
 }
 
+/// Whether the end of a run counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fence {
+    /// It does.
+    Open,
+    /// It does not: another process has taken the run over.
+    Closed,
+}
+
 /// A scoped idempotency key.
 type ScopedKey = [u8; 32];
 
@@ -55,13 +86,36 @@ impl RowText {
     pub(super) fn set_entry(&mut self, entry: &Entry, key: Option<&ScopedKey>) -> Result<Kind, JournalError> {
         match entry {
             Entry::Started(started) => self.set_started(started, key),
-            Entry::Finished(finished) => {
-                let (ending, key) = (Some(&finished.ending), key.map(|key| hex(key)));
-                let head = Head { at: finished.at, facts: &finished.facts, ending, key };
-                self.set::<_, Payload>(Some(finished.facts.call_id), &head, Some(&finished.payload))?;
-                Ok(Kind::Finished)
-            }
+            Entry::Step(step) => self.set_step(step),
+            Entry::Finished(finished) => self.set_finished(finished, key, Fence::Open),
         }
+    }
+
+    pub(super) fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
+        let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind };
+        let part_of = (step.run != step.call_id).then_some(step.run);
+        self.set(Some(step.call_id), part_of, &head, step.payload.as_ref())?;
+        Ok(Kind::Step)
+    }
+
+    pub(super) fn set_finished(
+        &mut self,
+        finished: &Finished,
+        key: Option<&ScopedKey>,
+        fence: Fence,
+    ) -> Result<Kind, JournalError> {
+        let head = Head {
+            at: finished.at,
+            facts: &finished.facts,
+            digest: None,
+            withheld: false,
+            ending: Some(&finished.ending),
+            key: key.map(|key| hex(key)),
+            fenced: fence == Fence::Closed,
+        };
+        let facts = &finished.facts;
+        self.set(Some(facts.call_id), part_of(facts), &head, Some(&finished.payload))?;
+        Ok(Kind::Finished)
     }
 
     pub(super) fn set_started(
@@ -69,33 +123,47 @@ impl RowText {
         started: &Started,
         key: Option<&ScopedKey>,
     ) -> Result<Kind, JournalError> {
-        let key = key.map(|key| hex(key));
-        let head = Head { at: started.at, facts: &started.facts, ending: None, key };
+        let facts = &started.facts;
+        let head = Head {
+            at: started.at,
+            facts,
+            digest: Some(&started.digest),
+            withheld: started.withheld,
+            ending: None,
+            key: key.map(|key| hex(key)),
+            fenced: false,
+        };
         let payload = StartPayload { arguments: &started.arguments };
-        self.set(Some(started.facts.call_id), &head, Some(&payload))?;
+        self.set(Some(facts.call_id), part_of(facts), &head, Some(&payload))?;
         Ok(Kind::Started)
     }
 
     /// A note about a call, or about the journal itself.
     pub(super) fn set_note(&mut self, call_id: Option<CallId>, at: Timestamp) -> Result<(), JournalError> {
-        self.set::<_, Payload>(call_id, &NoteHead { at, call_id }, None)
+        self.set::<_, Payload>(call_id, None, &NoteHead { at, call_id }, None)
     }
 
     fn set<H: Serialize, P: Serialize>(
         &mut self,
         call_id: Option<CallId>,
+        part_of: Option<CallId>,
         head: &H,
         payload: Option<&P>,
     ) -> Result<(), JournalError> {
         use std::fmt::Write;
         self.call_id.clear();
-        if let Some(call_id) = call_id {
-            write!(self.call_id, "{call_id}").expect("writing to a string cannot fail");
+        self.run_id.clear();
+        for (text, id) in [(&mut self.call_id, call_id), (&mut self.run_id, part_of)] {
+            id.map_or(Ok(()), |id| write!(text, "{id}")).expect("writing to a string cannot fail");
         }
         write_json(&mut self.head, head)?;
         self.payload.clear();
         payload.map_or(Ok(()), |payload| write_json(&mut self.payload, payload))
     }
+}
+
+fn part_of(facts: &Facts) -> Option<CallId> {
+    facts.part.as_ref().map(|part| part.run)
 }
 
 fn write_json(text: &mut Vec<u8>, value: &impl Serialize) -> Result<(), JournalError> {

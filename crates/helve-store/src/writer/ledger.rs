@@ -5,20 +5,25 @@ use std::sync::Arc;
 
 use helve_core::CallId;
 use helve_core::ports::JournalError;
+use helve_core::record::Entry;
+use helve_core::run::StepKind;
 use jiff::Timestamp;
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior, params};
 
-use super::encode::RowText;
+use super::encode::{Fence, RowText};
 use crate::chain::{Hash, Kind, Link, Position, SALT_BYTES, commit_to};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
+use crate::memory::{Settings, effects};
 use crate::owners::Owner;
 use crate::queue::{Job, Mark};
+use crate::request::Response;
+use crate::runs::table::{self as runs, Closing};
 use crate::schema;
 
-const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, hash, commitment, salt, head, payload) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, run_id, hash, commitment, salt, head, payload) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -28,6 +33,7 @@ pub(crate) struct Ledger {
     path: PathBuf,
     db: Connection,
     owner: Arc<Owner>,
+    memory: Settings,
     page_limit: u32,
     identity: Option<(u64, u64)>,
     position: Position,
@@ -52,6 +58,13 @@ pub(super) enum Verdict {
     Refused(JournalError),
     Found(Found),
     Erased(usize),
+    Answered(Response),
+}
+
+impl From<Result<(), JournalError>> for Verdict {
+    fn from(result: Result<(), JournalError>) -> Self {
+        result.map_or_else(Self::Refused, |()| Self::Done)
+    }
 }
 
 impl Ledger {
@@ -60,6 +73,7 @@ impl Ledger {
         path: &Path,
         db: Connection,
         owner: &Arc<Owner>,
+        memory: Settings,
         seen: Option<Position>,
     ) -> Result<Self, StoreError> {
         let sqlite = |source| StoreError::sqlite(path, source);
@@ -70,6 +84,7 @@ impl Ledger {
             path: path.to_owned(),
             db,
             owner: Arc::clone(owner),
+            memory,
             page_limit: 0,
             identity: schema::identity(path),
             position,
@@ -82,7 +97,8 @@ impl Ledger {
     /// Opens the database anew: whatever went wrong may have left the connection useless.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
         let lineage = self.lineage;
-        *self = Self::new(&self.path, schema::open(&self.path)?, &self.owner, Some(self.position))?;
+        let (db, memory) = (schema::open(&self.path)?, self.memory.clone());
+        *self = Self::new(&self.path, db, &self.owner, memory, Some(self.position))?;
         if lineage == Lineage::Broken {
             self.lineage = lineage;
         }
@@ -135,7 +151,7 @@ impl Ledger {
     }
 
     fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Vec<Verdict>> {
-        self.salts.resize(jobs.len() * SALT_BYTES, 0);
+        self.salts.resize(jobs.iter().map(Job::entries).sum::<usize>() * SALT_BYTES, 0);
         getrandom::fill(&mut self.salts)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -149,16 +165,15 @@ impl Ledger {
         }
         let mut group = Group {
             insert: tx.prepare_cached(INSERT)?,
+            any_runs: runs::any(&tx)?,
             tx: &tx,
             owner: &self.owner,
+            memory: &self.memory,
             position,
             text: &mut self.text,
+            salts: self.salts.chunks_exact(SALT_BYTES),
         };
-        let verdicts = jobs
-            .iter()
-            .zip(self.salts.chunks_exact(SALT_BYTES))
-            .map(|(job, salt)| group.apply(job, salt))
-            .collect::<rusqlite::Result<_>>()?;
+        let verdicts = jobs.iter().map(|job| group.apply(job)).collect::<rusqlite::Result<_>>()?;
         let position = group.position;
         drop(group);
         tx.commit()?;
@@ -193,22 +208,25 @@ impl Ledger {
 }
 
 /// A transaction in the making.
-struct Group<'a> {
-    tx: &'a Transaction<'a>,
+pub(super) struct Group<'a> {
+    pub(super) tx: &'a Transaction<'a>,
     insert: CachedStatement<'a>,
-    owner: &'a Owner,
+    pub(super) owner: &'a Owner,
+    pub(super) memory: &'a Settings,
     position: Position,
-    text: &'a mut RowText,
+    pub(super) text: &'a mut RowText,
+    /// One for each entry that may have a payload.
+    salts: std::slice::ChunksExact<'a, u8>,
+    /// Whether any run may be open. Where none is, the end of a call closes none.
+    any_runs: bool,
 }
 
 impl Group<'_> {
-    fn apply(&mut self, job: &Job, salt: &[u8]) -> rusqlite::Result<Verdict> {
+    fn apply(&mut self, job: &Job) -> rusqlite::Result<Verdict> {
         // Every entry is encoded before anything is written, so that a refusal leaves no trace.
         match job {
-            Job::Append(entry) | Job::Commit(entry, _) => match self.text.set_entry(entry, None) {
-                Ok(kind) => self.insert(kind, salt).map(|()| Verdict::Done),
-                Err(error) => Ok(Verdict::Refused(error)),
-            },
+            Job::Append(entry) | Job::Commit(entry, _) => self.record(entry).map(Verdict::from),
+            Job::CommitAll(entries, _) => self.record_all(entries).map(Verdict::from),
             Job::Begin { started, claim, .. } => {
                 let kind = match self.text.set_started(started, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
@@ -216,7 +234,8 @@ impl Group<'_> {
                 };
                 match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
                     Ok(Found::Claimed { from }) => {
-                        self.insert(kind, salt)?;
+                        self.open_run()?;
+                        self.insert(kind)?;
                         from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
                         Ok(Verdict::Found(Found::Claimed { from }))
                     }
@@ -225,26 +244,33 @@ impl Group<'_> {
                 }
             }
             Job::Finish { entry, claim, status, .. } => {
-                let status = serde_json::to_string(status);
-                let (kind, status) = match (self.text.set_entry(entry, Some(&claim.scoped_key)), status) {
-                    (Ok(kind), Ok(status)) => (kind, status),
-                    (Err(error), _) => return Ok(Verdict::Refused(error)),
-                    (_, Err(error)) => return Ok(Verdict::Refused(unwritable(error))),
+                let status = match serde_json::to_string(status) {
+                    Ok(status) => status,
+                    Err(error) => return Ok(Verdict::Refused(unwritable(error))),
                 };
+                let kind = match self.text.set_entry(entry, Some(&claim.scoped_key)) {
+                    Ok(kind) => kind,
+                    Err(error) => return Ok(Verdict::Refused(error)),
+                };
+                if self.close_run(entry)? == Closing::Fenced {
+                    return self.record_fenced(entry).map(Verdict::from);
+                }
                 match keys::finish(self.tx, claim, entry.call_id(), status) {
                     Ok(()) => {}
                     Err(KeyError::Sqlite(error)) => return Err(error),
                     // The end is recorded all the same; whoever brings the key again is refused.
                     Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
                 }
-                self.insert(kind, salt).map(|()| Verdict::Done)
+                self.insert(kind).map(|()| Verdict::Done)
             }
             Job::Release { scoped_key, call_id } => {
                 if keys::release(self.tx, scoped_key, *call_id)? {
+                    runs::remove(self.tx, &call_id.to_string())?;
                     self.note(Kind::Released, Some(*call_id))?;
                 }
                 Ok(Verdict::Done)
             }
+            Job::Ask(request) => self.serve(request),
             Job::Mark(mark) => {
                 let kind = match mark {
                     Mark::Unanchored => Kind::Unanchored,
@@ -257,6 +283,74 @@ impl Group<'_> {
         }
     }
 
+    /// Writes an entry, and what it means for its run.
+    pub(super) fn record(&mut self, entry: &Entry) -> rusqlite::Result<Result<(), JournalError>> {
+        let kind = match self.text.set_entry(entry, None) {
+            Ok(kind) => kind,
+            Err(error) => return Ok(Err(error)),
+        };
+        match entry {
+            Entry::Started(_) => self.open_run()?,
+            Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => {
+                runs::wait(self.tx, self.owner, &step.run.to_string())?;
+            }
+            Entry::Step(_) => {}
+            Entry::Finished(_) => {
+                if self.close_run(entry)? == Closing::Fenced {
+                    return self.record_fenced(entry);
+                }
+            }
+        }
+        self.insert(kind).map(Ok)
+    }
+
+    /// Writes all entries or none.
+    fn record_all(&mut self, entries: &[Entry]) -> rusqlite::Result<Result<(), JournalError>> {
+        let position = self.position;
+        self.tx.prepare_cached("SAVEPOINT job")?.execute([])?;
+        for entry in entries {
+            if let Err(error) = self.record(entry)? {
+                self.tx.prepare_cached("ROLLBACK TO job")?.execute([])?;
+                self.tx.prepare_cached("RELEASE job")?.execute([])?;
+                self.position = position;
+                return Ok(Err(error));
+            }
+        }
+        self.tx.prepare_cached("RELEASE job")?.execute([])?;
+        Ok(Ok(()))
+    }
+
+    /// Opens the run of the encoded start, unless it is a part of another.
+    fn open_run(&mut self) -> rusqlite::Result<()> {
+        if self.text.run_id.is_empty() {
+            self.any_runs = true;
+            runs::open(self.tx, self.owner, &self.text.call_id)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the run of the encoded end, unless it is a part of another.
+    fn close_run(&mut self, entry: &Entry) -> rusqlite::Result<Closing> {
+        if !self.any_runs || entry.part_of().is_some() {
+            return Ok(Closing::Closed);
+        }
+        runs::close(self.tx, self.owner, &self.text.call_id)
+    }
+
+    /// Writes the end of a run that another living process has taken over. No record is lost, but
+    /// the run goes on.
+    fn record_fenced(&mut self, entry: &Entry) -> rusqlite::Result<Result<(), JournalError>> {
+        let Entry::Finished(finished) = entry else { unreachable!("only ends are fenced") };
+        tracing::error!(
+            run = %entry.call_id(),
+            "a run was ended here that another process had taken over; it stays open there"
+        );
+        match self.text.set_finished(finished, None, Fence::Closed) {
+            Ok(kind) => self.insert(kind).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
     fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
         if let Err(error) = self.text.set_note(Some(call_id), at) {
             return Ok(Verdict::Refused(error));
@@ -265,6 +359,7 @@ impl Group<'_> {
             Ok(()) => {}
             Err(error) => return refuse(error),
         }
+        effects::erase(self.tx, call_id)?;
         let erased = self.tx.execute(
             "UPDATE entries SET payload = NULL, salt = NULL WHERE call_id = ?1 AND payload IS NOT NULL",
             [&self.text.call_id],
@@ -283,8 +378,12 @@ impl Group<'_> {
         self.append(kind, &[], None, None)
     }
 
-    /// Appends the encoded entry with its payload.
-    fn insert(&mut self, kind: Kind, salt: &[u8]) -> rusqlite::Result<()> {
+    /// Appends the encoded entry with its payload, where it has one.
+    pub(super) fn insert(&mut self, kind: Kind) -> rusqlite::Result<()> {
+        if self.text.payload.is_empty() {
+            return self.append(kind, &[], None, None);
+        }
+        let salt = self.salts.next().expect("there is a salt for every entry");
         let commitment = commit_to(salt, &self.text.payload);
         let payload = std::mem::take(&mut self.text.payload);
         let result = self.append(kind, &commitment, Some(salt), Some(&payload));
@@ -300,13 +399,16 @@ impl Group<'_> {
         payload: Option<&[u8]>,
     ) -> rusqlite::Result<()> {
         let (call_id, head) = (self.text.call_id.as_str(), self.text.head.as_slice());
-        let link = Link { kind, call_id: call_id.as_bytes(), head, commitment };
+        let run_id = Some(self.text.run_id.as_str()).filter(|run_id| !run_id.is_empty());
+        let link =
+            Link { kind, call_id: call_id.as_bytes(), run_id: run_id.map(str::as_bytes), head, commitment };
         let next = self.position.next(&link);
         let hash: &Hash = &next.hash;
         self.insert.execute(params![
             next.seq,
             kind as i64,
             call_id,
+            run_id,
             hash,
             commitment,
             salt,
@@ -330,7 +432,7 @@ impl ToSql for JsonText<'_> {
 }
 
 /// A damaged key concerns one job; anything else fails the group.
-fn refuse(error: KeyError) -> rusqlite::Result<Verdict> {
+pub(super) fn refuse(error: KeyError) -> rusqlite::Result<Verdict> {
     match error {
         KeyError::Damaged(error) => Ok(Verdict::Refused(JournalError::new(error.to_string()))),
         KeyError::Sqlite(error) => Err(error),

@@ -10,6 +10,7 @@
 
 mod encode;
 mod ledger;
+mod serve;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use helve_core::ports::JournalError;
+use helve_core::record::Entry;
+use helve_core::run::StepKind;
 
 use self::ledger::Verdict;
 pub(crate) use self::ledger::{Ledger, Lineage};
@@ -206,8 +209,15 @@ impl Writer {
             match &job {
                 Job::Finish { claim, .. } => ended_keys.push(claim.scoped_key),
                 Job::Release { scoped_key, .. } => ended_keys.push(*scoped_key),
-                Job::Append(_) | Job::Commit(..) | Job::Begin { .. } => {}
-                Job::Mark(_) | Job::Erase { .. } | Job::Flush(_) => {}
+                // Another process may take the run up and end it, of which we would not hear.
+                Job::Append(entry) | Job::Commit(entry, _) if leaves_run(entry) => {
+                    ended_keys.extend(self.backlog.parked.keys());
+                }
+                Job::CommitAll(entries, _) if entries.iter().any(leaves_run) => {
+                    ended_keys.extend(self.backlog.parked.keys());
+                }
+                Job::Append(_) | Job::Commit(..) | Job::CommitAll(..) | Job::Begin { .. } => {}
+                Job::Mark(_) | Job::Erase { .. } | Job::Ask(_) | Job::Flush(_) => {}
             }
             self.answer(job, verdict);
         }
@@ -239,7 +249,8 @@ impl Writer {
             (Job::Commit(_, reply) | Job::Flush(reply), Verdict::Done) => {
                 let _ = reply.send(Ok(()));
             }
-            (Job::Finish { reply, .. }, Verdict::Done) => {
+            (Job::Ask(request), Verdict::Answered(response)) => request.answer(response),
+            (Job::Finish { reply, .. } | Job::CommitAll(_, reply), Verdict::Done) => {
                 reply.map(|reply| reply.send(Ok(())));
             }
             (job, Verdict::Refused(error)) => {
@@ -251,7 +262,13 @@ impl Writer {
             }
             (Job::Append(_) | Job::Release { .. } | Job::Mark(_), _) => {}
             (
-                Job::Commit(..) | Job::Finish { .. } | Job::Flush(_) | Job::Begin { .. } | Job::Erase { .. },
+                Job::Commit(..)
+                | Job::CommitAll(..)
+                | Job::Finish { .. }
+                | Job::Flush(_)
+                | Job::Begin { .. }
+                | Job::Ask(_)
+                | Job::Erase { .. },
                 _,
             ) => {
                 unreachable!("each kind of job has its kind of verdict")
@@ -307,6 +324,11 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Whether this process is no longer at the run after an entry.
+fn leaves_run(entry: &Entry) -> bool {
+    matches!(entry, Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }))
 }
 
 /// Which jobs are refused when a group could not be written.

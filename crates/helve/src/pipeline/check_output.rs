@@ -9,7 +9,7 @@ use super::record::OpenRecord;
 use crate::runtime::Parts;
 
 pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
-    let Answer { tool, result } = answer;
+    let Answer { tool, result, deed: _ } = answer;
     match result {
         Ok(value) => {
             check_schema(&tool, &value)?;

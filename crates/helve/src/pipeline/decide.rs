@@ -5,8 +5,11 @@ use std::sync::Arc;
 use helve_core::json::{canonical, sha256_hex};
 use helve_core::{AdvisedAction, ApprovalId, Call, ErrorCode, Pending, Tool, ToolError};
 
+use super::prepare::PreparedCall;
 use super::ready::ReadyCall;
+use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
+use crate::runs::parse;
 use crate::runtime::Parts;
 
 /// A call that may run. Only this stage makes one, and only this can be executed.
@@ -24,6 +27,24 @@ impl PermittedCall {
 pub(super) enum Decision {
     Allow(PermittedCall),
     Ask(Pending),
+}
+
+/// A call that was permitted before its run was cut short is still permitted, if it is the same:
+/// the tool as it was, the arguments as they were.
+pub(super) fn permitted_before(
+    prepared: PreparedCall,
+    record: &OpenRecord<'_>,
+) -> Result<PermittedCall, PreparedCall> {
+    let Some((_, earlier)) = record.cut_short() else { return Err(prepared) };
+    let ResolvedCall { tool, call } = &prepared.0;
+    let same = earlier.started.as_ref().is_some_and(|started| {
+        started.digest == *tool.digest() && !started.withheld && parse(&started.arguments) == call.arguments
+    });
+    if !same {
+        return Err(prepared);
+    }
+    let ResolvedCall { tool, call } = prepared.0;
+    Ok(PermittedCall { tool, call })
 }
 
 pub(super) fn decide(parts: &Parts, ready: ReadyCall) -> Result<Decision, ToolError> {
@@ -49,7 +70,8 @@ pub(super) fn decide(parts: &Parts, ready: ReadyCall) -> Result<Decision, ToolEr
 fn reasons_to_ask(parts: &Parts, tool: &Tool, call: &Call) -> Vec<String> {
     let definition = tool.definition();
     let mut reasons = Vec::new();
-    if definition.risk >= parts.settings.ask_from {
+    // A composed call asks for the part that needs it, when it comes to it.
+    if definition.risk >= parts.settings.ask_from && !tool.is_composed() {
         reasons.push(format!("`{}` is of {} risk", definition.name, definition.risk));
     }
     if definition.requires_approval {

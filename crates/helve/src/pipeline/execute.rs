@@ -1,20 +1,29 @@
 //! Runs the tool: recorded before it starts where it matters, confined in time, repeated where
 //! that is safe and wanted.
 
+mod admit;
 mod attempt;
+mod repeat;
 mod start;
+mod take_up;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::record::{Attempt, HandlerEnd};
-use helve_core::{Call, Context, ErrorCode, Stage, Status, Tool, ToolError};
-use serde_json::Value;
+use helve_core::run::{PartState, StepKind};
+use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
+use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::decide::PermittedCall;
-use super::record::OpenRecord;
+use super::effects::Doing;
+use super::record::{OpenRecord, unavailable};
+use crate::runs::{Undoing, Watch, undo_below};
 use crate::runtime::Parts;
 use start::Start;
+pub(super) use start::reclaim;
+use take_up::TakeUp;
 
 pub(super) enum Executed {
     /// The tool ran.
@@ -27,10 +36,12 @@ pub(super) enum Executed {
 pub(super) struct Answer {
     pub(super) tool: Tool,
     pub(super) result: Result<Value, ToolError>,
+    /// What was asked, where effects or undoing may need it.
+    pub(super) deed: Option<Doing>,
 }
 
 pub(super) async fn execute(
-    parts: &Parts,
+    parts: &Arc<Parts>,
     permitted: PermittedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<Executed, ToolError> {
@@ -40,63 +51,177 @@ pub(super) async fn execute(
     if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
         return Err(attempt::cancelled());
     }
-    match start::start(parts, &tool, &call, record, deadline).await? {
-        Start::Run => {}
-        Start::Replay(status) => return Ok(Executed::Replayed(status)),
+    join_run(parts, &tool, &mut call, record);
+    let taken_up = if record.cut_short().is_some() {
+        let context = context(parts, &tool, &call, record, deadline);
+        take_up::take_up(parts, &tool, &call, context, record).await?
+    } else {
+        TakeUp::Start
+    };
+    let deed =
+        needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
+    let result = match taken_up {
+        TakeUp::Answered(result) => {
+            reclaim(&tool, &call, record);
+            Ok(result)
+        }
+        TakeUp::Again => {
+            reclaim(&tool, &call, record);
+            run(parts, &tool, call, deadline, record).await
+        }
+        TakeUp::Start => {
+            // Before the start: a call that is refused here never began. Held until the tool has
+            // ended, and given back however that is.
+            let admitted = admit::admit(parts, &tool, &call)?;
+            match start::start(parts, &tool, &call, record, deadline).await? {
+                Start::Run => {}
+                Start::Replay(status) => return Ok(Executed::Replayed(status)),
+            }
+            let timeout = call.timeout;
+            let result = run(parts, &tool, call, deadline, record).await;
+            admitted.ended(parts, &tool, timeout, &result);
+            result
+        }
+    };
+    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
+}
+
+/// A call that changes something or is made of others is a run, or a part of one.
+fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut OpenRecord<'_>) {
+    let definition = tool.definition();
+    let is_run = definition.changes_world() || tool.is_composed() || !definition.effects.is_empty();
+    if record.run().is_none() && is_run {
+        let token = call.cancellation.take().map_or_else(CancellationToken::new, |token| token.child_token());
+        record.begin_run(token, tool);
+        Watch::begin(parts);
     }
-    let arguments = std::mem::take(&mut call.arguments);
-    let result = attempts(parts, &tool, &call, arguments, deadline, record).await;
-    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)) }))
+    if record.part().is_none()
+        && let Some(run) = record.run()
+    {
+        call.cancellation = Some(run.cancellation.clone());
+    }
 }
 
-fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
-    let of_tool = tool.definition().timeout_ms.map(Duration::from_millis);
-    let allowed = of_tool.unwrap_or(parts.settings.timeout_default).min(parts.settings.timeout_max);
-    call.timeout.map_or(allowed, |asked| asked.min(allowed))
+/// Whether what was asked will be needed after the tool has answered.
+fn needs_deed(tool: &Tool, record: &OpenRecord<'_>) -> bool {
+    let definition = tool.definition();
+    !definition.effects.is_empty() || (definition.undo.is_some() && record.part().is_some())
 }
 
-async fn attempts(
-    parts: &Parts,
+/// Runs the tool, and undoes its parts where they are made to stand or fall together.
+async fn run(
+    parts: &Arc<Parts>,
     tool: &Tool,
-    call: &Call,
-    arguments: Value,
+    mut call: Call,
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
-    let policy = &tool.definition().retry;
+    let arguments = std::mem::take(&mut call.arguments);
+    let result = attempts(parts, tool, &call, arguments, deadline, record).await;
+    if let (Err(error), Some(run)) = (&result, record.run())
+        && tool.handler().undoes_on_error()
+        && run.waiting().is_none()
+    {
+        let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
+        let all = undo_below(parts, &run, path.as_deref().unwrap_or_default()).await;
+        return Err(undone(error.clone(), all));
+    }
+    result
+}
+
+fn undone(error: ToolError, all: bool) -> ToolError {
+    error.suggest(if all {
+        "what its parts had done before was undone; nothing stands"
+    } else {
+        "what its parts had done before could not all be undone; the list of parts says what stands"
+    })
+}
+
+/// The time that the tool has of itself, within what any tool may have.
+fn time_allowed(parts: &Parts, tool: &Tool) -> Duration {
+    let of_tool = tool.definition().timeout_ms.map(Duration::from_millis);
+    of_tool.unwrap_or(parts.settings.timeout_default).min(parts.settings.timeout_max)
+}
+
+fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
+    let allowed = time_allowed(parts, tool);
+    call.timeout.map_or(allowed, |asked| asked.min(allowed))
+}
+
+fn context(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    record: &OpenRecord<'_>,
+    deadline: Instant,
+) -> Context {
+    // A part has a key of its own, the same each time its run is taken up.
+    let key = match record.part() {
+        Some(part) => Some(format!("{}/{}", part.run, part.path).into()),
+        None => call.idempotency_key.clone(),
+    };
+    let context =
+        Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
+            .with_idempotency_key(key)
+            .with_part(record.part().cloned())
+            .with_host(Arc::clone(parts) as _);
+    match &call.cancellation {
+        Some(token) => context.with_cancellation(token.child_token()),
+        None => context,
+    }
+}
+
+async fn attempts(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    mut arguments: Value,
+    deadline: Instant,
+    record: &mut OpenRecord<'_>,
+) -> Result<Value, ToolError> {
+    let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
     loop {
-        let context =
-            Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-                .with_attempt(number)
-                .with_idempotency_key(call.idempotency_key.clone());
-        let context = match &call.cancellation {
-            Some(token) => context.with_cancellation(token.child_token()),
-            None => context,
+        let context = context(parts, tool, call, record, deadline).with_attempt(number);
+        // Only an attempt that others may follow leaves them a copy.
+        let given = if number > retries_max { std::mem::take(&mut arguments) } else { arguments.clone() };
+        let error = match attempt::attempt(parts, tool, call, context, given, deadline, record).await {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
         };
-        let last = number > policy.retries_max;
-        if last {
-            return attempt::attempt(parts, tool, call, context, arguments, deadline, record).await;
-        }
-        let error =
-            match attempt::attempt(parts, tool, call, context, arguments.clone(), deadline, record).await {
-                Ok(value) => return Ok(value),
-                Err(error) => error,
-            };
-        let repeat = policy.allows(&error, number) && safe_to_repeat(tool, &error, record.last_attempt());
-        let wait = error.retry_after_hint().unwrap_or_else(|| policy.backoff.delay(number, fastrand::f64()));
-        // A retry that could not finish before the deadline would only delay the error.
-        if !repeat || Instant::now() + wait >= deadline {
+        let Some(wait) = repeat::wait(parts, tool, &error, number, record.last_attempt(), deadline) else {
             return Err(error);
+        };
+        if tool.definition().changes_world() {
+            record.append_step(StepKind::Attempted { number, code: error.code() });
         }
         attempt::wait_or_cancel(wait, call).await?;
         number += 1;
     }
 }
 
-/// Whether another attempt can do no harm: the tool may be repeated, or says that it did nothing.
-fn safe_to_repeat(tool: &Tool, error: &ToolError, last: Option<&Attempt>) -> bool {
-    let stopped = last.is_some_and(|attempt| attempt.handler != HandlerEnd::Abandoned);
-    let did_nothing = matches!(error.code(), ErrorCode::RateLimit | ErrorCode::Lock);
-    stopped && (tool.definition().repeatable() || did_nothing)
+/// Undoes what a finished run did. What needs approval asks for it by itself.
+pub(super) async fn undo(
+    parts: &Arc<Parts>,
+    tool: Tool,
+    undoing: Undoing,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
+    if record.cut_short().is_some() {
+        record.hold_step(StepKind::Resumed);
+        record.must_survive();
+    } else {
+        record.begin_run(CancellationToken::new(), &tool);
+        record.announce_start(false).await.map_err(unavailable)?;
+    }
+    let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
+    undoing.done.into_iter().for_each(|done| run.add(done));
+    let all = undo_below(parts, &run, "").await;
+    let standing: Vec<_> = run.reports().into_iter().filter(|part| part.state != PartState::Undone).collect();
+    if all {
+        return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": run.reports() }))));
+    }
+    let named: Vec<_> = standing.iter().map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
+    let message = format!("not all of {} could be undone; what stands: {}", undoing.run, named.join(", "));
+    Err(ToolError::failed(message).suggest("undo by hand what stands, or leave it"))
 }

@@ -8,22 +8,29 @@
 mod authorize;
 mod check_output;
 mod decide;
+mod effects;
 mod execute;
+mod origin;
 mod prepare;
 mod ready;
 mod record;
 mod resolve;
 
+use std::sync::Arc;
+
 use helve_core::{Call, Outcome, Stage, Status, ToolError};
 use tracing::Instrument;
 
+use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
 use decide::Decision;
+pub(crate) use effects::{guarded, roll_back};
+pub(crate) use origin::{Origin, PartOf};
 use record::OpenRecord;
 
 /// Runs a call and records it.
-pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call);
+pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call, origin);
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
         stages(parts, call, &mut record).await
@@ -35,15 +42,15 @@ pub(crate) async fn run(parts: &Parts, call: Call) -> Outcome {
 }
 
 /// Records a call that cannot be run because it could not even be read.
-pub(crate) async fn refuse(parts: &Parts, call: Call, error: ToolError) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call);
+pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call, Origin::Outside);
     let known = resolve::resolve(parts, call, &mut record);
     record.enter(Stage::Prepare);
     // Which tool it was for matters only if there is one.
     record.close(Err(known.err().unwrap_or(error))).await
 }
 
-async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
+async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
     let resolved = resolve::resolve(parts, call, record)?;
     record.refuse_without_journal()?;
 
@@ -53,21 +60,77 @@ async fn stages(parts: &Parts, call: Call, record: &mut OpenRecord<'_>) -> Resul
     record.enter(Stage::Prepare);
     let prepared = prepare::prepare(parts, authorized, record)?;
 
-    record.enter(Stage::Ready);
-    let ready = ready::ready(parts, prepared)?;
+    let permitted = match decide::permitted_before(prepared, record) {
+        Ok(permitted) => permitted,
+        Err(prepared) => {
+            record.enter(Stage::Ready);
+            let ready = ready::ready(parts, prepared)?;
 
-    record.enter(Stage::Decide);
-    let permitted = match decide::decide(parts, ready)? {
-        Decision::Allow(permitted) => permitted,
-        Decision::Ask(pending) => return Ok(Status::Pending(pending)),
+            record.enter(Stage::Decide);
+            match decide::decide(parts, ready)? {
+                Decision::Allow(permitted) => permitted,
+                Decision::Ask(pending) => return Ok(Status::Pending(pending)),
+            }
+        }
     };
 
     record.enter(Stage::Execute);
-    let answer = match execute::execute(parts, permitted, record).await? {
+    let mut answer = match execute::execute(parts, permitted, record).await? {
         execute::Executed::Answered(answer) => answer,
         execute::Executed::Replayed(status) => return Ok(status),
     };
+    let deed = answer.deed.take();
 
     record.enter(Stage::CheckOutput);
-    check_output::check(parts, answer, record)
+    let status = check_output::check(parts, answer, record)?;
+
+    match deed {
+        Some(deed) => {
+            record.enter(Stage::Effects);
+            effects::apply(parts, deed, status, record).await
+        }
+        None => Ok(status),
+    }
+}
+
+/// Ends a run that was cut short without going on with it.
+pub(crate) async fn wind_up(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    error: ToolError,
+) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call, Origin::Resumed(run));
+    record.keep_unchecked_arguments(&call.arguments);
+    match resolve::resolve(parts, call, &mut record) {
+        Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
+        Err(_gone) => record.must_survive(),
+    }
+    record.enter(Stage::Execute);
+    record.close(Err(error)).await
+}
+
+/// Undoes a finished run, as a call of its own.
+pub(crate) async fn undo(parts: &Arc<Parts>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
+    let mut record = OpenRecord::open(parts, &call, origin);
+    record.undoes(undoing.run);
+    let result = undo_stages(parts, call, undoing, &mut record).await;
+    record.close(result).await
+}
+
+async fn undo_stages(
+    parts: &Arc<Parts>,
+    call: Call,
+    undoing: Undoing,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
+    let resolved = resolve::resolve(parts, call, record)?;
+    record.refuse_without_journal()?;
+
+    record.enter(Stage::Authorize);
+    let authorized = authorize::authorize(parts, resolved, record)?;
+    record.keep_arguments(&authorized.0.call.arguments);
+
+    record.enter(Stage::Execute);
+    execute::undo(parts, authorized.0.tool, undoing, record).await
 }

@@ -10,27 +10,41 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{
     Attempt, EndStatus, Ending, Entry, Facts, Finished, HandlerEnd, Payload, RawJson, Started, Timings,
 };
+use helve_core::run::{EffectReport, Part, PartReport, PartState, Step, StepKind, WaitingFor};
 use helve_core::schema::redact::{REDACTED, scrub};
 use helve_core::{
-    Call, CallId, ErrorCode, ErrorKind, Outcome, Output, Repair, Stage, Status, Tool, ToolError,
+    Call, CallId, Caller, ErrorCode, ErrorKind, Outcome, Output, Repair, Stage, Status, Tool, ToolError,
 };
 use serde_json::Value;
 use serde_json::value::to_raw_value;
+use tokio_util::sync::CancellationToken;
 
+use super::origin::Origin;
+use crate::runs::{ActiveRun, Deed, Done, Earlier, History, Waiting, step, wind_up_dropped};
 use crate::runtime::{Durability, Parts};
 
 /// What is known so far of a running call. Dropped before it is closed, it records that the
 /// caller went away.
 pub(super) struct OpenRecord<'p> {
-    parts: &'p Parts,
+    parts: &'p Arc<Parts>,
+    origin: Origin,
+    /// The run that the call is, or belongs to.
+    run: Option<Arc<ActiveRun>>,
     facts: Facts,
     tool: Option<Tool>,
     payload: Payload,
     /// Texts of the arguments that are hidden, and must stay so in result and error.
     secrets: Vec<String>,
+    /// Whether arguments or result are not recorded as they are.
+    arguments_withheld: bool,
+    result_withheld: bool,
+    effects: Vec<EffectReport>,
+    deed: Option<Deed>,
     attempts: Vec<Attempt>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
+    /// Whether the journal has, or will have first, that the call has started.
+    announced: bool,
     claim: Option<KeyClaim>,
     wait: Wait,
     stage: Stage,
@@ -53,10 +67,10 @@ enum State {
 }
 
 impl<'p> OpenRecord<'p> {
-    pub(super) fn open(parts: &'p Parts, call: &Call) -> Self {
+    pub(super) fn open(parts: &'p Arc<Parts>, call: &Call, origin: Origin) -> Self {
         let now = parts.clock.now();
         let facts = Facts {
-            call_id: CallId::new(now),
+            call_id: origin.call_id().unwrap_or_else(|| CallId::new(now)),
             received_at: now,
             correlation_id: call.correlation_id.as_deref().map(|id| shortened(id).to_string()),
             caller: Arc::clone(&call.caller),
@@ -65,18 +79,25 @@ impl<'p> OpenRecord<'p> {
             risk: None,
             changes_world: false,
             idempotency_key: call.idempotency_key.clone(),
-            part: None,
+            part: origin.part().cloned(),
             undo_of: None,
         };
         Self {
             parts,
+            run: origin.run().cloned(),
             facts,
             tool: None,
             payload: Payload::default(),
             secrets: Vec::new(),
+            arguments_withheld: false,
+            result_withheld: false,
+            effects: Vec::new(),
+            deed: None,
             attempts: Vec::new(),
             result_bytes: None,
             replay_of: None,
+            announced: origin.cut_short().is_some(),
+            origin,
             claim: None,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -131,7 +152,8 @@ impl<'p> OpenRecord<'p> {
         let schema = self.tool.as_ref().map(Tool::input);
         let redactor = &self.parts.settings.redactor;
         let shown = redactor.redact(schema, arguments);
-        if matches!(shown, Cow::Owned(_)) {
+        self.arguments_withheld = matches!(shown, Cow::Owned(_));
+        if self.arguments_withheld {
             self.secrets = redactor.secrets_in(schema, arguments);
         }
         self.payload.arguments = to_raw_value(&shown).ok();
@@ -161,12 +183,23 @@ impl<'p> OpenRecord<'p> {
     /// Keeps a result without its secrets, if it is small enough.
     pub(super) fn keep_result(&mut self, value: &Value, text: RawJson) {
         self.result_bytes = Some(text.get().len() as u64);
-        if text.get().len() > self.parts.settings.journal_result_bytes_max {
+        // A run may need the results of its parts again, should it be cut short.
+        let settings = &self.parts.settings;
+        let bytes_max = if self.run.is_some() {
+            settings.run_result_bytes_max
+        } else {
+            settings.journal_result_bytes_max
+        };
+        if text.get().len() > bytes_max {
+            self.result_withheld = true;
             return;
         }
         self.payload.result = match self.shown(value) {
             Cow::Borrowed(_) => Some(text),
-            Cow::Owned(shown) => to_raw_value(&shown).ok(),
+            Cow::Owned(shown) => {
+                self.result_withheld = true;
+                to_raw_value(&shown).ok()
+            }
         };
     }
 
@@ -227,7 +260,7 @@ impl<'p> OpenRecord<'p> {
             at: self.parts.clock.now(),
             facts: self.facts.clone(),
             digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
-            withheld: false,
+            withheld: self.arguments_withheld,
             arguments: self
                 .payload
                 .arguments
@@ -242,34 +275,213 @@ impl<'p> OpenRecord<'p> {
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
+        if let Some(waiting) = self.waiting() {
+            return self.close_waiting(waiting, status).await;
+        }
         let facts = self.facts.clone();
         let payload = std::mem::take(&mut self.payload);
         let attempts = std::mem::take(&mut self.attempts);
         let (repairs, attempted) = (payload.repairs.clone(), attempts.len());
         let entry = self.finished_with(&status, facts, payload, attempts);
-        let written = match (self.claim.take(), self.wait) {
-            (Some(claim), _) => {
-                let kept = Arc::new(self.shown_status(&status));
-                self.parts.ledger.finish(entry, claim, kept).await
-            }
-            (None, Wait::Yes) => self.parts.ledger.commit(entry).await,
-            // Waiting here is what keeps a flood of reads from outrunning the disk.
-            (None, Wait::No) if self.parts.ledger.is_behind() => self.parts.ledger.commit(entry).await,
-            (None, Wait::No) => self.parts.ledger.append(entry),
-        };
+        let written = self.write_end(entry, &status).await;
         let status = match written {
             Ok(()) => status,
             Err(error) => self.unrecorded(status, attempted, error),
         };
         self.enter(Stage::Record);
-        let duration_us = self.timings.total_nanos() / 1_000;
-        self.announce(&status, duration_us);
-        let mut outcome = Outcome::new(self.facts.call_id, Arc::clone(&self.facts.tool), status);
+        let mut outcome = self.outcome(status);
         outcome.repairs = repairs;
         outcome.attempts = u32::try_from(attempted).unwrap_or(u32::MAX);
+        outcome
+    }
+
+    /// Tells whoever listens, and whoever called.
+    fn outcome(&mut self, status: Status) -> Outcome {
+        let duration_us = self.timings.total_nanos() / 1_000;
+        self.announce(&status, duration_us);
+        self.tell_run(&status);
+        let mut outcome = Outcome::new(self.facts.call_id, Arc::clone(&self.facts.tool), status);
         outcome.duration_us = duration_us;
         outcome.replay_of = self.replay_of;
+        outcome.effects = std::mem::take(&mut self.effects);
+        if let Some(run) = &self.run
+            && self.is_root()
+            && !outcome.is_success()
+        {
+            outcome.parts = run.reports();
+        }
         outcome
+    }
+
+    async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
+        let ledger = &self.parts.ledger;
+        match (&self.run, &self.origin) {
+            // Nobody outside the run knows of this end before the run's own, which is waited for.
+            (Some(run), Origin::Part(part)) if part.hold && run.is_alone(&part.part.path) => {
+                run.hold(entry);
+                return Ok(());
+            }
+            (Some(_), Origin::Part(_)) => return ledger.append(entry),
+            (Some(run), Origin::Outside | Origin::Resumed(_)) => {
+                if self.wait == Wait::Yes && self.claim.is_none() {
+                    return ledger.commit_all(run.held_with(entry)).await;
+                }
+                run.release(&**ledger)?;
+            }
+            (None, _) => {}
+        }
+        match (self.claim.take(), self.wait) {
+            (Some(claim), _) => {
+                let kept = Arc::new(self.shown_status(status));
+                ledger.finish(entry, claim, kept).await
+            }
+            (None, Wait::Yes) => ledger.commit(entry).await,
+            // Waiting here is what keeps a flood of reads from outrunning the disk.
+            (None, Wait::No) if ledger.is_behind() => ledger.commit(entry).await,
+            (None, Wait::No) => ledger.append(entry),
+        }
+    }
+
+    /// The run cannot go on by itself: it stays open, and says what for.
+    async fn close_waiting(&mut self, waiting: Waiting, status: Status) -> Outcome {
+        let (run, kind) = (self.facts.call_id, waiting.step());
+        let entry = Entry::Step(step(self.parts.clock.now(), waiting.call_id, run, kind));
+        let entries = self.run.as_ref().map_or_else(Vec::new, |run| run.held_with(entry));
+        let status = match (self.parts.ledger.commit_all(entries).await, waiting.pending) {
+            (Err(error), _) => self.unrecorded(status, 1, error),
+            (Ok(()), Some(pending)) => Status::Pending(pending),
+            (Ok(()), None) => status,
+        };
+        self.outcome(status)
+    }
+
+    /// Why the call, which is a run of its own and has begun, cannot end now.
+    fn waiting(&self) -> Option<Waiting> {
+        if self.is_root() && self.wait == Wait::Yes { self.run.as_ref()?.waiting() } else { None }
+    }
+
+    fn is_root(&self) -> bool {
+        self.facts.part.is_none()
+    }
+
+    /// Lets the run know how this part of it ended.
+    fn tell_run(&mut self, status: &Status) {
+        let (Some(run), Some(part)) = (&self.run, &self.facts.part) else { return };
+        let call_id = self.facts.call_id;
+        let state = match status {
+            Status::Done(output) if output.is_failure => PartState::Failed,
+            Status::Done(_) => PartState::Done,
+            Status::Failed(error) => match error.code() {
+                ErrorCode::Cancelled => PartState::Cancelled,
+                ErrorCode::OutcomeUnknown => PartState::Unknown,
+                _ => PartState::Failed,
+            },
+            Status::Pending(pending) => {
+                let pending = Some(pending.clone());
+                run.wait_for(Waiting { reason: WaitingFor::Approval, call_id, pending });
+                PartState::Waiting
+            }
+        };
+        let report =
+            PartReport { path: Arc::clone(&part.path), call_id, tool: Arc::clone(&self.facts.tool), state };
+        let deed = self.deed.take().filter(|_| state == PartState::Done).map(Arc::new);
+        run.add(Done { report, deed });
+    }
+
+    /// The same call before its run was cut short.
+    pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
+        self.origin.cut_short()
+    }
+
+    pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
+        self.run.as_ref()
+    }
+
+    pub(super) fn part(&self) -> Option<&Part> {
+        self.facts.part.as_ref()
+    }
+
+    /// The call is a run of its own.
+    pub(super) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
+        let run = Arc::new(ActiveRun::new(self.facts.call_id, cancellation, History::default()));
+        run.root_is(tool.name().clone());
+        self.parts.runs.insert(&run);
+        self.run = Some(run);
+    }
+
+    /// Says in the journal that the call is about to start, and waits for it.
+    ///
+    /// A composed call does nothing by itself: its start is written with that of its first part.
+    pub(super) async fn announce_start(&mut self, composed: bool) -> Result<(), JournalError> {
+        let started = Entry::Started(self.started());
+        self.must_survive();
+        self.announced = true;
+        match &self.run {
+            Some(run) if composed => {
+                run.hold(started);
+                Ok(())
+            }
+            Some(run) => self.parts.ledger.commit_all(run.held_with(started)).await,
+            None => self.parts.ledger.commit(started).await,
+        }
+    }
+
+    pub(super) fn was_announced(&mut self) {
+        self.announced = true;
+    }
+
+    /// Says in the journal that the tool has answered and its effects come next, and waits for it.
+    pub(super) async fn executed(&mut self) -> Result<(), ToolError> {
+        let Some(run) = self.run.clone() else { return Ok(()) };
+        if self.cut_short().is_some_and(|(_, earlier)| earlier.executed.is_some()) {
+            return Ok(());
+        }
+        if !self.announced {
+            run.hold(Entry::Started(self.started()));
+            self.announced = true;
+        }
+        self.must_survive();
+        let mut step = self.step(StepKind::Executed { withheld: self.result_withheld });
+        step.payload = self.payload.result.clone();
+        self.parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
+    }
+
+    /// Records a step with the next entry that is waited for.
+    pub(super) fn hold_step(&self, kind: StepKind) {
+        if let Some(run) = &self.run {
+            run.hold(Entry::Step(self.step(kind)));
+        }
+    }
+
+    /// Records a step without waiting.
+    pub(super) fn append_step(&self, kind: StepKind) {
+        if let Err(error) = self.parts.ledger.append(Entry::Step(self.step(kind))) {
+            tracing::error!(call_id = %self.facts.call_id, %error, "a step could not be recorded");
+        }
+    }
+
+    pub(super) fn caller(&self) -> &Arc<Caller> {
+        &self.facts.caller
+    }
+
+    /// This call undoes another one.
+    pub(super) fn undoes(&mut self, run: CallId) {
+        self.facts.undo_of = Some(run);
+    }
+
+    /// What it will take to undo the call.
+    pub(super) fn keep_deed(&mut self, deed: Deed) {
+        self.deed = Some(deed);
+    }
+
+    pub(super) fn effects_are(&mut self, effects: Vec<EffectReport>) {
+        self.effects = effects;
+    }
+
+    /// A step of this call, now.
+    pub(super) fn step(&self, kind: StepKind) -> Box<Step> {
+        let run = self.facts.part.as_ref().map_or(self.facts.call_id, |part| part.run);
+        step(self.parts.clock.now(), self.facts.call_id, run, kind)
     }
 
     fn finished_with(
@@ -295,9 +507,9 @@ impl<'p> OpenRecord<'p> {
             attempts,
             timings: self.timings,
             result_bytes: self.result_bytes,
-            withheld: false,
+            withheld: self.result_withheld,
             degraded: Vec::new(),
-            effects: Vec::new(),
+            effects: self.effects.clone(),
         };
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
@@ -361,6 +573,21 @@ impl<'p> OpenRecord<'p> {
 
 impl Drop for OpenRecord<'_> {
     fn drop(&mut self) {
+        let run = self.run.clone();
+        if let Some(run) = &run
+            && self.state == State::Open
+            && let Err(error) = run.release(&*self.parts.ledger)
+        {
+            tracing::error!(run = %run.id, %error, "what a cancelled run did could not be recorded");
+        }
+        if let Some(run) = &run
+            && self.is_root()
+        {
+            if self.leaves_parts() {
+                return wind_up_dropped(self.parts, run, &self.facts, self.payload.arguments.as_ref());
+            }
+            self.parts.runs.remove(run.id);
+        }
         if self.state == State::Closed {
             return;
         }
@@ -376,11 +603,19 @@ impl Drop for OpenRecord<'_> {
         }
         let payload = std::mem::take(&mut self.payload);
         let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
+        self.tell_run(&status);
         self.write_in_background(entry, status);
     }
 }
 
 impl OpenRecord<'_> {
+    /// Whether it goes away in the middle of a composed run, whose parts are to be undone or listed.
+    fn leaves_parts(&self) -> bool {
+        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        let lives = tokio::runtime::Handle::try_current().is_ok();
+        self.state == State::Open && composed && self.announced && lives
+    }
+
     fn stage_was_reached(&self, stage: Stage) -> bool {
         self.timings.iter().any(|(reached, _)| reached == stage)
     }

@@ -1,5 +1,6 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod host;
 mod providers;
 mod pulse;
 
@@ -7,14 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::json::JsonLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Ledger, SystemClock};
+use helve_core::limit::LimitRule;
+use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, SystemClock};
 use helve_core::schema::Redactor;
 use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
 
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
-use crate::pipeline;
+use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
+use crate::runs::{ActiveRuns, Watch};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use pulse::Pulse;
@@ -30,7 +34,11 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
+    pub(crate) limits: Limits,
+    pub(crate) health: Health,
     pub(crate) pulse: Pulse,
+    pub(crate) runs: ActiveRuns,
+    pub(crate) watch: Watch,
 }
 
 impl Runtime {
@@ -41,6 +49,7 @@ impl Runtime {
             ledger: None,
             integrations: Arc::new(Connected::default()),
             clock: Arc::new(SystemClock),
+            limiter: None,
             settings: Settings::default(),
         }
     }
@@ -48,13 +57,17 @@ impl Runtime {
     /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
     /// record in the journal; also when the returned future is dropped.
     pub async fn call(&self, call: Call) -> Outcome {
-        pipeline::run(&self.0, call).await
+        pipeline::run(&self.0, call, Origin::Outside).await
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose
     /// arguments are no JSON.
     pub async fn refuse(&self, call: Call, error: ToolError) -> Outcome {
         pipeline::refuse(&self.0, call, error).await
+    }
+
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.0
     }
 
     /// The tools.
@@ -85,6 +98,7 @@ pub struct RuntimeBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
     clock: Arc<dyn Clock>,
+    limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
 }
 
@@ -150,6 +164,13 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Lets this count calls for the rules in [`Settings::limits`], instead of counting in this
+    /// process alone.
+    pub fn limiter(mut self, limiter: Arc<dyn Limiter>) -> Self {
+        self.limiter = Some(limiter);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -158,13 +179,18 @@ impl RuntimeBuilder {
 
     /// Makes the runtime.
     pub fn build(self) -> Runtime {
+        let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         Runtime(Arc::new(Parts {
             registry: self.registry,
             ledger: self.ledger.unwrap_or_else(|| Arc::new(VolatileLedger::default())),
             integrations: self.integrations,
             clock: self.clock,
+            limits: Limits::new(&self.settings.limits, limiter),
+            health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),
+            runs: ActiveRuns::default(),
+            watch: Watch::default(),
         }))
     }
 }
@@ -186,6 +212,8 @@ pub struct Settings {
     pub result_bytes_max: usize,
     /// Largest result that the journal keeps; of larger ones it keeps the size.
     pub journal_result_bytes_max: usize,
+    /// The same within a run, which may need the results of its parts after a crash.
+    pub run_result_bytes_max: usize,
     /// Whether callers must say who they are.
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
@@ -194,6 +222,13 @@ pub struct Settings {
     pub durability: Durability,
     /// What is hidden before anything is recorded.
     pub redactor: Redactor,
+    /// How often callers may call, and how many calls may run at once. A rule with a
+    /// [problem](LimitRule::problem) limits nothing.
+    pub limits: Vec<LimitRule>,
+    /// When a tool that keeps failing is left alone.
+    pub breaker: BreakerSettings,
+    /// How many failed attempts are repeated while a tool keeps failing.
+    pub retry_budget: RetryBudget,
 }
 
 impl Default for Settings {
@@ -206,10 +241,14 @@ impl Default for Settings {
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,
             journal_result_bytes_max: 16 << 10,
+            run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
             durability: Durability::Changes,
             redactor: Redactor::default(),
+            limits: Vec::new(),
+            breaker: BreakerSettings::default(),
+            retry_budget: RetryBudget::default(),
         }
     }
 }

@@ -1,10 +1,9 @@
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helve::record::{Entry, HandlerEnd};
-use helve::retry::{Backoff, RetryPolicy, RetryableCode};
-use helve::{Call, ErrorCode, Settings, Tool, ToolBuilder, ToolError};
+use helve::{Call, ErrorCode, Settings, Tool, ToolBuilder};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -175,67 +174,4 @@ async fn a_caller_who_goes_away_stops_the_tool_and_leaves_a_record() {
     assert_eq!(record.ending.code, Some(ErrorCode::Cancelled));
     assert_eq!(record.facts.tool.as_ref(), "slow");
     assert_eq!(bench.count(|entry| matches!(entry, Entry::Finished(_))), 1);
-}
-
-/// Fails with `error` the first `failures` times.
-fn flaky(failures: u32, error: fn() -> ToolError) -> (ToolBuilder, Arc<AtomicU32>) {
-    let attempts = Arc::new(AtomicU32::new(0));
-    let counted = attempts.clone();
-    let tool = Tool::builder("flaky").description("Fails at first.").handler(move |_, context| {
-        let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
-        assert_eq!(context.attempt(), number);
-        std::future::ready(if number <= failures { Err(error()) } else { Ok(json!(number)) })
-    });
-    (tool, attempts)
-}
-
-fn offline() -> ToolError {
-    ToolError::new(ErrorCode::Network, "no route to host")
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_attempt_is_repeated_by_policy_and_each_is_recorded() {
-    let (tool, _) = flaky(2, offline);
-    let bench = Bench::new([tool.read_only().retry(RetryPolicy::standard())]);
-    let before = tokio::time::Instant::now();
-    let outcome = bench.call("flaky", json!({})).await;
-    assert_eq!(outcome.attempts, 3);
-    assert_eq!(outcome.into_result().unwrap(), 3);
-    assert_eq!(before.elapsed().as_secs(), 3, "1 s and 2 s of waiting");
-    let codes: Vec<_> = bench.last_record().ending.attempts.iter().map(|attempt| attempt.code).collect();
-    assert_eq!(codes, [Some(ErrorCode::Network), Some(ErrorCode::Network), None]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_may_have_happened_already_is_not_repeated() {
-    // Neither read-only nor idempotent: a lost answer may mean that the mail was sent.
-    let (tool, attempts) = flaky(1, offline);
-    let bench = Bench::new([tool.retry(RetryPolicy::standard())]);
-    assert_eq!(code(&bench.call("flaky", json!({})).await), "network");
-    assert_eq!(attempts.load(Ordering::SeqCst), 1);
-    // "Too many requests" says that nothing was done.
-    let (tool, attempts) = flaky(1, || ToolError::new(ErrorCode::RateLimit, "slow down"));
-    let bench = Bench::new([tool.retry(RetryPolicy::standard())]);
-    assert!(bench.call("flaky", json!({})).await.is_success());
-    assert_eq!(attempts.load(Ordering::SeqCst), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn retries_end_with_their_number_the_deadline_and_other_errors() {
-    let (tool, attempts) = flaky(u32::MAX, offline);
-    let bench = Bench::new([tool.read_only().retry(RetryPolicy::quick())]);
-    assert_eq!(code(&bench.call("flaky", json!({})).await), "network");
-    assert_eq!(attempts.load(Ordering::SeqCst), 4);
-
-    let (tool, attempts) = flaky(u32::MAX, || offline().retry_after(Duration::from_secs(60)));
-    let bench = Bench::new([tool.read_only().retry(RetryPolicy::quick())]);
-    bench.call("flaky", json!({})).await;
-    assert_eq!(attempts.load(Ordering::SeqCst), 1, "the next attempt would be after the deadline");
-
-    let (tool, attempts) = flaky(u32::MAX, || ToolError::failed("no"));
-    let policy =
-        RetryPolicy { retries_max: 5, backoff: Backoff::None, retryable_codes: vec![RetryableCode::Timeout] };
-    let bench = Bench::new([tool.read_only().retry(policy)]);
-    bench.call("flaky", json!({})).await;
-    assert_eq!(attempts.load(Ordering::SeqCst), 1);
 }

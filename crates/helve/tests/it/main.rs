@@ -1,7 +1,9 @@
 //! The runtime as its users see it.
 //!
 //! - `calls`: every stage of the pipeline, and what it does with a call;
-//! - `endings`: timeouts, cancellation, panics, retries, and callers who go away;
+//! - `endings`: timeouts, cancellation, panics, and callers who go away;
+//! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
+//! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
@@ -11,13 +13,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod breaker;
 mod calls;
 mod endings;
 mod events;
 mod formats;
 mod hostile;
+mod limits;
 mod recording;
 mod registry;
+mod retry;
 mod sdk;
 mod seeds;
 mod support;

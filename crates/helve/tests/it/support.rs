@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use helve::record::{Entry, Finished};
-use helve::{Call, Outcome, Runtime, RuntimeBuilder, Tool, ToolBuilder, VolatileLedger};
+use helve::{
+    Call, ErrorCode, Outcome, Runtime, RuntimeBuilder, Settings, Tool, ToolBuilder, ToolError, VolatileLedger,
+};
 use serde_json::{Value, json};
 
 /// A runtime whose journal can be looked at.
@@ -28,6 +30,15 @@ impl Bench {
             builder = builder.tool(tool).unwrap();
         }
         Self { runtime: builder.build(), journal }
+    }
+
+    pub(crate) fn with_settings(
+        tools: impl IntoIterator<Item = ToolBuilder>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
+        let mut settings = Settings::default();
+        change(&mut settings);
+        Self::with(tools, |builder| builder.settings(settings))
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
@@ -76,4 +87,23 @@ pub(crate) fn counter(name: &str) -> (ToolBuilder, Arc<AtomicU32>) {
 
 pub(crate) fn ran(count: &AtomicU32) -> u32 {
     count.load(Ordering::SeqCst)
+}
+
+/// A tool that fails with `error` the first `failures` times, and how often it ran.
+pub(crate) fn flaky(
+    failures: u32,
+    error: impl Fn() -> ToolError + Send + Sync + 'static,
+) -> (ToolBuilder, Arc<AtomicU32>) {
+    let attempts = Arc::new(AtomicU32::new(0));
+    let counted = attempts.clone();
+    let tool = Tool::builder("flaky").description("Fails at first.").handler(move |_, _| {
+        let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+        std::future::ready(if number <= failures { Err(error()) } else { Ok(json!(number)) })
+    });
+    (tool, attempts)
+}
+
+/// An error that says: the other side is unwell.
+pub(crate) fn offline() -> ToolError {
+    ToolError::new(ErrorCode::Network, "no route to host")
 }

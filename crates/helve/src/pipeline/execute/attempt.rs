@@ -19,6 +19,9 @@ use crate::runtime::Parts;
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
 const ABORT_WAIT: Duration = Duration::from_millis(20);
 
+/// How long a composed tool has to stop all its parts.
+const COMPOSED_GRACE: Duration = Duration::from_secs(30);
+
 type Joined = Result<Result<Value, ToolError>, JoinError>;
 
 pub(super) async fn attempt(
@@ -68,7 +71,9 @@ async fn run(
         () = taken_back(call) => cancelled(),
         () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
     };
-    (Err(error), running.stop(parts.settings.cancel_grace).await)
+    // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
+    let grace = if tool.is_composed() { COMPOSED_GRACE } else { parts.settings.cancel_grace };
+    (Err(error), running.stop(grace).await)
 }
 
 /// A handler's future.

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use helve_core::ports::{Begun, KeyClaim};
-use helve_core::record::Entry;
 use helve_core::{Call, CallId, Caller, ErrorCode, FieldError, Status, Tool, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -32,9 +31,7 @@ pub(super) async fn start(
     match &call.idempotency_key {
         Some(key) => begin(parts, tool, call, key, record, deadline).await,
         None if tool.definition().changes_world() => {
-            let started = record.started();
-            record.must_survive();
-            parts.ledger.commit(Entry::Started(started)).await.map_err(unavailable)?;
+            record.announce_start(tool.is_composed()).await.map_err(unavailable)?;
             Ok(Start::Run)
         }
         None => Ok(Start::Run),
@@ -52,11 +49,7 @@ async fn begin(
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(bad_key(format!("1 to {KEY_BYTES_MAX} bytes"), format!("{} bytes", key.len())));
     }
-    let claim = KeyClaim {
-        scoped_key: scoped_key(&call.caller, tool, key),
-        fingerprint: fingerprint(&call.arguments),
-        repeatable: tool.definition().repeatable(),
-    };
+    let claim = claim(tool, call, key);
     let begun = tokio::select! {
         begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
@@ -64,6 +57,7 @@ async fn begin(
     };
     match begun.map_err(unavailable)? {
         Begun::Fresh => {
+            record.was_announced();
             record.claimed(claim);
             Ok(Start::Run)
         }
@@ -76,6 +70,22 @@ async fn begin(
             format!("a new key, or the arguments of {call_id}"),
             "a key used with other arguments".to_owned(),
         )),
+    }
+}
+
+/// The call held its key already when its run was cut short, and still does.
+pub(in crate::pipeline) fn reclaim(tool: &Tool, call: &Call, record: &mut OpenRecord<'_>) {
+    match &call.idempotency_key {
+        Some(key) if record.part().is_none() => record.claimed(claim(tool, call, key)),
+        Some(_) | None => record.must_survive(),
+    }
+}
+
+fn claim(tool: &Tool, call: &Call, key: &str) -> KeyClaim {
+    KeyClaim {
+        scoped_key: scoped_key(&call.caller, tool, key),
+        fingerprint: fingerprint(&call.arguments),
+        repeatable: tool.definition().repeatable(),
     }
 }
 

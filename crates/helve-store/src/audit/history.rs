@@ -1,0 +1,79 @@
+//! Everything that is recorded of a run, as the entries that were written.
+
+use helve_core::CallId;
+use helve_core::record::{Entry, Finished, Payload, RawJson, Started};
+use helve_core::run::{Step, StepKind};
+use rusqlite::params;
+use serde_json::value::RawValue;
+
+use super::Audit;
+use super::record::{StepHead, StoredHead};
+use super::rows::{COLUMNS, Damage, StoredEntry};
+use crate::chain::Kind;
+use crate::error::StoreError;
+
+impl Audit {
+    /// The entries of a run and of its parts, in order. Ends that do not count, because another
+    /// process had taken the run over by then, are left out.
+    ///
+    /// What was erased reads as withheld.
+    pub fn history(&self, run: CallId) -> Result<Vec<Entry>, StoreError> {
+        let db = self.connect()?;
+        let sql = format!("SELECT {COLUMNS} FROM entries WHERE call_id = ?1 OR run_id = ?1 ORDER BY seq");
+        let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
+        let mut rows = select.query(params![run.to_string()]).map_err(|source| self.error(source))?;
+        let mut entries = Vec::new();
+        while let Some(row) = rows.next().map_err(|source| self.error(source))? {
+            let entry =
+                parse(&StoredEntry::read(row)).map_err(|Damage(why)| StoreError::DamagedEntry(why))?;
+            entries.extend(entry);
+        }
+        Ok(entries)
+    }
+}
+
+/// None where it is a note of our own.
+fn parse(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
+    match stored.kind {
+        Some(Kind::Started) => started(stored).map(Some),
+        Some(Kind::Step) => step(stored).map(Some),
+        Some(Kind::Finished) => finished(stored),
+        Some(Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(None),
+        None => Err(stored.damage("kind", "no such kind")),
+    }
+}
+
+fn started(stored: &StoredEntry) -> Result<Entry, Damage> {
+    let head: StoredHead = stored.parse_head()?;
+    let payload: Option<Payload> = stored.parse_payload()?;
+    let arguments = payload.and_then(|payload| payload.arguments);
+    Ok(Entry::Started(Box::new(Started {
+        at: head.at,
+        facts: head.facts,
+        digest: head.digest.ok_or_else(|| stored.damage("head", "there is no digest"))?,
+        withheld: head.withheld || stored.is_erased(),
+        arguments: arguments.unwrap_or_else(|| RawValue::NULL.to_owned()),
+    })))
+}
+
+fn step(stored: &StoredEntry) -> Result<Entry, Damage> {
+    let head: StepHead = stored.parse_head()?;
+    let payload: Option<RawJson> = stored.parse_payload()?;
+    let kind = match head.kind {
+        StepKind::Executed { withheld } => StepKind::Executed { withheld: withheld || stored.is_erased() },
+        other => other,
+    };
+    Ok(Entry::Step(Box::new(Step { at: head.at, call_id: head.call_id, run: head.run, kind, payload })))
+}
+
+fn finished(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
+    let head: StoredHead = stored.parse_head()?;
+    if head.fenced {
+        return Ok(None);
+    }
+    let mut ending = head.ending.ok_or_else(|| stored.damage("head", "there is no ending"))?;
+    let payload: Option<Payload> = stored.parse_payload()?;
+    ending.withheld |= stored.is_erased();
+    let payload = payload.unwrap_or_default();
+    Ok(Some(Entry::Finished(Box::new(Finished { at: head.at, facts: head.facts, ending, payload }))))
+}

@@ -1,0 +1,72 @@
+//! What else the writer is asked for: changes of runs and of memory, each with an answer.
+//!
+//! All of these announce something. Where one is refused it does not happen, and nothing is kept.
+
+use helve_core::CallId;
+use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
+use helve_core::ports::{Adoption, EffectId, JournalError};
+use helve_core::run::Step;
+
+use crate::queue::Reply;
+
+/// A change that somebody waits for.
+pub(crate) enum Request {
+    /// Take over an open run.
+    Adopt { run: CallId, reply: Reply<Adoption> },
+    /// Ask whoever is at an open run to stop, with the step that says so.
+    Cancel { step: Box<Step>, reply: Reply<bool> },
+    /// Change a value.
+    Change { place: MemoryPlace, change: MemoryChange, reply: Reply<Result<Changed, MemoryError>> },
+    /// Change a value as the effect of a call.
+    Apply {
+        effect: EffectId,
+        place: MemoryPlace,
+        change: MemoryChange,
+        step: Box<Step>,
+        reply: Reply<Result<(), MemoryError>>,
+    },
+    /// Take back an effect.
+    Undo { effect: EffectId, step: Box<Step>, reply: Reply<Result<(), MemoryError>> },
+}
+
+/// What became of a request, once it is on disk.
+pub(crate) enum Response {
+    Adopted(Adoption),
+    Cancelled(bool),
+    Changed(Result<Changed, MemoryError>),
+    Effect(Result<(), MemoryError>),
+}
+
+impl Request {
+    /// Tells whoever waits what became of it.
+    pub(crate) fn answer(self, response: Response) {
+        // Nobody may be waiting any more; that is no error.
+        match (self, response) {
+            (Self::Adopt { reply, .. }, Response::Adopted(adoption)) => drop(reply.send(Ok(adoption))),
+            (Self::Cancel { reply, .. }, Response::Cancelled(is_open)) => drop(reply.send(Ok(is_open))),
+            (Self::Change { reply, .. }, Response::Changed(changed)) => drop(reply.send(Ok(changed))),
+            (Self::Apply { reply, .. } | Self::Undo { reply, .. }, Response::Effect(done)) => {
+                drop(reply.send(Ok(done)));
+            }
+            (
+                Self::Adopt { .. }
+                | Self::Cancel { .. }
+                | Self::Change { .. }
+                | Self::Apply { .. }
+                | Self::Undo { .. },
+                _,
+            ) => unreachable!("each request has its response"),
+        }
+    }
+
+    /// Tells whoever waits that it failed.
+    pub(crate) fn refuse(self, error: &JournalError) {
+        let error = error.clone();
+        match self {
+            Self::Adopt { reply, .. } => drop(reply.send(Err(error))),
+            Self::Cancel { reply, .. } => drop(reply.send(Err(error))),
+            Self::Change { reply, .. } => drop(reply.send(Err(error))),
+            Self::Apply { reply, .. } | Self::Undo { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}

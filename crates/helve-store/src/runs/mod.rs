@@ -1,0 +1,49 @@
+//! Unfinished runs, as the runtime sees them.
+
+pub(crate) mod table;
+
+use std::sync::Arc;
+
+use helve_core::ports::{Adoption, Journal, JournalError, OpenRun, Runs};
+use helve_core::record::Entry;
+use helve_core::run::{Step, StepKind};
+use helve_core::{BoxFuture, CallId};
+
+use crate::queue::Job;
+use crate::readers::blocking;
+use crate::request::Request;
+use crate::store::Store;
+
+impl Runs for Store {
+    fn open_runs(
+        &self,
+        after: Option<CallId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>> {
+        let peers = Arc::clone(&self.peers);
+        Box::pin(self.readers.read(move |db| table::list(db, &peers, after, limit)))
+    }
+
+    fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
+        Box::pin(self.ask(move |reply| Job::Ask(Box::new(Request::Adopt { run, reply }))))
+    }
+
+    fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        Box::pin(async move {
+            self.flush().await?;
+            let audit = self.audit();
+            blocking(move || audit.history(run)).await
+        })
+    }
+
+    fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
+        let kind = StepKind::CancelRequested;
+        let step = Box::new(Step { at: self.memory.clock.now(), call_id: run, run, kind, payload: None });
+        Box::pin(self.ask(move |reply| Job::Ask(Box::new(Request::Cancel { step, reply }))))
+    }
+
+    fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
+        let peers = Arc::clone(&self.peers);
+        Box::pin(self.readers.read(move |db| table::cancel_requests(db, &peers)))
+    }
+}

@@ -1,0 +1,245 @@
+//! The table of open runs: which there are, who is at each, and who was asked to stop.
+//!
+//! The writer keeps it in the same transactions as the entries. Rows change, so the chain does not
+//! cover them; but it tells which runs have started and not ended, so that a row that was removed
+//! or added is noticed.
+
+use helve_core::CallId;
+use helve_core::ports::{Adoption, Holder, OpenRun};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::keys::Disagreement;
+use crate::owners::{Liveness, Owner, Peers};
+
+/// Nearly empty at most times, and new rows go to its end: a row costs little to add and to remove.
+pub(crate) const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS runs (
+    run_id TEXT PRIMARY KEY,
+    owner TEXT NOT NULL,
+    state INTEGER NOT NULL,
+    cancel_requested INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS runs_to_cancel ON runs (owner) WHERE cancel_requested = 1;
+";
+
+/// Whether somebody is at a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    /// Its owner is, while that is alive.
+    Running = 0,
+    /// It waits for a person.
+    Waiting = 1,
+}
+
+/// What became of a run at the end of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// It was open, or there was none.
+    Closed,
+    /// Another living process is at it, and will end it.
+    Fenced,
+}
+
+struct RunRow {
+    owner: String,
+    state: State,
+}
+
+impl RunRow {
+    /// Whether another living process is at the run.
+    fn is_held_by_others(&self, owner: &Owner) -> bool {
+        self.state == State::Running
+            && self.owner != owner.id()
+            && owner.liveness(&self.owner) == Liveness::Alive
+    }
+}
+
+/// Whether there are open runs. Asked once a group, so that calls that only read cost nothing.
+pub(crate) fn any(db: &Connection) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT EXISTS (SELECT 1 FROM runs)")?.query_one([], |row| row.get(0))
+}
+
+/// Opens a run that this process is at.
+pub(crate) fn open(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT OR IGNORE INTO runs VALUES (?1, ?2, 0, 0)")?
+        .execute(params![run, owner.id()])
+        .map(drop)
+}
+
+/// Closes a run, unless another living process is at it.
+pub(crate) fn close(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<Closing> {
+    let ours = db
+        .prepare_cached("DELETE FROM runs WHERE run_id = ?1 AND (owner = ?2 OR state = 1)")?
+        .execute(params![run, owner.id()])?;
+    if ours > 0 {
+        return Ok(Closing::Closed);
+    }
+    match find(db, run)? {
+        Some(row) if row.is_held_by_others(owner) => Ok(Closing::Fenced),
+        Some(_) => remove(db, run).map(|()| Closing::Closed),
+        None => Ok(Closing::Closed),
+    }
+}
+
+/// Forgets a run that never ran.
+pub(crate) fn remove(db: &Connection, run: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM runs WHERE run_id = ?1")?.execute([run]).map(drop)
+}
+
+/// Leaves a run to a person, unless another living process is at it.
+pub(crate) fn wait(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<()> {
+    match find(db, run)? {
+        Some(row) if !row.is_held_by_others(owner) => {
+            db.prepare_cached("UPDATE runs SET state = 1 WHERE run_id = ?1")?.execute([run]).map(drop)
+        }
+        Some(_) => {
+            tracing::error!(run, "a run that another process has taken over should wait; it does not");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a run waits for a person.
+pub(crate) fn is_waiting(db: &Connection, run: &str) -> rusqlite::Result<bool> {
+    find(db, run).map(|row| row.is_some_and(|row| row.state == State::Waiting))
+}
+
+/// Takes over a run that nobody is at.
+pub(crate) fn adopt(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<Adoption> {
+    let Some(row) = find(db, run)? else { return Ok(Adoption::NotOpen) };
+    let is_ours = row.state == State::Running && row.owner == owner.id();
+    if is_ours || row.is_held_by_others(owner) {
+        return Ok(Adoption::Busy);
+    }
+    db.prepare_cached("UPDATE runs SET owner = ?2, state = 0 WHERE run_id = ?1")?
+        .execute(params![run, owner.id()])?;
+    Ok(Adoption::Adopted)
+}
+
+/// Whether a run could be asked to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It was asked now.
+    Now,
+    /// It was asked before.
+    Before,
+    /// There is no such open run.
+    NotOpen,
+}
+
+/// Asks whoever is at a run to stop.
+pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<Asked> {
+    let changed = db
+        .prepare_cached("UPDATE runs SET cancel_requested = 1 WHERE run_id = ?1 AND cancel_requested = 0")?
+        .execute([run])?;
+    Ok(match changed {
+        0 if find(db, run)?.is_some() => Asked::Before,
+        0 => Asked::NotOpen,
+        _ => Asked::Now,
+    })
+}
+
+/// Open runs after `after`, oldest first.
+pub(crate) fn list(
+    db: &Connection,
+    peers: &Peers,
+    after: Option<CallId>,
+    limit: usize,
+) -> rusqlite::Result<Vec<OpenRun>> {
+    let after = after.map_or_else(String::new, |run| run.to_string());
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    // Few processes hold many runs, and each is looked at once.
+    let mut known = std::collections::HashMap::<String, Holder>::new();
+    let mut select = db.prepare_cached(
+        "SELECT run_id, owner, state, cancel_requested FROM runs WHERE run_id > ?1 ORDER BY run_id LIMIT ?2",
+    )?;
+    let mut rows = select.query(params![after, limit])?;
+    let mut runs = Vec::new();
+    while let Some(row) = rows.next()? {
+        let RunRow { owner, state } = read(row)?;
+        let holder = match state {
+            State::Waiting => Holder::Person,
+            State::Running => *known.entry(owner).or_insert_with_key(|owner| holder(peers, owner)),
+        };
+        runs.push(OpenRun { run: run_id(row)?, holder, cancel_requested: row.get(3)? });
+    }
+    Ok(runs)
+}
+
+fn holder(peers: &Peers, owner: &str) -> Holder {
+    match peers.liveness(owner) {
+        Liveness::Alive if owner == peers.us() => Holder::Us,
+        Liveness::Alive => Holder::Others,
+        Liveness::Dead => Holder::Nobody,
+    }
+}
+
+/// Runs that this process is at and should stop.
+pub(crate) fn cancel_requests(db: &Connection, peers: &Peers) -> rusqlite::Result<Vec<CallId>> {
+    db.prepare_cached("SELECT run_id FROM runs WHERE cancel_requested = 1 AND owner = ?1 AND state = 0")?
+        .query_map([peers.us()], run_id)?
+        .collect()
+}
+
+/// Compares runs and chain, which must be sound, both ways. Returns the first difference.
+pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+    let wrong = db.query_one(WRONG_RUN, [], |row| {
+        let (run, ended): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
+        let what = match ended {
+            Some(_) => format!("the run {run} is open in the table `runs`, and it has ended"),
+            None => format!("the run {run} is open in the table `runs`, and it was never started"),
+        };
+        Ok(Disagreement { seq: ended, what })
+    });
+    if let Some(wrong) = wrong.optional()? {
+        return Ok(Some(wrong));
+    }
+    let missing = db.query_one(MISSING_RUN, [], |row| {
+        let (seq, run): (i64, String) = (row.get(0)?, row.get(1)?);
+        let what =
+            format!("the open run {run} was removed from the table `runs`: nobody would take it up again");
+        Ok(Disagreement { seq: Some(seq), what })
+    });
+    missing.optional()
+}
+
+/// An end that came from a process that had lost the run does not count.
+const WRONG_RUN: &str = "
+    SELECT runs.run_id,
+           (SELECT max(seq) FROM entries
+            WHERE call_id = runs.run_id AND kind = 1 AND head ->> 'fenced' IS NULL) AS ended
+    FROM runs
+    WHERE ended IS NOT NULL
+       OR NOT EXISTS (SELECT 1 FROM entries
+                      WHERE call_id = runs.run_id AND kind = 0 AND entries.run_id IS NULL)
+    LIMIT 1";
+
+/// A call that gave back its idempotency key never ran, or a later call runs in its place.
+const MISSING_RUN: &str = "
+    SELECT seq, call_id FROM entries AS started
+    WHERE kind = 0 AND run_id IS NULL
+      AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = started.call_id)
+      AND NOT EXISTS (SELECT 1 FROM entries
+                      WHERE call_id = started.call_id
+                        AND (kind = 3 OR kind = 1 AND head ->> 'fenced' IS NULL))
+    ORDER BY seq LIMIT 1";
+
+fn find(db: &Connection, run: &str) -> rusqlite::Result<Option<RunRow>> {
+    db.prepare_cached("SELECT run_id, owner, state FROM runs WHERE run_id = ?1")?
+        .query_one([run], read)
+        .optional()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    // Whoever changed the number should not keep a run from being looked at.
+    let state = if row.get::<_, i64>(2)? == State::Waiting as i64 { State::Waiting } else { State::Running };
+    Ok(RunRow { owner: row.get(1)?, state })
+}
+
+fn run_id(row: &Row<'_>) -> rusqlite::Result<CallId> {
+    row.get::<_, String>(0)?.parse().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(error))
+    })
+}

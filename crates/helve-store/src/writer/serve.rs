@@ -1,0 +1,79 @@
+//! Requests within a group: changes of runs and of memory.
+
+use helve_core::ports::Adoption;
+use helve_core::run::Step;
+
+use super::ledger::{Group, Verdict};
+use crate::keys::{self, KeyError};
+use crate::memory::effects::{self, Applying};
+use crate::memory::{ValueError, values};
+use crate::request::{Request, Response};
+use crate::runs::table::{self as runs, Asked};
+
+impl Group<'_> {
+    pub(super) fn serve(&mut self, request: &Request) -> rusqlite::Result<Verdict> {
+        let memory = self.memory;
+        let response = match request {
+            Request::Adopt { run, .. } => Response::Adopted(self.adopt(&run.to_string())?),
+            Request::Cancel { step, .. } => return self.request_cancel(step),
+            Request::Change { place, change, .. } => {
+                let changed = values::change(self.tx, place, change, &memory.limits, memory.now());
+                Response::Changed(ValueError::apart(changed)?)
+            }
+            Request::Apply { effect, place, change, step, .. } => {
+                let (tx, now) = (self.tx, memory.now());
+                self.with_step(step, || {
+                    effects::apply(tx, *effect, step.run, place, change, &memory.limits, now)
+                })?
+            }
+            Request::Undo { effect, step, .. } => {
+                let (tx, now) = (self.tx, memory.now());
+                self.with_step(step, || effects::undo(tx, *effect, now).map(|()| Applying::Now))?
+            }
+        };
+        Ok(Verdict::Answered(response))
+    }
+
+    fn adopt(&mut self, run: &str) -> rusqlite::Result<Adoption> {
+        let adoption = runs::adopt(self.tx, self.owner, run)?;
+        if adoption == Adoption::Adopted {
+            match keys::take_over(self.tx, self.owner, run) {
+                Ok(()) => {}
+                Err(KeyError::Sqlite(error)) => return Err(error),
+                // The run can be ended all the same; whoever brings the key again is refused.
+                Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
+            }
+        }
+        Ok(adoption)
+    }
+
+    fn request_cancel(&mut self, step: &Step) -> rusqlite::Result<Verdict> {
+        let kind = match self.text.set_step(step) {
+            Ok(kind) => kind,
+            Err(error) => return Ok(Verdict::Refused(error)),
+        };
+        let asked = runs::request_cancel(self.tx, &step.run.to_string())?;
+        match asked {
+            Asked::Now => self.insert(kind)?,
+            Asked::Before | Asked::NotOpen => {}
+        }
+        Ok(Verdict::Answered(Response::Cancelled(asked != Asked::NotOpen)))
+    }
+
+    /// Changes a value and writes the step that tells of it, unless that was done before.
+    fn with_step(
+        &mut self,
+        step: &Step,
+        change: impl FnOnce() -> Result<Applying, ValueError>,
+    ) -> rusqlite::Result<Response> {
+        let kind = match self.text.set_step(step) {
+            Ok(kind) => kind,
+            Err(error) => return Ok(Response::Effect(Err(error.into()))),
+        };
+        Ok(Response::Effect(match ValueError::apart(change())? {
+            Ok(Applying::Now) => self.insert(kind).map(Ok)?,
+            Ok(Applying::Before) => Ok(()),
+            Err(error) => Err(error),
+        }))
+    }
+}

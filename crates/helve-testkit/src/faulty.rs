@@ -1,0 +1,177 @@
+//! A ledger that fails, or kills the process, at a place of the test's choosing.
+
+use std::sync::Arc;
+
+use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
+use helve_core::ports::{
+    Adoption, Begun, EffectId, Journal, JournalError, KeyClaim, Ledger, Memory, OpenRun, Runs,
+};
+use helve_core::record::{Entry, Started};
+use helve_core::run::Step;
+use helve_core::{BoxFuture, CallId, Status};
+
+/// What happens at a boundary. `Err`: the ledger refuses. Never returning, by killing the process,
+/// is a crash.
+pub type Fault = Arc<dyn Fn(Boundary) -> Result<(), JournalError> + Send + Sync>;
+
+/// Where in the life of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Boundary {
+    /// Before anything is written.
+    Before,
+    /// After it is on disk, before anybody is told.
+    After,
+}
+
+/// A ledger whose writes pass a [`Fault`] before and after.
+pub struct FaultyLedger {
+    inner: Arc<dyn Ledger>,
+    fault: Fault,
+}
+
+impl FaultyLedger {
+    /// Lets `fault` decide about every write to `inner`.
+    pub fn new(inner: Arc<dyn Ledger>, fault: Fault) -> Self {
+        Self { inner, fault }
+    }
+
+    /// Refuses every write after the first `count`.
+    pub fn failing_after(inner: Arc<dyn Ledger>, count: u32) -> Self {
+        let left = std::sync::atomic::AtomicU32::new(count);
+        Self::new(
+            inner,
+            Arc::new(move |boundary| {
+                use std::sync::atomic::Ordering::SeqCst;
+                let take = |left: u32| left.checked_sub(1);
+                match boundary {
+                    Boundary::After => Ok(()),
+                    Boundary::Before => left
+                        .fetch_update(SeqCst, SeqCst, take)
+                        .map(drop)
+                        .map_err(|_| JournalError::new("the disk is full")),
+                }
+            }),
+        )
+    }
+
+    /// A write between its boundaries.
+    fn guard<'a, T, E>(
+        &'a self,
+        write: impl FnOnce(&'a dyn Ledger) -> BoxFuture<'a, Result<T, E>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T, E>>
+    where
+        T: Send + 'a,
+        E: From<JournalError> + Send + 'a,
+    {
+        Box::pin(async move {
+            (self.fault)(Boundary::Before)?;
+            let written = write(&*self.inner).await?;
+            (self.fault)(Boundary::After)?;
+            Ok(written)
+        })
+    }
+}
+
+impl Journal for FaultyLedger {
+    fn check(&self) -> Result<(), JournalError> {
+        self.inner.check()
+    }
+
+    fn append(&self, entry: Entry) -> Result<(), JournalError> {
+        (self.fault)(Boundary::Before)?;
+        self.inner.append(entry)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.inner.is_behind()
+    }
+
+    fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.guard(|inner| inner.commit(entry))
+    }
+
+    fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.guard(|inner| inner.commit_all(entries))
+    }
+
+    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
+        self.guard(|inner| inner.begin(started, claim))
+    }
+
+    fn finish(
+        &self,
+        entry: Entry,
+        claim: KeyClaim,
+        status: Arc<Status>,
+    ) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.guard(|inner| inner.finish(entry, claim, status))
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.inner.flush()
+    }
+}
+
+impl Memory for FaultyLedger {
+    fn read(&self, place: MemoryPlace) -> BoxFuture<'_, Result<Option<Remembered>, MemoryError>> {
+        self.inner.read(place)
+    }
+
+    fn list(
+        &self,
+        scope: MemoryScope,
+        owner: String,
+        prefix: String,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(String, Remembered)>, MemoryError>> {
+        self.inner.list(scope, owner, prefix, limit)
+    }
+
+    fn change(
+        &self,
+        place: MemoryPlace,
+        change: MemoryChange,
+    ) -> BoxFuture<'_, Result<Changed, MemoryError>> {
+        self.guard(|inner| inner.change(place, change))
+    }
+
+    fn apply(
+        &self,
+        effect: EffectId,
+        place: MemoryPlace,
+        change: MemoryChange,
+        step: Box<Step>,
+    ) -> BoxFuture<'_, Result<(), MemoryError>> {
+        self.guard(move |inner| inner.apply(effect, place, change, step))
+    }
+
+    fn undo(&self, effect: EffectId, step: Box<Step>) -> BoxFuture<'_, Result<(), MemoryError>> {
+        self.guard(move |inner| inner.undo(effect, step))
+    }
+}
+
+impl Runs for FaultyLedger {
+    fn open_runs(
+        &self,
+        after: Option<CallId>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>> {
+        self.inner.open_runs(after, limit)
+    }
+
+    fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
+        self.guard(move |inner| inner.adopt(run))
+    }
+
+    fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        self.inner.history(run)
+    }
+
+    fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
+        self.guard(move |inner| inner.request_cancel(run))
+    }
+
+    fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
+        self.inner.cancel_requests()
+    }
+}

@@ -1,0 +1,31 @@
+//! What keeps one caller from taking all, and all callers from pressing on a tool that is unwell.
+//!
+//! - [`Limits`] holds calls to the configured rules, counted by a [`Limiter`](helve_core::ports::Limiter);
+//!   [`LocalLimiter`] is the one that counts in this process.
+//! - [`Health`] knows which tools fail: it has the circuit breaker and the retry budget of each.
+
+mod local;
+mod rules;
+
+mod breaker;
+mod health;
+
+pub use health::{BreakerSettings, RetryBudget};
+pub(crate) use health::{Health, Pass, Verdict};
+pub use local::LocalLimiter;
+pub(crate) use rules::Limits;
+
+use std::time::Duration;
+
+/// Errors carry whole milliseconds. Rounded down, who waits that long would come too early.
+fn whole_ms(time: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+}
+
+/// A time for people, rounded up for the same reason.
+fn shown(time: Duration) -> String {
+    match whole_ms(time).as_millis() {
+        ms @ 0..=999 => format!("{ms} ms"),
+        ms => format!("{} s", ms.div_ceil(1_000)),
+    }
+}

@@ -1,0 +1,384 @@
+//! What the tool changes beyond its result: applied in order, taken back in reverse if one fails.
+//!
+//! Each step is in the journal before the next one begins, so that a crash in the middle is
+//! finished after the restart.
+
+use std::sync::Arc;
+
+use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
+use helve_core::event::EventKind;
+use helve_core::expression::{ExpressionError, Scope};
+use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation};
+use helve_core::ports::EffectId;
+use helve_core::record::Entry;
+use helve_core::run::{EffectReport, EffectState, StepKind};
+use helve_core::template::Template;
+use helve_core::{Call, Context, ErrorCode, Status, Tool, ToolError};
+use jiff::SignedDuration;
+use serde_json::value::to_raw_value;
+use serde_json::{Number, Value};
+
+use super::record::{OpenRecord, unavailable};
+use crate::runs::{ActiveRun, Deed, UndoState, cascade, join, undo_below};
+use crate::runtime::Parts;
+
+/// What a call that may have effects did.
+pub(super) struct Doing {
+    pub(super) tool: Tool,
+    pub(super) arguments: Value,
+}
+
+pub(super) async fn apply(
+    parts: &Arc<Parts>,
+    doing: Doing,
+    status: Status,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
+    let Status::Done(output) = &status else { return Ok(status) };
+    let Some(run) = record.run().cloned().filter(|_| !output.is_failure) else { return Ok(status) };
+    let mut deed = Deed {
+        call_id: record.call_id(),
+        run: record.part().map_or(record.call_id(), |part| part.run),
+        path: record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
+        caller: Arc::clone(record.caller()),
+        effects: vec![EffectState::NotReached; doing.tool.definition().effects.len()],
+        notes: Default::default(),
+        tool: doing.tool,
+        arguments: doing.arguments,
+        result: output.value.clone(),
+        withheld: false,
+        undone: UndoState::NotTried,
+    };
+    let applied =
+        if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
+    record.effects_are(reports(&deed));
+    applied?;
+    record.keep_deed(deed);
+    Ok(status)
+}
+
+async fn apply_all(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    deed: &mut Deed,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    let tool = deed.tool.clone();
+    take_up(deed, record);
+    record.executed().await?;
+    for (index, effect) in tool.definition().effects.iter().enumerate() {
+        let failed = match deed.effects[index] {
+            EffectState::Applied | EffectState::Skipped => continue,
+            // Taking back had begun before the crash; it is finished now.
+            EffectState::Failed | EffectState::RolledBack | EffectState::RollbackFailed => {
+                ToolError::new(ErrorCode::EffectFailed, "it failed before the run was cut short")
+            }
+            EffectState::NotReached => match apply_one(parts, run, deed, index, effect).await {
+                Ok(state) => {
+                    deed.effects[index] = state;
+                    continue;
+                }
+                Err(error) if run.waiting().is_some() => return Err(error),
+                Err(error) => {
+                    deed.effects[index] = EffectState::Failed;
+                    let kind = StepKind::EffectFailed { index: number(index), code: error.code() };
+                    note(parts, run, deed, kind, Some(&error)).await?;
+                    error
+                }
+            },
+        };
+        roll_back(parts, run, deed).await;
+        return Err(effect_failed(deed, effect, &failed));
+    }
+    Ok(())
+}
+
+/// What had become of the effects before the run was cut short.
+fn take_up(deed: &mut Deed, record: &OpenRecord<'_>) {
+    let Some((_, earlier)) = record.cut_short() else { return };
+    for (index, (kind, value)) in &earlier.effects {
+        let Some(state) = usize::try_from(*index).ok().and_then(|index| deed.effects.get_mut(index)) else {
+            continue;
+        };
+        *state = match kind {
+            StepKind::EffectApplied { .. } => EffectState::Applied,
+            StepKind::EffectSkipped { .. } => EffectState::Skipped,
+            StepKind::EffectFailed { .. } => EffectState::Failed,
+            StepKind::EffectRolledBack { .. } => EffectState::RolledBack,
+            StepKind::RollbackFailed { .. } => EffectState::RollbackFailed,
+            _ => continue,
+        };
+        deed.notes.insert(*index, value.clone());
+    }
+}
+
+async fn apply_one(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    deed: &mut Deed,
+    index: usize,
+    effect: &Effect,
+) -> Result<EffectState, ToolError> {
+    let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+    if let Some(condition) = &effect.when
+        && !condition.holds(&scope).map_err(wrong)?
+    {
+        note(parts, run, deed, StepKind::EffectSkipped { index: number(index) }, None).await?;
+        return Ok(EffectState::Skipped);
+    }
+    let applied = StepKind::EffectApplied { index: number(index) };
+    if let Some(handler) = deed.tool.effect_handler(index) {
+        let applying = handler.apply(deed.arguments.clone(), deed.result.clone(), deed.context(parts));
+        let value = guarded(parts, applying).await?;
+        let mut step = deed.step(parts, applied);
+        step.payload = to_raw_value(&value).ok();
+        deed.notes.insert(number(index), value);
+        parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)?;
+        return Ok(EffectState::Applied);
+    }
+    match &effect.change {
+        Change::StateChange { state, change, value, scope: memory } => {
+            let change = state_change(*change, value.as_ref(), &scope)?;
+            remember(parts, run, deed, index, *memory, state, change, &scope).await?;
+        }
+        Change::Memory { scope: memory, operation, key, value, ttl_ms } => {
+            let change = memory_change(*operation, value.as_ref(), *ttl_ms, &scope)?;
+            remember(parts, run, deed, index, *memory, key, change, &scope).await?;
+        }
+        Change::Notification { event, payload } => {
+            let payload = or_result(payload.as_ref(), &scope)?;
+            note(parts, run, deed, applied, None).await?;
+            let (call_id, tool) = (deed.call_id, deed.tool.name().clone());
+            let event = event.clone();
+            parts.registry.bus().publish(|| EventKind::Notification { call_id, tool, event, payload });
+        }
+        Change::Cascade { tool, arguments } => {
+            let call = Call::new(tool.clone(), arguments.render(&scope).map_err(wrong)?);
+            let path = cascade_path(&deed.path, index);
+            cascade(parts, run, deed, path, call).await?;
+            note(parts, run, deed, applied, None).await?;
+        }
+    }
+    Ok(EffectState::Applied)
+}
+
+#[expect(clippy::too_many_arguments, reason = "a change and where it goes, from one place")]
+async fn remember(
+    parts: &Arc<Parts>,
+    run: &ActiveRun,
+    deed: &Deed,
+    index: usize,
+    memory: MemoryScope,
+    key: &Template,
+    change: MemoryChange,
+    scope: &Scope<'_>,
+) -> Result<(), ToolError> {
+    let Value::String(key) = key.render(scope).map_err(wrong)? else {
+        return Err(ToolError::new(ErrorCode::EffectFailed, "a key in memory must be text"));
+    };
+    run.settle(&*parts.ledger).await.map_err(unavailable)?;
+    let place = MemoryPlace::of(&deed.caller, memory, key);
+    let effect = EffectId { call_id: deed.call_id, index: number(index) };
+    let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
+    parts.memory().apply(effect, place, change, step).await.map_err(not_remembered)
+}
+
+fn state_change(
+    operation: StateOperation,
+    value: Option<&Template>,
+    scope: &Scope<'_>,
+) -> Result<MemoryChange, ToolError> {
+    let by = |sign: i64| match value {
+        None => Ok(Number::from(sign)),
+        Some(value) => match value.render(scope).map_err(wrong)? {
+            Value::Number(number) => Ok(if sign < 0 { negative(&number) } else { number }),
+            _ => Err(ToolError::new(ErrorCode::EffectFailed, "only a number can be counted up or down by")),
+        },
+    };
+    Ok(MemoryChange::new(match operation {
+        StateOperation::Set => Operation::Write(or_result(value, scope)?),
+        StateOperation::Clear => Operation::Delete,
+        StateOperation::Increment => Operation::Add(by(1)?),
+        StateOperation::Decrement => Operation::Add(by(-1)?),
+    }))
+}
+
+fn negative(number: &Number) -> Number {
+    let whole = number.as_i64().and_then(i64::checked_neg).map(Number::from);
+    whole.or_else(|| Number::from_f64(-number.as_f64()?)).unwrap_or_else(|| number.clone())
+}
+
+fn memory_change(
+    operation: MemoryOperation,
+    value: Option<&Template>,
+    ttl_ms: Option<u64>,
+    scope: &Scope<'_>,
+) -> Result<MemoryChange, ToolError> {
+    let mut change = MemoryChange::new(match operation {
+        MemoryOperation::Write => Operation::Write(or_result(value, scope)?),
+        MemoryOperation::Update => Operation::Update(or_result(value, scope)?),
+        MemoryOperation::Delete => Operation::Delete,
+    });
+    let time = ttl_ms.map(|ms| SignedDuration::from_millis(i64::try_from(ms).unwrap_or(i64::MAX)));
+    change.time_to_live = time;
+    Ok(change)
+}
+
+fn or_result(value: Option<&Template>, scope: &Scope<'_>) -> Result<Value, ToolError> {
+    match value {
+        Some(value) => value.render(scope).map_err(wrong),
+        None => Ok(scope.get("result").cloned().unwrap_or_default()),
+    }
+}
+
+/// Takes back the effects of a call that were applied and can be, newest first. One that cannot be
+/// taken back does not keep the others from it.
+pub(crate) async fn roll_back(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &mut Deed) {
+    let tool = deed.tool.clone();
+    for (index, effect) in tool.definition().effects.iter().enumerate().rev() {
+        if deed.effects[index] != EffectState::Applied || !effect.reversible {
+            continue;
+        }
+        deed.effects[index] = match roll_back_one(parts, run, deed, index, effect).await {
+            Ok(()) => EffectState::RolledBack,
+            Err(error) => {
+                tracing::warn!(call_id = %deed.call_id, index, %error, "an effect could not be taken back");
+                let kind = StepKind::RollbackFailed { index: number(index) };
+                if let Err(error) = note(parts, run, deed, kind, Some(&error)).await {
+                    tracing::error!(call_id = %deed.call_id, %error, "that could not be recorded either");
+                }
+                EffectState::RollbackFailed
+            }
+        };
+    }
+}
+
+async fn roll_back_one(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    deed: &Deed,
+    index: usize,
+    effect: &Effect,
+) -> Result<(), ToolError> {
+    let taken_back = StepKind::EffectRolledBack { index: number(index) };
+    if let Some(handler) = deed.tool.effect_handler(index) {
+        let applied = deed.notes.get(&number(index)).cloned().unwrap_or_default();
+        guarded(parts, handler.roll_back(applied, deed.context(parts))).await?;
+        return note(parts, run, deed, taken_back, None).await;
+    }
+    match &effect.change {
+        Change::StateChange { .. } | Change::Memory { .. } => {
+            run.settle(&*parts.ledger).await.map_err(unavailable)?;
+            let effect = EffectId { call_id: deed.call_id, index: number(index) };
+            parts.memory().undo(effect, deed.step(parts, taken_back)).await.map_err(not_remembered)
+        }
+        Change::Notification { .. } => {
+            Err(ToolError::new(ErrorCode::EffectFailed, "what was told cannot be taken back"))
+        }
+        Change::Cascade { tool, .. } => {
+            if !undo_below(parts, run, &cascade_path(&deed.path, index)).await {
+                let message = format!("`{tool}`, which it had called, could not be undone");
+                return Err(ToolError::new(ErrorCode::EffectFailed, message));
+            }
+            note(parts, run, deed, taken_back, None).await
+        }
+    }
+}
+
+fn cascade_path(path: &str, index: usize) -> Arc<str> {
+    join(Some(path), &format!("effect-{index}"))
+}
+
+/// Records a step, and waits for it.
+async fn note(
+    parts: &Parts,
+    run: &ActiveRun,
+    deed: &Deed,
+    kind: StepKind,
+    error: Option<&ToolError>,
+) -> Result<(), ToolError> {
+    let mut step = deed.step(parts, kind);
+    step.payload = error.and_then(|error| to_raw_value(error).ok());
+    parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
+}
+
+/// Runs code of a tool's own: a panic fails it alone, and it has its time.
+pub(crate) async fn guarded<T: Send + 'static>(
+    parts: &Parts,
+    code: helve_core::BoxFuture<'static, Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    let time = parts.settings.timeout_default;
+    let mut task = AbortOnDrop(tokio::spawn(code));
+    match tokio::time::timeout(time, &mut task.0).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(ToolError::failed("the tool's own code crashed").with_source(panic)),
+        Err(_) => {
+            let message = format!("the tool's own code did not finish within {} ms", time.as_millis());
+            Err(ToolError::new(ErrorCode::Timeout, message))
+        }
+    }
+}
+
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn reports(deed: &Deed) -> Vec<EffectReport> {
+    let effects = deed.tool.definition().effects.iter().zip(&deed.effects);
+    effects
+        .map(|(effect, state)| EffectReport { description: effect.description.clone(), state: *state })
+        .collect()
+}
+
+/// The tool did run: the model must know what stands before it does anything else.
+fn effect_failed(deed: &Deed, effect: &Effect, error: &ToolError) -> ToolError {
+    let in_state = |states: &[EffectState]| {
+        let effects = deed.tool.definition().effects.iter().zip(&deed.effects);
+        let named = effects.filter(|(_, state)| states.contains(state));
+        let named: Vec<_> = named.map(|(effect, _)| format!("“{}”", effect.description)).collect();
+        if named.is_empty() { "none".to_owned() } else { named.join(", ") }
+    };
+    let message = format!(
+        "`{}` ran and stands, but its effect “{}” failed: {error}; effects that stand: {}; taken back: {}",
+        deed.tool.name(),
+        effect.description,
+        in_state(&[EffectState::Applied, EffectState::RollbackFailed]),
+        in_state(&[EffectState::RolledBack]),
+    );
+    ToolError::new(ErrorCode::EffectFailed, message)
+        .suggest("do not call it again for the same purpose: what the tool itself did stands")
+        .with_source(error.clone())
+}
+
+fn wrong(error: ExpressionError) -> ToolError {
+    ToolError::new(ErrorCode::EffectFailed, error.to_string())
+}
+
+fn not_remembered(error: MemoryError) -> ToolError {
+    match error {
+        MemoryError::Unavailable(error) => unavailable(error),
+        error => ToolError::new(ErrorCode::EffectFailed, error.to_string()),
+    }
+}
+
+fn number(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+impl Deed {
+    /// What the tool's own code gets to know.
+    pub(crate) fn context(&self, parts: &Arc<Parts>) -> Context {
+        let deadline = std::time::Instant::now() + parts.settings.timeout_default;
+        Context::new(self.call_id, self.tool.name().clone(), Arc::clone(&self.caller), deadline)
+            .with_host(Arc::clone(parts) as _)
+    }
+
+    /// A step of the call, now.
+    pub(crate) fn step(&self, parts: &Parts, kind: StepKind) -> Box<helve_core::run::Step> {
+        crate::runs::step(parts.clock.now(), self.call_id, self.run, kind)
+    }
+}

@@ -1,0 +1,51 @@
+//! Whether a permitted call may start now: the tool is well, and nobody has had too much.
+
+use std::time::Duration;
+
+use helve_core::ports::Slot;
+use helve_core::{Call, ErrorCode, Tool, ToolError};
+use serde_json::Value;
+
+use crate::limits::{Pass, Verdict};
+use crate::runtime::Parts;
+
+/// What a call holds while it runs.
+pub(super) struct Admitted<'p> {
+    pass: Pass<'p>,
+    _slots: Vec<Slot>,
+}
+
+pub(super) fn admit<'p>(parts: &'p Parts, tool: &Tool, call: &Call) -> Result<Admitted<'p>, ToolError> {
+    // The breaker first: a call that cannot run anyway should not use up its caller's share.
+    let pass = parts.health.enter(tool.name())?;
+    let slots = parts.limits.admit(tool.name(), &call.caller)?;
+    Ok(Admitted { pass, _slots: slots })
+}
+
+impl Admitted<'_> {
+    /// Tells the breaker what this call found out.
+    /// `asked` is how long its caller gave it.
+    pub(super) fn ended(
+        self,
+        parts: &Parts,
+        tool: &Tool,
+        asked: Option<Duration>,
+        result: &Result<Value, ToolError>,
+    ) {
+        let verdict = match result {
+            Ok(_) => Verdict::Well,
+            // Its parts have their own.
+            Err(_) if tool.is_composed() => Verdict::Unknown,
+            // Who gives a tool less than its time must not have it left alone for everybody.
+            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(parts, tool, asked) => {
+                Verdict::Unknown
+            }
+            Err(error) => Verdict::of(error.code()),
+        };
+        parts.health.ended(tool.name(), self.pass, verdict);
+    }
+}
+
+fn is_hurried(parts: &Parts, tool: &Tool, asked: Option<Duration>) -> bool {
+    asked.is_some_and(|asked| asked < super::time_allowed(parts, tool))
+}

@@ -1,0 +1,116 @@
+//! A call that had started when its run was cut short: where to go on.
+
+use std::sync::Arc;
+
+use helve_core::expression::Scope;
+use helve_core::run::{Answer, Recall, Recalled, StepKind, WaitingFor};
+use helve_core::{Call, Context, ErrorCode, Tool, ToolError};
+use serde_json::Value;
+
+use super::super::effects::guarded;
+use super::super::record::OpenRecord;
+use crate::pipeline::{self, Origin};
+use crate::runs::Waiting;
+use crate::runtime::Parts;
+
+/// Where a call goes on.
+pub(super) enum TakeUp {
+    /// At its beginning: it has not started yet.
+    Start,
+    /// At its beginning, though it had started: that does no harm, or did not happen.
+    Again,
+    /// After the tool: it has answered.
+    Answered(Value),
+}
+
+pub(super) async fn take_up(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    context: Context,
+    record: &mut OpenRecord<'_>,
+) -> Result<TakeUp, ToolError> {
+    let Some((call_id, earlier)) = record.cut_short() else { return Ok(TakeUp::Start) };
+    let (executed, settled) = (earlier.executed.clone(), earlier.settled.clone());
+    record.hold_step(StepKind::Resumed);
+    // Its parts know by themselves how far they have come.
+    if tool.is_composed() {
+        return Ok(TakeUp::Again);
+    }
+    let wait = |reason, message: String| {
+        if let Some(run) = record.run() {
+            run.wait_for(Waiting { reason, call_id, pending: None });
+        }
+        ToolError::new(ErrorCode::OutcomeUnknown, message)
+            .suggest(format!("find out what {call_id} did, then resume its run and say so"))
+    };
+    match (executed, settled) {
+        (Some((result, false)), _) => return Ok(TakeUp::Answered(result)),
+        (Some((_, true)), _) => {
+            let message = format!("`{}` has answered, but its answer was not kept", tool.name());
+            return Err(wait(WaitingFor::Decision, message));
+        }
+        (None, Some((Answer::Happened, result))) => return Ok(TakeUp::Answered(result)),
+        (None, Some((Answer::DidNotHappen, _))) => return Ok(TakeUp::Again),
+        (None, None) if tool.definition().repeatable() => return Ok(TakeUp::Again),
+        (None, None) => {}
+    }
+    match recall(parts, tool, call, context).await {
+        Ok(Recalled::Happened(result)) => Ok(TakeUp::Answered(result)),
+        Ok(Recalled::DidNotHappen) => Ok(TakeUp::Again),
+        Ok(Recalled::Unknown) => {
+            let message =
+                format!("`{}` was cut short, and nobody knows whether it had its effect", tool.name());
+            Err(wait(WaitingFor::UnknownOutcome, message))
+        }
+        Err(error) => {
+            let message = format!(
+                "`{}` was cut short, and asking whether it had its effect failed: {error}",
+                tool.name()
+            );
+            Err(wait(WaitingFor::UnknownOutcome, message))
+        }
+    }
+}
+
+/// Asks the tool, or another one, what became of the call.
+async fn recall(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    context: Context,
+) -> Result<Recalled, ToolError> {
+    if let Some(handler) = tool.recall_handler() {
+        return guarded(parts, handler.recall(call.arguments.clone(), context)).await;
+    }
+    let Some(declared) = &tool.definition().recall else { return Ok(Recalled::Unknown) };
+    let key = context.idempotency_key().map_or(Value::Null, Value::from);
+    let scope = Scope::new().with("arguments", &call.arguments).with("key", &key);
+    ask(parts, declared, &scope, &context).await
+}
+
+async fn ask(
+    parts: &Arc<Parts>,
+    recall: &Recall,
+    scope: &Scope<'_>,
+    context: &Context,
+) -> Result<Recalled, ToolError> {
+    let wrong = |error: helve_core::expression::ExpressionError| ToolError::failed(error.to_string());
+    if parts.registry.tool(&recall.tool).is_some_and(|tool| tool.definition().changes_world()) {
+        return Err(ToolError::failed(format!("`{}` may change the world, so it is not asked", recall.tool)));
+    }
+    let arguments = recall.arguments.render(scope).map_err(wrong)?;
+    let question = Call::new(recall.tool.clone(), arguments)
+        .by(Arc::clone(context.caller()))
+        .correlation_id(context.run().to_string());
+    // No part of the run: what it says now is not what it will say after the next crash.
+    let answer = Box::pin(pipeline::run(parts, question, Origin::Outside)).await.into_result()?;
+    let scope = scope.clone().with("answer", &answer);
+    if !recall.happened.holds(&scope).map_err(wrong)? {
+        return Ok(Recalled::DidNotHappen);
+    }
+    match &recall.result {
+        Some(result) => result.render(&scope).map(Recalled::Happened).map_err(wrong),
+        None => Ok(Recalled::Happened(answer)),
+    }
+}

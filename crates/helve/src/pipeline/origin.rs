@@ -1,0 +1,62 @@
+//! Where a call comes from: from outside, or from within a run.
+
+use std::sync::Arc;
+
+use helve_core::CallId;
+use helve_core::run::Part;
+
+use crate::runs::{ActiveRun, Earlier};
+
+/// Where a call comes from.
+pub(crate) enum Origin {
+    /// Somebody calls.
+    Outside,
+    /// A running call makes it, as one of its parts.
+    Part(PartOf),
+    /// A run that was cut short is taken up again.
+    Resumed(Arc<ActiveRun>),
+}
+
+/// A call within a run.
+pub(crate) struct PartOf {
+    pub(crate) run: Arc<ActiveRun>,
+    pub(crate) part: Part,
+    /// Whether whoever made it goes on at once when it has ended, so that its end can be written
+    /// together with what comes next.
+    pub(crate) hold: bool,
+}
+
+impl Origin {
+    pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
+        match self {
+            Self::Outside => None,
+            Self::Part(part) => Some(&part.run),
+            Self::Resumed(run) => Some(run),
+        }
+    }
+
+    pub(super) fn part(&self) -> Option<&Part> {
+        match self {
+            Self::Outside | Self::Resumed(_) => None,
+            Self::Part(part) => Some(&part.part),
+        }
+    }
+
+    /// The id that the call has already.
+    pub(super) fn call_id(&self) -> Option<CallId> {
+        match self {
+            Self::Resumed(run) => Some(run.id),
+            Self::Outside | Self::Part(_) => self.cut_short().map(|(call_id, _)| call_id),
+        }
+    }
+
+    /// The same call before its run was cut short, where it had started and not ended.
+    pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
+        let (call_id, earlier) = match self {
+            Self::Outside => return None,
+            Self::Part(part) => part.run.history.part(&part.part.path)?,
+            Self::Resumed(run) => (run.id, run.history.call(run.id)?),
+        };
+        (earlier.started.is_some() && earlier.finished.is_none()).then_some((call_id, earlier))
+    }
+}

@@ -1,0 +1,255 @@
+//! The runs of this process, from their start to their end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helve_core::ports::{Journal, JournalError};
+use helve_core::record::Entry;
+use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, WaitingFor};
+use helve_core::{CallId, Caller, Pending, Tool, ToolName};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::history::History;
+use super::progress::ProgressTree;
+
+/// The runs of this process that have not ended.
+#[derive(Default)]
+pub(crate) struct ActiveRuns(Mutex<HashMap<CallId, Arc<ActiveRun>>>);
+
+impl ActiveRuns {
+    pub(crate) fn get(&self, run: CallId) -> Option<Arc<ActiveRun>> {
+        self.lock().get(&run).cloned()
+    }
+
+    pub(crate) fn insert(&self, run: &Arc<ActiveRun>) {
+        self.lock().insert(run.id, Arc::clone(run));
+    }
+
+    pub(crate) fn remove(&self, run: CallId) {
+        self.lock().remove(&run);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<CallId, Arc<ActiveRun>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that has not ended.
+pub(crate) struct ActiveRun {
+    pub(crate) id: CallId,
+    /// Stops all of it.
+    pub(crate) cancellation: CancellationToken,
+    /// What had happened before it was taken up again.
+    pub(crate) history: History,
+    state: Mutex<State>,
+    quiet: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// Entries that are to be written with the next one that is waited for. What they tell is
+    /// known to nobody outside the run yet.
+    held: Vec<Entry>,
+    /// What is going on: the run itself under the empty path, and its parts.
+    tools: HashMap<Arc<str>, ToolName>,
+    parts: Vec<Done>,
+    waiting: Option<Waiting>,
+    progress: ProgressTree,
+}
+
+/// Why a run cannot go on by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    pub(crate) reason: WaitingFor,
+    /// The call that the question is about.
+    pub(crate) call_id: CallId,
+    pub(crate) pending: Option<Pending>,
+}
+
+impl Waiting {
+    pub(crate) fn step(&self) -> StepKind {
+        let approval_id = self.pending.as_ref().map(|pending| pending.approval_id);
+        StepKind::Waiting { reason: self.reason, approval_id }
+    }
+}
+
+/// A part that has ended, and what it takes to undo it.
+#[derive(Clone)]
+pub(crate) struct Done {
+    pub(crate) report: PartReport,
+    pub(crate) deed: Option<Arc<Deed>>,
+}
+
+/// What a call did, as far as undoing it needs to know.
+#[derive(Clone)]
+pub(crate) struct Deed {
+    pub(crate) call_id: CallId,
+    /// The run that its story belongs to.
+    pub(crate) run: CallId,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) path: Arc<str>,
+    pub(crate) tool: Tool,
+    pub(crate) arguments: Value,
+    pub(crate) result: Value,
+    /// What became of each effect.
+    pub(crate) effects: Vec<EffectState>,
+    /// What their own code said when it applied them.
+    pub(crate) notes: HashMap<u32, Value>,
+    /// Whether arguments or result are not what they were: secrets are not kept.
+    pub(crate) withheld: bool,
+    pub(crate) undone: UndoState,
+}
+
+/// How far undoing had come before the run was taken up again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum UndoState {
+    #[default]
+    NotTried,
+    Undone,
+    Failed,
+}
+
+impl ActiveRun {
+    pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
+        Self { id, cancellation, history, state: Mutex::default(), quiet: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps an entry for the next one that is waited for.
+    pub(crate) fn hold(&self, entry: Entry) {
+        self.lock().held.push(entry);
+    }
+
+    /// What is held, to be written before or with `entry`.
+    pub(crate) fn held_with(&self, entry: Entry) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.lock().held);
+        entries.push(entry);
+        entries
+    }
+
+    /// Hands what is held to the journal without waiting.
+    pub(crate) fn release(&self, journal: &dyn Journal) -> Result<(), JournalError> {
+        let held = std::mem::take(&mut self.lock().held);
+        held.into_iter().try_for_each(|entry| journal.append(entry))
+    }
+
+    /// Writes what is held, and waits for it.
+    pub(crate) async fn settle(&self, journal: &dyn Journal) -> Result<(), JournalError> {
+        let held = std::mem::take(&mut self.lock().held);
+        if held.is_empty() { Ok(()) } else { journal.commit_all(held).await }
+    }
+
+    /// A part begins. It ends when the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, path: &Arc<str>, tool: ToolName) -> InFlight {
+        self.lock().tools.insert(Arc::clone(path), tool);
+        InFlight { run: Arc::clone(self), path: Arc::clone(path) }
+    }
+
+    /// Which tool the run itself is a call of.
+    pub(crate) fn root_is(&self, tool: ToolName) {
+        self.lock().tools.insert(Arc::from(""), tool);
+    }
+
+    /// Waits until none of its parts goes on, but not for ever.
+    pub(crate) async fn until_quiet(&self, at_most: Duration) {
+        let quiet = async {
+            loop {
+                let changed = self.quiet.notified();
+                if self.lock().tools.keys().all(|path| path.is_empty()) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        if tokio::time::timeout(at_most, quiet).await.is_err() {
+            tracing::warn!(run = %self.id, "parts of a cancelled run did not stop in time");
+        }
+    }
+
+    /// Whether nothing goes on beside the part at `path` and those it lies within, so that
+    /// whatever it leaves behind is followed up at once.
+    pub(crate) fn is_alone(&self, path: &str) -> bool {
+        self.lock().tools.keys().all(|other| other.is_empty() || **other == *path || is_below(path, other))
+    }
+
+    /// The tools of the parts that `path` lies within, from the outside in.
+    pub(crate) fn ancestors(&self, path: &str) -> Vec<ToolName> {
+        let state = self.lock();
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        let outer = std::iter::once(0).chain(ends.filter(|end| *end > 0));
+        outer.map(|end| &path[..end]).filter_map(|path| state.tools.get(path).cloned()).collect()
+    }
+
+    /// Notes how a part ended.
+    pub(crate) fn add(&self, done: Done) {
+        let mut state = self.lock();
+        state.progress.forget(&done.report.path);
+        // A part that is tried again replaces what it was before.
+        state.parts.retain(|earlier| earlier.report.path != done.report.path);
+        state.parts.push(done);
+    }
+
+    /// Changes what is said of a part.
+    pub(crate) fn set_state(&self, path: &str, part_state: PartState) {
+        if let Some(done) = self.lock().parts.iter_mut().find(|done| &*done.report.path == path) {
+            done.report.state = part_state;
+        }
+    }
+
+    /// The parts at and below `path`, in the order in which they ended.
+    pub(crate) fn parts_below(&self, path: &str) -> Vec<Done> {
+        let below =
+            |done: &&Done| path.is_empty() || *done.report.path == *path || is_below(&done.report.path, path);
+        self.lock().parts.iter().filter(below).cloned().collect()
+    }
+
+    pub(crate) fn reports(&self) -> Vec<PartReport> {
+        self.lock().parts.iter().map(|done| done.report.clone()).collect()
+    }
+
+    /// The run cannot go on by itself. The first reason stays.
+    pub(crate) fn wait_for(&self, waiting: Waiting) {
+        self.lock().waiting.get_or_insert(waiting);
+    }
+
+    pub(crate) fn waiting(&self) -> Option<Waiting> {
+        self.lock().waiting.clone()
+    }
+
+    pub(crate) fn with_progress<T>(&self, change: impl FnOnce(&mut ProgressTree) -> T) -> T {
+        change(&mut self.lock().progress)
+    }
+}
+
+/// Whether a path lies within another.
+pub(crate) fn is_below(path: &str, outer: &str) -> bool {
+    path.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// A part that is going on.
+pub(crate) struct InFlight {
+    run: Arc<ActiveRun>,
+    path: Arc<str>,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.run.lock().tools.remove(&self.path);
+        self.run.quiet.notify_waiters();
+    }
+}
+
+/// A step of a run, now.
+pub(crate) fn step(at: jiff::Timestamp, call_id: CallId, run: CallId, kind: StepKind) -> Box<Step> {
+    Box::new(Step { at, call_id, run, kind, payload: None })
+}

@@ -1,0 +1,114 @@
+//! What the journal says of a run, put in order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use helve_core::CallId;
+use helve_core::record::{Entry, Finished, RawJson, Started};
+use helve_core::run::{Answer, Step, StepKind};
+use serde_json::Value;
+
+use super::active::UndoState;
+
+/// What had happened in a run before it was taken up again. Empty for a new one.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    calls: HashMap<CallId, Earlier>,
+    /// The last call of each part.
+    paths: HashMap<Arc<str>, CallId>,
+    /// Parts that have ended, in order.
+    ended: Vec<CallId>,
+}
+
+impl History {
+    pub(crate) fn new(entries: Vec<Entry>) -> Self {
+        let mut history = Self::default();
+        entries.into_iter().for_each(|entry| history.add(entry));
+        history
+    }
+
+    fn add(&mut self, entry: Entry) {
+        let call_id = entry.call_id();
+        if let Some(part) = entry.facts().and_then(|facts| facts.part.as_ref()) {
+            self.paths.insert(Arc::clone(&part.path), call_id);
+        }
+        let call = self.calls.entry(call_id).or_default();
+        match entry {
+            Entry::Started(started) => call.started = Some(*started),
+            Entry::Finished(finished) => {
+                call.finished = Some(*finished);
+                self.ended.push(call_id);
+            }
+            Entry::Step(step) => call.add(*step),
+        }
+    }
+
+    pub(crate) fn call(&self, call_id: CallId) -> Option<&Earlier> {
+        self.calls.get(&call_id)
+    }
+
+    /// What is known of a part.
+    pub(crate) fn part(&self, path: &str) -> Option<(CallId, &Earlier)> {
+        let call_id = *self.paths.get(path)?;
+        Some((call_id, self.calls.get(&call_id)?))
+    }
+
+    /// Calls that have ended, in order, each once.
+    pub(crate) fn ended(&self) -> impl Iterator<Item = (CallId, &Earlier)> {
+        self.ended.iter().filter_map(|call_id| Some((*call_id, self.calls.get(call_id)?)))
+    }
+}
+
+/// What is known of one call from before its run was taken up again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Earlier {
+    pub(crate) started: Option<Started>,
+    pub(crate) finished: Option<Finished>,
+    /// The tool's answer, and whether something of it is missing.
+    pub(crate) executed: Option<(Value, bool)>,
+    /// Each effect's last step, with what its handler said.
+    pub(crate) effects: HashMap<u32, (StepKind, Value)>,
+    pub(crate) undone: UndoState,
+    /// What a person said became of it, and its result.
+    pub(crate) settled: Option<(Answer, Value)>,
+}
+
+impl Earlier {
+    fn add(&mut self, step: Step) {
+        let payload = || step.payload.as_ref().map(parse).unwrap_or_default();
+        match step.kind {
+            StepKind::Executed { withheld } => self.executed = Some((payload(), withheld)),
+            StepKind::EffectApplied { index }
+            | StepKind::EffectSkipped { index }
+            | StepKind::EffectFailed { index, .. }
+            | StepKind::EffectRolledBack { index }
+            | StepKind::RollbackFailed { index } => {
+                let value = payload();
+                let known = self.effects.entry(index).or_insert((step.kind.clone(), Value::Null));
+                known.0 = step.kind;
+                // What a handler said when it applied the effect is what it needs to take it back.
+                if !value.is_null() {
+                    known.1 = value;
+                }
+            }
+            StepKind::Undone => self.undone = UndoState::Undone,
+            StepKind::UndoFailed { .. } => self.undone = UndoState::Failed,
+            StepKind::Settled { answer } => self.settled = Some((answer, payload())),
+            StepKind::Resumed => {
+                // An answer is good for one time only.
+                if matches!(self.settled, Some((Answer::DidNotHappen, _))) {
+                    self.settled = None;
+                }
+            }
+            StepKind::Attempted { .. }
+            | StepKind::UndoStarted
+            | StepKind::Waiting { .. }
+            | StepKind::CancelRequested => {}
+        }
+    }
+}
+
+/// JSON that we wrote ourselves.
+pub(crate) fn parse(json: &RawJson) -> Value {
+    serde_json::from_str(json.get()).unwrap_or_default()
+}

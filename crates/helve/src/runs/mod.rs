@@ -1,0 +1,22 @@
+//! Runs: the durable story of calls that change the world or are made of others.
+//!
+//! A run is taken up again after a crash by running it again from its beginning: every part that
+//! had finished answers from the record ([`part`]), and the first one that had not is where it
+//! goes on. [`undo`] takes back what parts did, newest first. [`recover`] finds what was left.
+
+mod active;
+mod history;
+mod part;
+mod progress;
+mod recover;
+mod undo;
+mod watch;
+
+pub use recover::{Recovered, RunError, Settlement, TakenUp};
+
+pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, UndoState, Waiting, step};
+pub(crate) use history::{Earlier, History, parse};
+pub(crate) use part::{call_part, cascade, join};
+pub(crate) use recover::{Undoing, wind_up_dropped};
+pub(crate) use undo::undo_below;
+pub(crate) use watch::Watch;

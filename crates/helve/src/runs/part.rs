@@ -1,0 +1,203 @@
+//! Calls within a run.
+
+use std::sync::Arc;
+
+use helve_core::record::{EndStatus, Finished};
+use helve_core::run::{EffectState, Part, PartReport, PartState, WaitingFor};
+use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
+use serde_json::Value;
+
+use super::active::{ActiveRun, Deed, Done, Waiting};
+use super::history::{Earlier, parse};
+use crate::pipeline::{self, Origin, PartOf};
+use crate::runtime::Parts;
+
+/// Deepest nesting of calls within calls.
+const DEPTH_MAX: usize = 16;
+
+/// The path of a step within a part, or within the run itself.
+pub(crate) fn join(outer: Option<&str>, step: &str) -> Arc<str> {
+    // As in a JSON Pointer: a step's own slash is no border between steps.
+    let step = step.replace('~', "~0").replace('/', "~1");
+    match outer {
+        None | Some("") => step.into(),
+        Some(outer) => format!("{outer}/{step}").into(),
+    }
+}
+
+/// Calls a tool as a part of the call that `context` belongs to.
+pub(crate) async fn call_part(parts: &Arc<Parts>, context: &Context, step: &str, call: Call) -> Outcome {
+    let Some(run) = parts.runs.get(context.run()) else {
+        let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
+        return pipeline::refuse(parts, call, error).await;
+    };
+    let path = join(context.part().map(|part| &*part.path), step);
+    let left = context.time_left();
+    let timeout = call.timeout.map_or(left, |asked| asked.min(left));
+    let call = call
+        .by(Arc::clone(context.caller()))
+        .timeout(timeout)
+        .cancellation(context.cancellation().child_token());
+    // A composition goes on as soon as a part has ended; who knows what other code does.
+    let outer = parts.registry.tool(context.tool().as_str());
+    let hold = outer.is_some_and(|tool| tool.is_composed());
+    call_at(parts, &run, path, call, hold).await
+}
+
+/// Calls a tool because another one's effect says so.
+pub(crate) async fn cascade(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    deed: &Deed,
+    path: Arc<str>,
+    call: Call,
+) -> Result<(), ToolError> {
+    let chain = run.ancestors(&deed.path);
+    let called = parts.registry.tool(&call.tool);
+    if let Some(tool) = &called
+        && chain.contains(tool.name())
+    {
+        let chain = chain.iter().map(|tool| format!("`{tool}`")).collect::<Vec<_>>().join(" → ");
+        let message = format!("effects go round in a circle: {chain} → `{}`", tool.name());
+        return Err(ToolError::new(ErrorCode::EffectFailed, message));
+    }
+    let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
+    let outcome = call_at(parts, run, path, call, false).await;
+    match outcome.status {
+        Status::Done(output) if !output.is_failure => Ok(()),
+        Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
+        Status::Failed(error) => Err(error),
+        Status::Pending(pending) => Err(pending.into_error()),
+    }
+}
+
+/// Calls a tool at a place within a run, unless it was called there before and has ended.
+pub(super) fn call_at<'a>(
+    parts: &'a Arc<Parts>,
+    run: &'a Arc<ActiveRun>,
+    path: Arc<str>,
+    call: Call,
+    hold: bool,
+) -> BoxFuture<'a, Outcome> {
+    Box::pin(call_new(parts, run, path, call, hold))
+}
+
+async fn call_new(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    path: Arc<str>,
+    call: Call,
+    hold: bool,
+) -> Outcome {
+    if let Some(outcome) = replay(run, &path) {
+        return outcome;
+    }
+    if path.matches('/').count() >= DEPTH_MAX {
+        let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
+        return pipeline::refuse(parts, call, ToolError::new(ErrorCode::ExecutionFailed, message)).await;
+    }
+    if run.waiting().is_some() {
+        let error = ToolError::new(ErrorCode::Cancelled, "the run waits for a person; nothing new starts");
+        return pipeline::refuse(parts, call, error).await;
+    }
+    let name = parts.registry.tool(&call.tool).map(|tool| tool.name().clone());
+    let _in_flight = name.map(|name| run.enter(&path, name));
+    let part = Part { run: run.id, path };
+    let origin = Origin::Part(PartOf { run: Arc::clone(run), part, hold });
+    pipeline::run(parts, call, origin).await
+}
+
+/// How a part ended before its run was cut short.
+fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
+    let (call_id, earlier) = run.history.part(path)?;
+    let finished = earlier.finished.as_ref()?;
+    let status = match recorded(finished) {
+        // It was asked for, and may be allowed by now.
+        Recorded::Pending => return None,
+        Recorded::Ended(status) => status,
+        Recorded::Withheld => {
+            run.wait_for(Waiting { reason: WaitingFor::Decision, call_id, pending: None });
+            Status::Failed(ToolError::new(
+                ErrorCode::OutcomeUnknown,
+                "this part has ended, but its result was not kept: it holds a secret or is too large",
+            ))
+        }
+    };
+    let mut outcome = Outcome::new(call_id, Arc::clone(&finished.facts.tool), status);
+    outcome.attempts = u32::try_from(finished.ending.attempts.len()).unwrap_or(u32::MAX);
+    Some(outcome)
+}
+
+enum Recorded {
+    Ended(Status),
+    Pending,
+    Withheld,
+}
+
+fn recorded(finished: &Finished) -> Recorded {
+    let error = || {
+        let lost = || ToolError::new(ErrorCode::ExecutionFailed, "it failed; why was erased");
+        finished.payload.error.clone().unwrap_or_else(lost)
+    };
+    match finished.ending.status {
+        EndStatus::Done => match &finished.payload.result {
+            Some(result) if !finished.ending.withheld => {
+                Recorded::Ended(Status::Done(Output::success(parse(result))))
+            }
+            Some(_) | None => Recorded::Withheld,
+        },
+        EndStatus::Returned => Recorded::Ended(Status::Done(Output::failure(&error()))),
+        EndStatus::Failed | EndStatus::Denied => Recorded::Ended(Status::Failed(error())),
+        EndStatus::Pending => Recorded::Pending,
+    }
+}
+
+/// What the record says of the parts that have ended, so that they can be undone.
+pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
+    let finished = earlier.finished.as_ref()?;
+    let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
+    let state = match (finished.ending.status, earlier.undone) {
+        (EndStatus::Done, super::UndoState::NotTried) => PartState::Done,
+        (EndStatus::Done, super::UndoState::Undone) => PartState::Undone,
+        (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
+        (EndStatus::Pending, _) => PartState::Waiting,
+        (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
+            Some(ErrorCode::Cancelled) => PartState::Cancelled,
+            Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
+            Some(_) | None => PartState::Failed,
+        },
+    };
+    let report =
+        PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
+    let deed = parts.registry.tool(&finished.facts.tool).map(|tool| {
+        let json = |json: Option<&_>| json.map_or(Value::Null, parse);
+        let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
+        Deed {
+            call_id,
+            run,
+            path,
+            caller: Arc::clone(&finished.facts.caller),
+            arguments: json(finished.payload.arguments.as_ref()),
+            result: json(finished.payload.result.as_ref()),
+            effects: effects_before(tool.definition().effects.len(), finished, earlier),
+            notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
+            withheld: arguments_withheld || finished.ending.withheld || finished.payload.arguments.is_none(),
+            undone: earlier.undone,
+            tool,
+        }
+    });
+    Some(Done { report, deed: deed.map(Arc::new) })
+}
+
+fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<EffectState> {
+    use helve_core::run::StepKind;
+    let state = |index: usize| {
+        let step = u32::try_from(index).ok().and_then(|index| earlier.effects.get(&index));
+        match step.map(|(kind, _)| kind) {
+            Some(StepKind::EffectRolledBack { .. }) => EffectState::RolledBack,
+            Some(StepKind::RollbackFailed { .. }) => EffectState::RollbackFailed,
+            _ => finished.ending.effects.get(index).map_or(EffectState::NotReached, |report| report.state),
+        }
+    };
+    (0..count).map(state).collect()
+}

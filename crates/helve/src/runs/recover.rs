@@ -1,0 +1,351 @@
+//! Taking up what was left: resume, roll back, or ask a person. And undo and cancel from outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use helve_core::ports::{Adoption, Holder, JournalError};
+use helve_core::record::{Entry, Facts, RawJson, Started};
+use helve_core::run::{Answer, OnCrash, StepKind, WaitingFor};
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+use tokio_util::sync::CancellationToken;
+
+use super::active::{ActiveRun, Done, Waiting, step};
+use super::history::{History, parse};
+use super::part::done_before;
+use super::undo::undo_below;
+use super::watch::Watch;
+use crate::pipeline::{self, Origin};
+use crate::runtime::{Parts, Runtime};
+
+/// How many runs are taken up at the same time.
+const CONCURRENT_MAX: usize = 32;
+/// How long the parts of a run have to stop, once they were told to.
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// How many open runs are looked at in one go.
+const PAGE: usize = 1_000;
+
+/// A run that could not be taken up, undone or stopped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// There is no such run.
+    #[error("there is no run {0}")]
+    NotFound(CallId),
+    /// Somebody is at it.
+    #[error("{0} is running in another process; it can be cancelled, but not taken over")]
+    Busy(CallId),
+    /// It has ended.
+    #[error("{0} has ended; it can be undone, but not resumed or cancelled")]
+    Ended(CallId),
+    /// It has not ended.
+    #[error("{0} has not ended; resume or cancel it before undoing it")]
+    Open(CallId),
+    /// It was undone before, or undoes another one itself.
+    #[error("{0} undoes another run; it cannot be undone itself")]
+    IsUndo(CallId),
+    /// The ledger cannot be read or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// What a person found out about the call that a run waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settlement {
+    /// Whether it happened.
+    pub answer: Answer,
+    /// What it returned, where it happened and that is known.
+    pub result: Option<Value>,
+}
+
+/// A run that was left by a process that has gone.
+#[derive(Debug)]
+pub struct Recovered {
+    /// The run.
+    pub run: CallId,
+    /// What became of it.
+    pub taken_up: TakenUp,
+}
+
+/// What became of a run that was left.
+#[derive(Debug)]
+pub enum TakenUp {
+    /// It has ended.
+    Ended(Outcome),
+    /// It waits for a person.
+    Waits(Outcome),
+    /// It could not be taken up.
+    Failed(RunError),
+}
+
+impl Runtime {
+    /// Takes up every run that was cut short when its process went: each goes on after the last
+    /// step that had finished, is rolled back, or waits for a person, as its tool says.
+    ///
+    /// Nothing that had finished runs again.
+    pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
+        let parts = self.parts();
+        let (mut recovered, mut after) = (Vec::new(), None);
+        loop {
+            let page = parts.ledger.open_runs(after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(recovered) };
+            after = Some(last.run);
+            let left = page.into_iter().filter(|open| open.holder == Holder::Nobody);
+            let taken_up = left.map(|open| async move {
+                let taken_up = match take_up(parts, open.run, None, open.cancel_requested).await {
+                    Ok(outcome) => self.judge(open.run, outcome).await,
+                    Err(error) => TakenUp::Failed(error),
+                };
+                Recovered { run: open.run, taken_up }
+            });
+            let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
+            while let Some(one) = taken_up.next().await {
+                // Another process was faster.
+                if !matches!(one.taken_up, TakenUp::Failed(RunError::Busy(_) | RunError::Ended(_))) {
+                    recovered.push(one);
+                }
+            }
+        }
+    }
+
+    async fn judge(&self, run: CallId, outcome: Outcome) -> TakenUp {
+        let waits = match &outcome.status {
+            Status::Pending(_) => true,
+            Status::Failed(error) => error.code() == ErrorCode::OutcomeUnknown && outcome.call_id == run,
+            Status::Done(_) => false,
+        };
+        if waits { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) }
+    }
+
+    /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
+    /// is a call whose outcome is unknown.
+    pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
+        // Somebody asked for it, so what the tool says of crashes does not count.
+        let settlement = Asked { settlement };
+        take_up(self.parts(), run, Some(settlement), false).await
+    }
+
+    /// Stops a run, wherever it is. One of this process stops at once, one of another process
+    /// within moments; one that nobody is at is ended here: what its parts did is undone, or
+    /// listed, as its tool says.
+    pub async fn cancel_run(&self, run: CallId) -> Result<Option<Outcome>, RunError> {
+        let parts = self.parts();
+        if !parts.ledger.request_cancel(run).await? {
+            return Err(not_open(parts, run).await);
+        }
+        if let Some(active) = parts.runs.get(run) {
+            active.cancellation.cancel();
+            return Ok(None);
+        }
+        match take_up(parts, run, None, true).await {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(RunError::Busy(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Undoes a finished run: its effects and what its tools did, newest first, as far as that can
+    /// be undone. Nothing is undone twice. A tool that undoes may need approval: then the outcome is
+    /// pending, and resuming it goes on.
+    pub async fn undo_run(&self, run: CallId, caller: Arc<Caller>) -> Result<Outcome, RunError> {
+        let parts = self.parts();
+        let undoing = undoing(parts, run).await?;
+        let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
+        Ok(pipeline::undo(parts, call, Origin::Outside, undoing).await)
+    }
+}
+
+/// A finished run that is to be undone.
+pub(crate) struct Undoing {
+    pub(crate) run: CallId,
+    pub(crate) done: Vec<Done>,
+    started: Started,
+}
+
+async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
+    let history = History::new(parts.ledger.history(run).await?);
+    let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
+    let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
+    if started.facts.undo_of.is_some() {
+        return Err(RunError::IsUndo(run));
+    }
+    if root.finished.is_none() {
+        return Err(RunError::Open(run));
+    }
+    let composed = parts.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
+    let done = history
+        .ended()
+        .filter(|(call_id, _)| (*call_id == run) != composed)
+        .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
+        .collect();
+    Ok(Undoing { run, done, started })
+}
+
+/// Somebody asked to take up a run.
+struct Asked {
+    settlement: Option<Settlement>,
+}
+
+async fn take_up(
+    parts: &Arc<Parts>,
+    run: CallId,
+    asked: Option<Asked>,
+    cancel: bool,
+) -> Result<Outcome, RunError> {
+    match parts.ledger.adopt(run).await? {
+        Adoption::Adopted => {}
+        Adoption::Busy => return Err(RunError::Busy(run)),
+        Adoption::NotOpen => return Err(not_open(parts, run).await),
+    }
+    let mut entries = parts.ledger.history(run).await?;
+    let by_hand = asked.is_some();
+    if let Some(settlement) = asked.and_then(|asked| asked.settlement)
+        && let Some(entry) = settle(parts, run, &entries, settlement)
+    {
+        parts.ledger.commit(entry.clone()).await?;
+        entries.push(entry);
+    }
+    let history = History::new(entries);
+    let Some(started) = history.call(run).and_then(|root| root.started.clone()) else {
+        return Err(RunError::NotFound(run));
+    };
+    let active = taken_up(parts, run, history);
+    let call = call_of(&started);
+    if let Some(undone) = started.facts.undo_of {
+        let undoing = undoing(parts, undone).await?;
+        return Ok(pipeline::undo(parts, call, Origin::Resumed(active), undoing).await);
+    }
+    let tool = parts.registry.tool(&started.facts.tool);
+    if cancel {
+        let error = ToolError::new(ErrorCode::Cancelled, "the run was cancelled after it was cut short");
+        return Ok(end(parts, call, active, tool, error).await);
+    }
+    let Some(tool) = tool else {
+        let message = format!("there is no tool `{}` any more; cancel the run", started.facts.tool);
+        return Ok(park(parts, call, active, message).await);
+    };
+    let policy = tool.definition().on_crash;
+    if started.digest != *tool.digest() {
+        let message =
+            format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
+        return Ok(park(parts, call, active, message).await);
+    }
+    if started.withheld {
+        let message = "its arguments hold a secret, which is not kept; cancel the run".to_owned();
+        return Ok(park(parts, call, active, message).await);
+    }
+    match policy {
+        OnCrash::Ask if !by_hand => {
+            let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
+            Ok(park(parts, call, active, message).await)
+        }
+        OnCrash::RollBack if !by_hand => {
+            let error = ToolError::failed("the run was cut short by a crash, and rolled back");
+            Ok(end(parts, call, active, Some(tool), error).await)
+        }
+        OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
+            Ok(pipeline::run(parts, call, Origin::Resumed(active)).await)
+        }
+    }
+}
+
+/// The step that tells what a person found out, about whatever the run waits for.
+fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
+    let call_id = entries.iter().rev().find_map(|entry| match entry {
+        Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => Some(step.call_id),
+        Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
+    });
+    // A run that was never asked about waits for its last start.
+    let started = || {
+        entries.iter().rev().find_map(|entry| match entry {
+            Entry::Started(started) => Some(started.facts.call_id),
+            Entry::Step(_) | Entry::Finished(_) => None,
+        })
+    };
+    let call_id = call_id.or_else(started)?;
+    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer: settlement.answer });
+    step.payload = settlement.result.as_ref().and_then(|result| to_raw_value(result).ok());
+    Some(Entry::Step(step))
+}
+
+/// The run as it is taken up: what its parts did is known.
+fn taken_up(parts: &Arc<Parts>, run: CallId, history: History) -> Arc<ActiveRun> {
+    let active = ActiveRun::new(run, CancellationToken::new(), history);
+    let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
+    ended
+        .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
+        .for_each(|done| active.add(done));
+    let active = Arc::new(active);
+    parts.runs.insert(&active);
+    Watch::begin(parts);
+    active
+}
+
+fn call_of(started: &Started) -> Call {
+    let mut call =
+        Call::new(&*started.facts.tool, parse(&started.arguments)).by(Arc::clone(&started.facts.caller));
+    call.idempotency_key = started.facts.idempotency_key.clone();
+    call.correlation_id = started.facts.correlation_id.clone();
+    call
+}
+
+/// Leaves the run to a person.
+async fn park(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, message: String) -> Outcome {
+    run.wait_for(Waiting { reason: WaitingFor::Decision, call_id: run.id, pending: None });
+    pipeline::wind_up(parts, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
+}
+
+/// Ends the run: what its parts did is undone where the tool wants that, and listed in any case.
+async fn end(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    tool: Option<Tool>,
+    error: ToolError,
+) -> Outcome {
+    let rolls_back = tool.as_ref().is_some_and(|tool| {
+        tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
+    });
+    if rolls_back {
+        undo_below(parts, &run, "").await;
+    }
+    let unknown = run.history.call(run.id).is_some_and(|root| root.executed.is_none())
+        && tool.is_some_and(|tool| !tool.is_composed());
+    let error = if unknown {
+        let message = format!("{error}; nobody knows whether the tool had its effect");
+        ToolError::new(ErrorCode::OutcomeUnknown, message)
+    } else {
+        error
+    };
+    pipeline::wind_up(parts, call, run, error).await
+}
+
+/// Ends a composed run whose caller went away: its parts are stopped, then undone or listed.
+pub(crate) fn wind_up_dropped(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    facts: &Facts,
+    arguments: Option<&RawJson>,
+) {
+    let arguments = arguments.map(parse).unwrap_or_default();
+    let mut call = Call::new(&*facts.tool, arguments).by(Arc::clone(&facts.caller));
+    call.idempotency_key = facts.idempotency_key.clone();
+    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
+    run.cancellation.cancel();
+    tokio::spawn(async move {
+        run.until_quiet(parts.settings.cancel_grace + STOP_MAX).await;
+        let tool = parts.registry.tool(&call.tool);
+        let error = ToolError::new(ErrorCode::Cancelled, "the caller went away before the run had ended");
+        end(&parts, call, run, tool, error).await
+    });
+}
+
+async fn not_open(parts: &Parts, run: CallId) -> RunError {
+    match parts.ledger.history(run).await {
+        Ok(entries) if entries.is_empty() => RunError::NotFound(run),
+        Ok(_) => RunError::Ended(run),
+        Err(error) => RunError::Journal(error),
+    }
+}

@@ -1,0 +1,111 @@
+//! Taking back what was done, newest first.
+
+use std::sync::Arc;
+
+use helve_core::expression::Scope;
+use helve_core::record::Entry;
+use helve_core::run::{PartState, StepKind, Undo};
+use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
+use serde_json::value::to_raw_value;
+
+use super::active::{ActiveRun, Deed, UndoState};
+use super::part::{call_at, join};
+use crate::pipeline::{guarded, roll_back};
+use crate::runtime::Parts;
+
+/// Undoes the parts of a run at and below `path`. Returns whether nothing of them stands.
+///
+/// One that cannot be undone does not keep the others from it, unless a person must be asked.
+pub(crate) fn undo_below<'a>(
+    parts: &'a Arc<Parts>,
+    run: &'a Arc<ActiveRun>,
+    path: &'a str,
+) -> BoxFuture<'a, bool> {
+    Box::pin(undo_all(parts, run, path))
+}
+
+async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool {
+    let mut all = true;
+    for done in run.parts_below(path).into_iter().rev() {
+        let (PartState::Done, Some(deed)) = (done.report.state, &done.deed) else {
+            all &= !matches!(done.report.state, PartState::UndoFailed | PartState::Unknown);
+            continue;
+        };
+        // Its parts are undone by themselves.
+        if deed.tool.is_composed() {
+            continue;
+        }
+        let state = undo(parts, run, deed).await;
+        run.set_state(&done.report.path, state);
+        all &= state == PartState::Undone || !deed.tool.definition().changes_world();
+        if run.waiting().is_some() {
+            return false;
+        }
+    }
+    all
+}
+
+/// Undoes one call: its effects, then what the tool itself did.
+pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) -> PartState {
+    if deed.undone == UndoState::Undone {
+        return PartState::Undone;
+    }
+    let mut deed = deed.clone();
+    roll_back(parts, run, &mut deed).await;
+    let Some(declared) = deed.tool.definition().undo.clone() else {
+        // Nothing to be done, or nothing that can be.
+        return if deed.tool.definition().changes_world() { PartState::Done } else { PartState::Undone };
+    };
+    run.hold(Entry::Step(deed.step(parts, StepKind::UndoStarted)));
+    let undone = match declared {
+        _ if deed.withheld => Err(ToolError::failed(
+            "what the tool was given or answered was not kept: it holds a secret or is too large",
+        )),
+        Undo::Handler => by_handler(parts, run, &deed).await,
+        Undo::Tool { tool, arguments } => {
+            let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+            match arguments.render(&scope) {
+                Ok(arguments) => by_tool(parts, run, &deed, Call::new(tool, arguments)).await,
+                Err(error) => Err(ToolError::new(ErrorCode::ExecutionFailed, error.to_string())),
+            }
+        }
+    };
+    if run.waiting().is_some() {
+        return PartState::Done;
+    }
+    let mut step = deed.step(parts, StepKind::Undone);
+    let state = match undone {
+        Ok(()) => PartState::Undone,
+        Err(error) => {
+            tracing::warn!(call_id = %deed.call_id, tool = %deed.tool.name(), %error, "a call could not be undone");
+            step.kind = StepKind::UndoFailed { code: error.code() };
+            step.payload = to_raw_value(&error).ok();
+            PartState::UndoFailed
+        }
+    };
+    if let Err(error) = parts.ledger.commit_all(run.held_with(Entry::Step(step))).await {
+        tracing::error!(call_id = %deed.call_id, %error, "that a call was undone could not be recorded");
+    }
+    state
+}
+
+async fn by_handler(parts: &Arc<Parts>, run: &ActiveRun, deed: &Deed) -> Result<(), ToolError> {
+    let Some(handler) = deed.tool.undo_handler() else {
+        return Err(ToolError::failed("the tool has lost the code that undoes it"));
+    };
+    run.settle(&*parts.ledger).await.map_err(|error| ToolError::failed(error.to_string()))?;
+    let undoing = handler.undo(deed.arguments.clone(), deed.result.clone(), deed.context(parts));
+    guarded(parts, undoing).await
+}
+
+async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Call) -> Result<(), ToolError> {
+    let path = join(Some(&deed.path), "undo");
+    // Not the run's own cancellation: a run is undone because it was cancelled.
+    let outcome = call_at(parts, run, path, call.by(Arc::clone(&deed.caller)), false).await;
+    match outcome.status {
+        Status::Done(output) if !output.is_failure => Ok(()),
+        Status::Done(_) => Err(ToolError::failed(format!("`{}` failed", outcome.tool))),
+        Status::Failed(error) => Err(error),
+        Status::Pending(pending) => Err(pending.into_error()),
+    }
+}

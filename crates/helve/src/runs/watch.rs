@@ -1,0 +1,40 @@
+//! Looks whether somebody asked to stop a run of this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::runtime::Parts;
+
+/// How often to look. Runs of this process are stopped at once; only other processes take this way.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Whether somebody is looking.
+#[derive(Default)]
+pub(crate) struct Watch(AtomicBool);
+
+impl Watch {
+    /// Makes sure that somebody is looking while there are runs.
+    pub(crate) fn begin(parts: &Arc<Parts>) {
+        if !parts.watch.0.load(Ordering::Relaxed) && !parts.watch.0.swap(true, Ordering::Relaxed) {
+            tokio::spawn(look(Arc::clone(parts)));
+        }
+    }
+}
+
+async fn look(parts: Arc<Parts>) {
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        if parts.runs.is_empty() {
+            break;
+        }
+        match parts.ledger.cancel_requests().await {
+            Ok(runs) => runs
+                .into_iter()
+                .filter_map(|run| parts.runs.get(run))
+                .for_each(|run| run.cancellation.cancel()),
+            Err(error) => tracing::debug!(%error, "cannot see whether runs should be stopped"),
+        }
+    }
+    parts.watch.0.store(false, Ordering::Relaxed);
+}

@@ -1,0 +1,40 @@
+//! The runtime as a running tool sees it.
+
+use std::sync::Arc;
+
+use helve_core::event::EventKind;
+use helve_core::ports::{Host, Memory};
+use helve_core::run::Progress;
+use helve_core::{BoxFuture, Call, Context, Outcome};
+
+use super::Parts;
+use crate::runs;
+
+impl Host for Parts {
+    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {
+        Box::pin(async move { runs::call_part(&self, &context, &step, call).await })
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        Self::memory(self)
+    }
+
+    fn report(&self, context: &Context, progress: Progress) {
+        let call_id = context.run();
+        let progress = match (self.runs.get(call_id), context.part()) {
+            (Some(run), part) => {
+                let path = part.map(|part| Arc::clone(&part.path)).unwrap_or_default();
+                run.with_progress(|tree| tree.report(&path, progress))
+            }
+            (None, _) => progress,
+        };
+        self.registry.bus().publish(|| EventKind::Progress { call_id, progress });
+    }
+}
+
+impl Parts {
+    /// Where memory is kept.
+    pub(crate) fn memory(&self) -> &dyn Memory {
+        &*self.ledger
+    }
+}
