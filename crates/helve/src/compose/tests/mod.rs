@@ -55,7 +55,7 @@ impl Host for FakeHost {
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             self.ends.lock().unwrap().push((path, status.clone()));
-            Outcome::new(CallId::generate(), tool, status)
+            Outcome::new(CallId::new(jiff::Timestamp::UNIX_EPOCH), tool, status)
         })
     }
 
@@ -75,7 +75,7 @@ impl FakeHost {
         };
         if tool.definition().requires_approval {
             return Status::Pending(Pending {
-                approval_id: helve_core::ApprovalId::generate(),
+                approval_id: helve_core::ApprovalId::new(jiff::Timestamp::UNIX_EPOCH),
                 reasons: vec!["it asks".to_owned()],
                 binding: String::new(),
             });
@@ -106,8 +106,13 @@ impl FakeHost {
     fn context(self: &Arc<Self>, tool: &Tool) -> Context {
         let caller = Caller::agent("bot").session("s-1");
         let deadline = Instant::now() + Duration::from_secs(3600);
-        Context::new(CallId::generate(), tool.name().clone(), Arc::new(caller), deadline)
-            .with_host(Arc::clone(self) as Arc<dyn Host>)
+        Context::new(
+            CallId::new(jiff::Timestamp::UNIX_EPOCH),
+            tool.name().clone(),
+            Arc::new(caller),
+            deadline,
+        )
+        .with_host(Arc::clone(self) as Arc<dyn Host>)
     }
 
     /// Calls a tool as the pipeline would.

@@ -138,13 +138,9 @@ fn a_step_of_the_same_tool_gets_a_number() {
     let host = host();
     let composition = json!({ "type": "sequence", "steps": [
         { "tool": "fail-softly" }, { "tool": "fail-softly" }, { "tool": "echo", "name": "fail_softly_2" },
-        { "tool": "fail-softly" }, { "tool": "echo", "when": "steps.fail_softly and steps.fail_softly_4" } ] });
+        { "tool": "echo", "when": "steps.nothing" } ] });
     let refusal = host.refusal("made", composition);
-    assert!(
-        refusal.contains("there are `fail_softly`, `fail_softly_3`, `fail_softly_2`, `fail_softly_4`")
-            || !refusal.is_empty(),
-        "{refusal}"
-    );
+    assert!(refusal.contains("there are `fail_softly`, `fail_softly_3`, `fail_softly_2`"), "{refusal}");
 }
 
 #[test]

@@ -127,7 +127,7 @@ async fn a_question_to_a_person_ends_the_run_whatever_the_policy() {
         host.built(sequence("asks").step(Step::of("ask")).step(Step::of("echo")).on_error(OnError::Continue));
     let error = host.call(&tool, json!({})).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::PermissionDenied);
-    assert!(error.message().starts_with("waiting for approval appr"), "{error}");
+    assert!(error.message().starts_with("waiting for approval apr_"), "{error}");
     assert_eq!(host.paths(), ["ask"]);
 }
 
