@@ -67,6 +67,10 @@ const SECTIONS: &[&str] = &[
     "integrations",
     "tool.http",
     "tool.program",
+    "tool.sequence",
+    "tool.parallel",
+    "tool.conditional",
+    "tool.map",
     "openapi",
 ];
 
