@@ -111,6 +111,10 @@ pub struct Caller {
     /// What they may use.
     #[serde(default, skip_serializing_if = "Access::is_all")]
     pub access: Access,
+    /// What they were granted, beside what the runtime grants their principal: `browser:automate`,
+    /// or with `*` for any text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
 }
 
 impl Caller {
@@ -133,7 +137,14 @@ impl Caller {
 
     /// Nobody in particular.
     pub fn anonymous() -> Self {
-        Self { principal: None, agent: None, session: None, loop_id: None, access: Access::All }
+        Self {
+            principal: None,
+            agent: None,
+            session: None,
+            loop_id: None,
+            access: Access::All,
+            grants: Vec::new(),
+        }
     }
 
     /// Sets the session.
@@ -151,6 +162,12 @@ impl Caller {
     /// Allows only these tools and toolkits: `tool`, `ns/tool`, `ns/*`.
     pub fn allow_only<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.access = Access::Only(tools.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Grants permissions: `browser:automate`, `browser:*`, `*`.
+    pub fn granted<S: Into<String>>(mut self, grants: impl IntoIterator<Item = S>) -> Self {
+        self.grants.extend(grants.into_iter().map(Into::into));
         self
     }
 }

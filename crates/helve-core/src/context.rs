@@ -168,7 +168,8 @@ impl Context {
     /// and no longer than this call may take.
     ///
     /// `step` names the part. It must be the same each time, since after a crash it says which
-    /// parts have finished; those are not run again.
+    /// parts have finished; those are not run again. A cancellation that the call brings along
+    /// should be a child of [`Context::cancellation`].
     pub async fn call_part(&self, step: impl Into<String>, call: Call) -> Outcome {
         match &self.0.host {
             Some(host) => Arc::clone(host).call_part(self.clone(), step.into(), call).await,

@@ -10,6 +10,9 @@ use serde_json::{Number, Value};
 
 use crate::call::Caller;
 
+/// Keys that begin so are the runtime's own: nobody else writes them, and lists leave them out.
+pub const RESERVED_PREFIX: &str = "helve/";
+
 /// How long memory lasts, and whose it is.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -232,6 +235,9 @@ pub enum MemoryError {
         /// The longest key.
         bytes_max: usize,
     },
+    /// The key is the runtime's own.
+    #[error("keys that begin with `{RESERVED_PREFIX}` are the runtime's own; choose another")]
+    Reserved,
     /// A limit would be exceeded.
     #[error("{what} would exceed the limit of {max}; delete what is no longer needed")]
     Full {

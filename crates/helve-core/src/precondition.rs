@@ -1,5 +1,7 @@
 //! What must hold before a tool runs, as declared. The pipeline's `ready` stage checks it.
 
+mod expected;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,6 +10,8 @@ use crate::BoxFuture;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::memory::MemoryScope;
+
+pub use expected::{Compares, Expected, Operator};
 
 /// A condition with what it means when it does not hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -69,6 +73,7 @@ pub enum Condition {
         /// Its key.
         state: String,
         /// The value, or a predicate: text that begins with `>`, `>=`, `<`, `<=`, `==` or `!=`.
+        /// `null` and `false` also hold where there is no value.
         expected: Value,
         /// Which memory holds the state.
         #[serde(default)]
@@ -91,6 +96,19 @@ pub enum Condition {
         /// Which check.
         id: String,
     },
+}
+
+impl Condition {
+    /// The word for its sort.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Resource { .. } => "resource",
+            Self::State { .. } => "state",
+            Self::Permission { .. } => "permission",
+            Self::Dependency { .. } => "dependency",
+            Self::Custom { .. } => "custom",
+        }
+    }
 }
 
 /// What a dependency asks of another tool.

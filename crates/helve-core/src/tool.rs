@@ -15,8 +15,9 @@ use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
+use crate::memory::MemoryLimits;
 use crate::name::{NameError, ToolName};
-use crate::precondition::Check;
+use crate::precondition::{Check, Condition, Expected};
 use crate::run::{RecallHandler, UndoHandler};
 use crate::schema::Schema;
 
@@ -119,6 +120,8 @@ struct Inner {
     output: Option<Schema>,
     handler: Arc<dyn Handler>,
     own: OwnCode,
+    /// What its preconditions expect of states, by their index.
+    expected: BTreeMap<usize, Expected>,
     provider_name: String,
     digest: OnceLock<Arc<str>>,
 }
@@ -180,6 +183,8 @@ impl Tool {
         if let Some(input) = &input {
             problems.extend(check_examples(&definition, input));
         }
+        let (expected, refused) = read_expected(&definition);
+        problems.extend(refused);
         match input {
             Some(input) if problems.is_empty() => Ok(Self(Arc::new(Inner {
                 provider_name: definition.name.provider_name(),
@@ -188,6 +193,7 @@ impl Tool {
                 output,
                 handler,
                 own,
+                expected,
                 digest: OnceLock::new(),
             }))),
             _ => Err(DefinitionError { tool: definition.name.to_string(), problems }),
@@ -205,6 +211,7 @@ impl Tool {
             output: self.0.output.clone(),
             handler: Arc::clone(&self.0.handler),
             own: self.0.own.clone(),
+            expected: self.0.expected.clone(),
             digest: OnceLock::new(),
         })))
     }
@@ -257,6 +264,11 @@ impl Tool {
     /// Code of the tool's own that checks a precondition.
     pub fn check(&self, index: usize) -> Option<&Arc<dyn Check>> {
         self.0.own.checks.get(&index)
+    }
+
+    /// What a precondition expects of a state.
+    pub fn expected(&self, index: usize) -> Option<&Expected> {
+        self.0.expected.get(&index)
     }
 
     /// Code of the tool's own that applies an effect.
@@ -357,6 +369,25 @@ fn check_texts(definition: &Definition) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Reads what the preconditions expect of states: a broken predicate must not wait for a call.
+fn read_expected(definition: &Definition) -> (BTreeMap<usize, Expected>, Vec<Problem>) {
+    let (mut read, mut problems) = (BTreeMap::new(), Vec::new());
+    for (index, precondition) in definition.preconditions.iter().enumerate() {
+        let Condition::State { state, expected, .. } = &precondition.condition else { continue };
+        let mut refuse = |field: &str, message: String| {
+            problems.push(Problem { at: format!("preconditions/{index}/{field}"), message });
+        };
+        if let Err(error) = MemoryLimits::default().check_key(state) {
+            refuse("state", error.to_string());
+        }
+        match Expected::read(expected) {
+            Ok(expected) => drop(read.insert(index, expected)),
+            Err(error) => refuse("expected", error.to_string()),
+        }
+    }
+    (read, problems)
 }
 
 fn check_examples(definition: &Definition, input: &Schema) -> Vec<Problem> {

@@ -41,6 +41,7 @@ pub mod compose;
 pub mod registry;
 pub mod workspace;
 
+pub mod conditions;
 pub mod limits;
 mod pipeline;
 pub mod runs;
@@ -51,10 +52,11 @@ pub mod formats;
 pub mod volatile;
 
 pub use bus::{Bus, Delivery, Subscription};
+pub use conditions::{ConditionReport, ToolCheck};
 pub use helve_core::*;
 pub use limits::{BreakerSettings, LocalLimiter, RetryBudget};
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
-pub use runtime::{Durability, Runtime, RuntimeBuilder, Settings};
+pub use runtime::{Durability, Runtime, RuntimeBuilder, RuntimeMemory, Settings};
 pub use volatile::VolatileLedger;
 pub use workspace::{Workspace, WorkspaceError};
 

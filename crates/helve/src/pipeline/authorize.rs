@@ -23,7 +23,8 @@ pub(super) fn authorize(
     }
 }
 
-fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<ToolError> {
+/// Why a caller may not use a tool.
+pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<ToolError> {
     let (caller, name) = (&resolved.call.caller, resolved.tool.name());
     if parts.settings.require_authentication && caller.principal.is_none() {
         let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is");

@@ -9,7 +9,7 @@ use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
 use helve_core::event::EventKind;
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation};
-use helve_core::ports::EffectId;
+use helve_core::ports::{EffectId, Memory};
 use helve_core::record::Entry;
 use helve_core::run::{EffectReport, EffectState, StepKind};
 use helve_core::template::Template;
@@ -180,7 +180,7 @@ async fn remember(
     let place = MemoryPlace::of(&deed.caller, memory, key);
     let effect = EffectId { call_id: deed.call_id, index: number(index) };
     let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
-    parts.memory().apply(effect, place, change, step).await.map_err(not_remembered)
+    parts.memory.apply(effect, place, change, step).await.map_err(not_remembered)
 }
 
 fn state_change(
@@ -270,7 +270,7 @@ async fn roll_back_one(
         Change::StateChange { .. } | Change::Memory { .. } => {
             run.settle(&*parts.ledger).await.map_err(unavailable)?;
             let effect = EffectId { call_id: deed.call_id, index: number(index) };
-            parts.memory().undo(effect, deed.step(parts, taken_back)).await.map_err(not_remembered)
+            parts.memory.undo(effect, deed.step(parts, taken_back)).await.map_err(not_remembered)
         }
         Change::Notification { .. } => {
             Err(ToolError::new(ErrorCode::EffectFailed, "what was told cannot be taken back"))

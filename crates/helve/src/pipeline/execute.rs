@@ -164,6 +164,7 @@ fn context(
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
             .with_idempotency_key(key)
             .with_part(record.part().cloned())
+            .with_degraded(record.degraded())
             .with_host(Arc::clone(parts) as _);
     match &call.cancellation {
         Some(token) => context.with_cancellation(token.child_token()),

@@ -21,11 +21,14 @@ use std::sync::Arc;
 use helve_core::{Call, Outcome, Stage, Status, ToolError};
 use tracing::Instrument;
 
+use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
 use decide::Decision;
 pub(crate) use effects::{guarded, roll_back};
 pub(crate) use origin::{Origin, PartOf};
+use ready::Readiness;
+pub(crate) use ready::report;
 use record::OpenRecord;
 
 /// Runs a call and records it.
@@ -38,7 +41,11 @@ pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outco
         // On the heap: a span moves the future into itself, and this one is large.
         Box::pin(stages(parts, call, &mut record)).instrument(span).await
     };
-    record.close(result).await
+    let outcome = record.close(result).await;
+    if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
+        completed::note(parts, record.caller(), &outcome).await;
+    }
+    outcome
 }
 
 /// Records a call that cannot be run because it could not even be read.
@@ -64,7 +71,13 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
         Ok(permitted) => permitted,
         Err(prepared) => {
             record.enter(Stage::Ready);
-            let ready = ready::ready(parts, prepared)?;
+            let ready = match ready::ready(parts, prepared)? {
+                Readiness::Ready(ready) => ready,
+                Readiness::Conditional(call) => {
+                    record.settle_run().await?;
+                    ready::check(parts, call, record).await?
+                }
+            };
 
             record.enter(Stage::Decide);
             match decide::decide(parts, ready)? {

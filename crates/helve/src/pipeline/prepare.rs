@@ -47,7 +47,8 @@ pub(super) fn prepare(
     }
 }
 
-fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
+/// Makes arguments fit a tool's schema, and says what was mended.
+pub(super) fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
     let schema = tool.input();
     schema.apply_defaults(arguments);
     if schema.accepts(arguments) {

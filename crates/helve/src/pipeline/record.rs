@@ -45,6 +45,7 @@ pub(super) struct OpenRecord<'p> {
     replay_of: Option<CallId>,
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
+    degraded: Option<Arc<[String]>>,
     claim: Option<KeyClaim>,
     wait: Wait,
     stage: Stage,
@@ -97,6 +98,7 @@ impl<'p> OpenRecord<'p> {
             result_bytes: None,
             replay_of: None,
             announced: origin.cut_short().is_some(),
+            degraded: None,
             origin,
             claim: None,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
@@ -170,6 +172,20 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
         self.payload.repairs = repairs;
+    }
+
+    /// The call runs although these conditions do not hold. Checks like to repeat what they were
+    /// given, so secrets are taken out.
+    pub(super) fn degrade(&mut self, conditions: Vec<String>) {
+        let mut lines = Value::from(conditions);
+        scrub(&mut lines, &self.secrets);
+        let lines: Vec<String> = serde_json::from_value(lines).unwrap_or_default();
+        self.degraded = (!lines.is_empty()).then(|| lines.into());
+    }
+
+    /// Conditions that do not hold, and without which the call runs.
+    pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
+        self.degraded.clone()
     }
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
@@ -275,8 +291,11 @@ impl<'p> OpenRecord<'p> {
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
-        if let Some(waiting) = self.waiting() {
-            return self.close_waiting(waiting, status).await;
+        match self.waiting() {
+            Some(waiting) if self.is_root() => return self.close_waiting(waiting, status).await,
+            // It goes on when its run does.
+            Some(_) => return self.outcome(status),
+            None => {}
         }
         let facts = self.facts.clone();
         let payload = std::mem::take(&mut self.payload);
@@ -310,6 +329,7 @@ impl<'p> OpenRecord<'p> {
         {
             outcome.parts = run.reports();
         }
+        outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
     }
 
@@ -350,14 +370,18 @@ impl<'p> OpenRecord<'p> {
         let status = match (self.parts.ledger.commit_all(entries).await, waiting.pending) {
             (Err(error), _) => self.unrecorded(status, 1, error),
             (Ok(()), Some(pending)) => Status::Pending(pending),
-            (Ok(()), None) => status,
+            (Ok(()), None) => Status::Failed(waits(waiting.call_id, status).at(Stage::Execute)),
         };
         self.outcome(status)
     }
 
-    /// Why the call, which is a run of its own and has begun, cannot end now.
+    /// Why the call cannot end now: it has begun, and it or a part of it waits for a person.
     fn waiting(&self) -> Option<Waiting> {
-        if self.is_root() && self.wait == Wait::Yes { self.run.as_ref()?.waiting() } else { None }
+        let waiting = self.run.as_ref()?.waiting()?;
+        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        let itself = waiting.call_id == self.facts.call_id && waiting.pending.is_none();
+        (self.announced && (composed || itself || self.facts.undo_of.is_some() || self.is_root()))
+            .then_some(waiting)
     }
 
     fn is_root(&self) -> bool {
@@ -446,6 +470,14 @@ impl<'p> OpenRecord<'p> {
         self.parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
     }
 
+    /// Writes what the run has held back, before something that may take its time.
+    pub(super) async fn settle_run(&self) -> Result<(), ToolError> {
+        match &self.run {
+            Some(run) => run.settle(&*self.parts.ledger).await.map_err(unavailable),
+            None => Ok(()),
+        }
+    }
+
     /// Records a step with the next entry that is waited for.
     pub(super) fn hold_step(&self, kind: StepKind) {
         if let Some(run) = &self.run {
@@ -508,7 +540,7 @@ impl<'p> OpenRecord<'p> {
             timings: self.timings,
             result_bytes: self.result_bytes,
             withheld: self.result_withheld,
-            degraded: Vec::new(),
+            degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
             effects: self.effects.clone(),
         };
         if let Status::Failed(error) = status {
@@ -655,6 +687,22 @@ fn ran_unrecorded(error: JournalError) -> ToolError {
         .retryable(false)
         .suggest("find out what the tool did before calling it again")
         .with_source(error)
+}
+
+/// A run that waits for a person has not failed, whatever its parts came to.
+fn waits(call_id: CallId, status: Status) -> ToolError {
+    match status {
+        Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown => error,
+        Status::Failed(error) => {
+            let message = format!("the run waits: nobody knows what became of {call_id}; before: {error}");
+            ToolError::new(ErrorCode::OutcomeUnknown, message)
+                .suggest(format!("find out what {call_id} did, then resume the run and say so"))
+                .with_source(error)
+        }
+        Status::Done(_) | Status::Pending(_) => {
+            ToolError::new(ErrorCode::OutcomeUnknown, format!("the run waits for what became of {call_id}"))
+        }
+    }
 }
 
 fn went_away() -> ToolError {

@@ -31,7 +31,7 @@ pub(super) fn resolve(
     }
 }
 
-fn not_found(parts: &Parts, call: &Call) -> ToolError {
+pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
     let asked: String = call.tool.chars().take(64).collect();
     let asked = asked.escape_debug();
     // Only what the caller may use is named, or a mistake would tell what else there is.

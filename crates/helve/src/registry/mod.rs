@@ -176,6 +176,11 @@ impl Registry {
         self.0.snapshot.load().get(name).is_some()
     }
 
+    /// Whether some tool depends on the completion of this one.
+    pub(crate) fn is_awaited(&self, name: &str) -> bool {
+        self.0.snapshot.load().is_awaited(name)
+    }
+
     /// How many tools there are, overridden ones not counted.
     pub fn len(&self) -> usize {
         self.0.snapshot.load().len()

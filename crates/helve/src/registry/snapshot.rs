@@ -1,7 +1,9 @@
 //! All tools at one moment.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use helve_core::precondition::{Condition, DependencyStatus};
 use helve_core::{Layer, Tool, ToolName};
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +23,8 @@ pub struct Snapshot {
     registered: usize,
     sorted: OnceLock<Vec<Registered>>,
     index: OnceLock<Index>,
+    /// Tools whose completion others depend on.
+    awaited: OnceLock<BTreeSet<ToolName>>,
     exports: [OnceLock<Arc<Value>>; Format::ALL.len()],
 }
 
@@ -146,6 +150,23 @@ impl Snapshot {
             Arc::new(export(tools, format, &ExportOptions::default()))
         };
         Arc::clone(self.exports[format as usize].get_or_init(make))
+    }
+
+    /// Whether some tool depends on the completion of this one.
+    pub(super) fn is_awaited(&self, name: &str) -> bool {
+        let awaited = self.awaited.get_or_init(|| {
+            let preconditions = self.tools.values().flat_map(|slot| &slot.tool.definition().preconditions);
+            let names = preconditions.filter_map(|precondition| match &precondition.condition {
+                Condition::Dependency { tool, status: DependencyStatus::Completed } => self.get(tool),
+                Condition::Dependency { status: DependencyStatus::Available, .. }
+                | Condition::Resource { .. }
+                | Condition::State { .. }
+                | Condition::Permission { .. }
+                | Condition::Custom { .. } => None,
+            });
+            names.map(|slot| slot.tool.name().clone()).collect()
+        });
+        !awaited.is_empty() && awaited.contains(name)
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Slot> {

@@ -34,10 +34,8 @@ pub(crate) async fn call_part(parts: &Arc<Parts>, context: &Context, step: &str,
     let path = join(context.part().map(|part| &*part.path), step);
     let left = context.time_left();
     let timeout = call.timeout.map_or(left, |asked| asked.min(left));
-    let call = call
-        .by(Arc::clone(context.caller()))
-        .timeout(timeout)
-        .cancellation(context.cancellation().child_token());
+    let cancellation = call.cancellation.clone().unwrap_or_else(|| context.cancellation().child_token());
+    let call = call.by(Arc::clone(context.caller())).timeout(timeout).cancellation(cancellation);
     // A composition goes on as soon as a part has ended; who knows what other code does.
     let outer = parts.registry.tool(context.tool().as_str());
     let hold = outer.is_some_and(|tool| tool.is_composed());

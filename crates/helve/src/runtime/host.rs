@@ -16,7 +16,7 @@ impl Host for Parts {
     }
 
     fn memory(&self) -> &dyn Memory {
-        Self::memory(self)
+        &self.memory
     }
 
     fn report(&self, context: &Context, progress: Progress) {
@@ -29,12 +29,5 @@ impl Host for Parts {
             (None, _) => progress,
         };
         self.registry.bus().publish(|| EventKind::Progress { call_id, progress });
-    }
-}
-
-impl Parts {
-    /// Where memory is kept.
-    pub(crate) fn memory(&self) -> &dyn Memory {
-        &*self.ledger
     }
 }

@@ -1,6 +1,7 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
 mod host;
+mod memory;
 mod providers;
 mod pulse;
 
@@ -9,18 +10,23 @@ use std::time::Duration;
 
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
+use helve_core::memory::MemoryLimits;
 use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, SystemClock};
+use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
-use helve_core::{Call, DefinitionError, Layer, Outcome, Risk, ToolError};
+use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
+use serde_json::Value;
 
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
+use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
 use crate::runs::{ActiveRuns, Watch};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
@@ -31,7 +37,9 @@ pub struct Runtime(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) registry: Registry,
     pub(crate) ledger: Arc<dyn Ledger>,
+    pub(crate) memory: RuntimeMemory,
     pub(crate) integrations: Arc<dyn Integrations>,
+    pub(crate) conditions: Conditions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
@@ -48,6 +56,7 @@ impl Runtime {
             registry: Registry::default(),
             ledger: None,
             integrations: Arc::new(Connected::default()),
+            conditions: Conditions::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
             settings: Settings::default(),
@@ -68,6 +77,26 @@ impl Runtime {
 
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0
+    }
+
+    /// Whether a tool could run now for this caller: what it needs, and whether that is so.
+    /// Nothing is run but the checks themselves.
+    ///
+    /// Without arguments the checks get none. Fails where there is no such tool for the caller, or
+    /// where the arguments do not fit it.
+    pub async fn check_tool(
+        &self,
+        name: &str,
+        caller: impl Into<Arc<Caller>>,
+        arguments: Option<Value>,
+    ) -> Result<Vec<ConditionReport>, ToolError> {
+        let call = Call::new(name, arguments.unwrap_or(Value::Null)).by(caller);
+        pipeline::report(&self.0, call).await
+    }
+
+    /// What callers remember.
+    pub fn memory(&self) -> &RuntimeMemory {
+        &self.0.memory
     }
 
     /// The tools.
@@ -97,6 +126,7 @@ pub struct RuntimeBuilder {
     registry: Registry,
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
+    conditions: Conditions,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
@@ -158,6 +188,37 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Declares a resource that tools can need, and how to find out whether it is at hand. An error
+    /// counts as "not at hand", and its message is the reason.
+    pub fn resource(mut self, name: impl Into<String>, check: impl Check) -> Self {
+        self.conditions.resources.insert(name.into(), Arc::new(check));
+        self
+    }
+
+    /// Declares a check that tools can ask for by its id.
+    pub fn check(mut self, id: impl Into<String>, check: impl Check) -> Self {
+        self.conditions.checks.insert(id.into(), Arc::new(check).into());
+        self
+    }
+
+    /// Declares a check that calls a tool, which must only read, and looks at its result.
+    pub fn check_by_tool(mut self, id: impl Into<String>, check: ToolCheck) -> Self {
+        self.conditions.checks.insert(id.into(), check.into());
+        self
+    }
+
+    /// Grants permissions to a principal, or to everybody where that is `*`. A permission may hold
+    /// `*` for any text: `browser:*`.
+    pub fn grant<S: Into<String>>(
+        mut self,
+        principal: impl Into<String>,
+        permissions: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let granted = self.conditions.grants.entry(principal.into()).or_default();
+        granted.extend(permissions.into_iter().map(Into::into));
+        self
+    }
+
     /// Takes the time from this clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
@@ -180,10 +241,14 @@ impl RuntimeBuilder {
     /// Makes the runtime.
     pub fn build(self) -> Runtime {
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
+        let volatile = || VolatileLedger::new(Arc::clone(&self.clock), MemoryLimits::default());
+        let ledger = self.ledger.unwrap_or_else(|| Arc::new(volatile()));
         Runtime(Arc::new(Parts {
             registry: self.registry,
-            ledger: self.ledger.unwrap_or_else(|| Arc::new(VolatileLedger::default())),
+            memory: RuntimeMemory::new(Arc::clone(&ledger), Arc::clone(&self.clock)),
+            ledger,
             integrations: self.integrations,
+            conditions: self.conditions,
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
@@ -204,6 +269,8 @@ pub struct Settings {
     pub timeout_max: Duration,
     /// How long a cancelled tool has to finish by itself before it is stopped.
     pub cancel_grace: Duration,
+    /// How long the check of a precondition may take.
+    pub precondition_timeout: Duration,
     /// Whether to mend what models often get wrong in arguments.
     pub repair: bool,
     /// Bounds on arguments.
@@ -237,6 +304,7 @@ impl Default for Settings {
             timeout_default: Duration::from_secs(30),
             timeout_max: Duration::from_secs(300),
             cancel_grace: Duration::from_millis(500),
+            precondition_timeout: Duration::from_secs(5),
             repair: true,
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,

@@ -1,6 +1,6 @@
 //! Memory in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
 
 use helve_core::BoxFuture;
@@ -15,12 +15,18 @@ use serde_json::Number;
 
 use super::{VolatileLedger, lock};
 
+/// Most effects that can still be undone; older ones stand. Without a bound, a process that runs
+/// for months would keep the past of every value.
+const EFFECTS_MAX: usize = 10_000;
+
 /// Values under their keys, within limits.
 pub(crate) struct MemoryTable {
     limits: MemoryLimits,
     values: BTreeMap<MemoryPlace, Remembered>,
     sizes: HashMap<(MemoryScope, String), Size>,
     effects: HashMap<EffectId, Undo>,
+    /// In the order of their application; some may have been undone.
+    effects_applied: VecDeque<EffectId>,
     version: u64,
 }
 
@@ -41,7 +47,34 @@ struct Undo {
 
 impl MemoryTable {
     pub(crate) fn new(limits: MemoryLimits) -> Self {
-        Self { limits, values: BTreeMap::new(), sizes: HashMap::new(), effects: HashMap::new(), version: 0 }
+        Self {
+            limits,
+            values: BTreeMap::new(),
+            sizes: HashMap::new(),
+            effects: HashMap::new(),
+            effects_applied: VecDeque::new(),
+            version: 0,
+        }
+    }
+
+    /// All values together, as JSON.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sizes.values().map(|size| size.bytes).sum()
+    }
+
+    /// Whether there is an effect that can be undone.
+    pub(crate) fn has_effect(&self, effect: EffectId) -> bool {
+        self.effects.contains_key(&effect)
+    }
+
+    /// Forgets all that an owner has in a scope.
+    pub(crate) fn forget(&mut self, scope: MemoryScope, owner: &str) {
+        let first = MemoryPlace { scope, owner: owner.to_owned(), key: String::new() };
+        let ours = |place: &MemoryPlace| place.scope == scope && place.owner == owner;
+        let values = self.values.range(first..).take_while(|(place, _)| ours(place));
+        let places: Vec<_> = values.map(|(place, _)| place.clone()).collect();
+        places.into_iter().for_each(|place| self.set(place, None));
+        self.effects.retain(|_, undo| !ours(&undo.place));
     }
 
     pub(crate) fn read(&self, place: &MemoryPlace, now: Timestamp) -> Option<&Remembered> {
@@ -106,8 +139,14 @@ impl MemoryTable {
         }
         let changed = self.change(place.clone(), &change, now)?;
         let left = changed.after.map_or(0, |after| after.version);
-        self.effects
-            .insert(effect, Undo { place, operation: change.operation, before: changed.before, left });
+        let undo = Undo { place, operation: change.operation, before: changed.before, left };
+        self.effects.insert(effect, undo);
+        self.effects_applied.push_back(effect);
+        if self.effects_applied.len() > EFFECTS_MAX
+            && let Some(oldest) = self.effects_applied.pop_front()
+        {
+            self.effects.remove(&oldest);
+        }
         Ok(Applied::Now)
     }
 

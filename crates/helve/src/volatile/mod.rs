@@ -11,7 +11,7 @@ use helve_core::memory::MemoryLimits;
 use helve_core::ports::{Clock, SystemClock};
 use helve_core::record::Entry;
 
-pub(crate) use memory::MemoryTable;
+pub(crate) use memory::{Applied, MemoryTable};
 
 /// A ledger in memory. It survives nothing; the durable one is in the crate `helve-store`.
 pub struct VolatileLedger {
@@ -50,6 +50,6 @@ impl VolatileLedger {
 }
 
 /// Nothing panics while holding these locks; were it so, what they guard would still be whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

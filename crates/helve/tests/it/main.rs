@@ -23,6 +23,7 @@ mod limits;
 mod recording;
 mod registry;
 mod retry;
+mod runs;
 mod sdk;
 mod seeds;
 mod support;

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use helve::ports::{Begun, Journal, JournalError, KeyClaim};
-use helve::record::{EndStatus, Entry, Started};
-use helve::{BoxFuture, Call, Caller, Runtime, Stage, Status, Tool, VolatileLedger};
+use helve::record::{EndStatus, Entry};
+use helve::{Call, Caller, Runtime, Stage, Tool, VolatileLedger};
+use helve_testkit::FaultyLedger;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -157,59 +157,10 @@ async fn a_key_is_given_back_when_its_caller_goes_away() {
     assert!(again.replay_of.is_some());
 }
 
-/// A journal that refuses from a given entry on.
-struct Failing {
-    inner: VolatileLedger,
-    left: AtomicU32,
-}
-
-impl Failing {
-    fn take(&self) -> Result<(), JournalError> {
-        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        left.map(drop).map_err(|_| JournalError::new("the disk is full"))
-    }
-}
-
-impl Journal for Failing {
-    fn check(&self) -> Result<(), JournalError> {
-        Ok(())
-    }
-    fn append(&self, entry: Entry) -> Result<(), JournalError> {
-        self.take()?;
-        self.inner.append(entry)
-    }
-    fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
-        match self.take() {
-            Ok(()) => self.inner.commit(entry),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
-    }
-    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
-        match self.take() {
-            Ok(()) => self.inner.begin(started, claim),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
-    }
-    fn finish(
-        &self,
-        entry: Entry,
-        claim: KeyClaim,
-        status: Arc<Status>,
-    ) -> BoxFuture<'_, Result<(), JournalError>> {
-        match self.take() {
-            Ok(()) => self.inner.finish(entry, claim, status),
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
-    }
-    fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
-        self.inner.flush()
-    }
-}
-
 #[tokio::test]
 async fn no_journal_no_call() {
     let failing_after =
-        |left| Arc::new(Failing { inner: VolatileLedger::default(), left: AtomicU32::new(left) });
+        |count| Arc::new(FaultyLedger::failing_after(Arc::new(VolatileLedger::default()), count));
     for key in [None, Some("k")] {
         let (tool, count) = counter("pay");
         let runtime = Runtime::builder().tool(tool).unwrap().ledger(failing_after(0)).build();
