@@ -9,6 +9,7 @@ use std::time::Duration;
 use helve::effect::Effect;
 use helve::precondition::Precondition;
 use helve::retry::RetryPolicy;
+use helve::run::{OnCrash, Recall, Undo};
 use helve::{Annotations, Category, Example, FailureMode, Parameter, Risk, Source, Tool, ToolBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +70,15 @@ pub struct ToolCommon {
     /// What it changes, beyond its result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<Effect>,
+    /// How it undoes what it did: another tool, with arguments made from `arguments` and `result`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+    /// How to find out whether a call that was cut short had its effect: a tool that only reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recall: Option<Recall>,
+    /// What becomes of a run that was cut short: `resume`, `roll_back`, or `ask` a person.
+    #[serde(default)]
+    pub on_crash: OnCrash,
 }
 
 /// What holds for a sort of tool where the configuration says nothing.
@@ -104,6 +114,9 @@ impl ToolCommon {
             retry: Retry::default(),
             preconditions: Vec::new(),
             effects: Vec::new(),
+            undo: None,
+            recall: None,
+            on_crash: OnCrash::default(),
         }
     }
 
@@ -123,7 +136,8 @@ impl ToolCommon {
             .source(Source::Plugin)
             .annotations(self.annotations.over(defaults.annotations))
             .failure_mode(self.failure_mode)
-            .retry(self.retry.into_policy());
+            .retry(self.retry.into_policy())
+            .on_crash(self.on_crash);
         if let Some(text) = self.when_to_use {
             builder = builder.when_to_use(text);
         }
@@ -135,6 +149,12 @@ impl ToolCommon {
         }
         if self.requires_approval {
             builder = builder.requires_approval();
+        }
+        if let Some(undo) = self.undo {
+            builder = builder.undo(undo);
+        }
+        if let Some(recall) = self.recall {
+            builder = builder.recall(recall);
         }
         if let Some(ms) = self.timeout_ms {
             builder = builder.timeout(Duration::from_millis(ms));

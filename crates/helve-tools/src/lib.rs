@@ -3,6 +3,7 @@
 pub mod common;
 
 pub mod builtin;
+pub mod composed;
 pub mod http;
 pub mod openapi;
 pub mod program;

@@ -9,7 +9,16 @@ use serde_json::Value;
 use super::Origin;
 use super::document::Document;
 
-const TOOL_LISTS: [&str; 3] = ["/tool/http", "/tool/program", "/openapi"];
+/// The lists in a file, each with the sort of its entries.
+const TOOL_LISTS: [(&str, ToolKind); 7] = [
+    ("/tool/http", ToolKind::Http),
+    ("/tool/program", ToolKind::Program),
+    ("/openapi", ToolKind::OpenApi),
+    ("/tool/sequence", ToolKind::Composed(Sort::Sequence)),
+    ("/tool/parallel", ToolKind::Composed(Sort::Parallel)),
+    ("/tool/conditional", ToolKind::Composed(Sort::Conditional)),
+    ("/tool/map", ToolKind::Composed(Sort::Map)),
+];
 
 /// One tool, or one OpenAPI document, from a file.
 pub(crate) struct ToolEntry {
@@ -31,6 +40,12 @@ impl ToolEntry {
     pub(crate) fn remote_document(&self) -> Option<&str> {
         let document = self.value.get("document").and_then(Value::as_str)?;
         (self.kind == ToolKind::OpenApi && crate::wire::is_remote(document)).then_some(document)
+    }
+
+    /// Its name, and others that it answers to.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let aliases = self.value.get("aliases").and_then(Value::as_array).into_iter().flatten();
+        aliases.filter_map(Value::as_str).chain(Some(self.label()))
     }
 
     /// Where it stands.
@@ -60,6 +75,16 @@ pub(crate) enum ToolKind {
     Http,
     Program,
     OpenApi,
+    Composed(Sort),
+}
+
+/// The sorts of composed tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sort {
+    Sequence,
+    Parallel,
+    Conditional,
+    Map,
 }
 
 impl ToolKind {
@@ -69,14 +94,17 @@ impl ToolKind {
             Self::Http => "tool.http",
             Self::Program => "tool.program",
             Self::OpenApi => "openapi",
+            Self::Composed(Sort::Sequence) => "tool.sequence",
+            Self::Composed(Sort::Parallel) => "tool.parallel",
+            Self::Composed(Sort::Conditional) => "tool.conditional",
+            Self::Composed(Sort::Map) => "tool.map",
         }
     }
 }
 
 /// The tools of one file.
 pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEntry> {
-    let kinds = [ToolKind::Http, ToolKind::Program, ToolKind::OpenApi];
-    let entries = TOOL_LISTS.into_iter().zip(kinds).flat_map(|(list, kind)| {
+    let entries = TOOL_LISTS.into_iter().flat_map(|(list, kind)| {
         let items = document.value.pointer(list).and_then(Value::as_array).into_iter().flatten();
         items.enumerate().map(move |(index, value)| (format!("{list}/{index}"), kind, value))
     });
@@ -95,7 +123,7 @@ pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEnt
 pub(super) fn is_tool_list(pointer: &str) -> bool {
     pointer == "/tool"
         || pointer.starts_with("/tool/")
-        || TOOL_LISTS.iter().any(|list| {
+        || TOOL_LISTS.iter().any(|(list, _)| {
             pointer.strip_prefix(list).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
 }

@@ -88,6 +88,10 @@ const SECTIONS: &[&str] = &[
     "permissions",
     "tool.http",
     "tool.program",
+    "tool.sequence",
+    "tool.parallel",
+    "tool.conditional",
+    "tool.map",
     "openapi",
 ];
 

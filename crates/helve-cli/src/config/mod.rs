@@ -16,7 +16,7 @@ pub(crate) mod origin;
 mod overrides;
 pub(crate) mod schema;
 
-pub(crate) use entry::{ToolEntry, ToolKind, tool_entries};
+pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
 pub(crate) use types::{CheckSection, Config, Durability, Resource};

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use helve::compose::{Conditional, MapOver, Parallel, Sequence};
 use helve::limit::LimitRule;
 use helve::{Risk, Settings};
+use helve_tools::composed::ComposedToolConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -321,4 +323,12 @@ pub(crate) struct ToolSections {
     /// Tools that run a program: arguments as JSON on its standard input, the answer as JSON on
     /// its standard output.
     pub(crate) program: Vec<helve_tools::program::ProgramToolConfig>,
+    /// Tools that call others one after the other.
+    pub(crate) sequence: Vec<ComposedToolConfig<Sequence>>,
+    /// Tools that call others side by side.
+    pub(crate) parallel: Vec<ComposedToolConfig<Parallel>>,
+    /// Tools that call others where a condition holds.
+    pub(crate) conditional: Vec<ComposedToolConfig<Conditional>>,
+    /// Tools that call another for each item of a list.
+    pub(crate) map: Vec<ComposedToolConfig<MapOver>>,
 }

@@ -2,16 +2,19 @@
 
 use std::cell::OnceCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve::ports::LaunchError;
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::PlainLauncher;
+use helve_tools::composed::composed_tool;
 use helve_tools::http::{HttpToolConfig, http_tool};
 use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
 use serde::de::DeserializeOwned;
 
+use super::composed::{self, InOrder, in_order};
 use super::openapi;
 use crate::config::origin::short;
 use crate::config::{Loaded, ToolEntry, ToolKind, document};
@@ -29,25 +32,34 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
     let mut remarks = register_builtin(&registry, &loaded.config.builtin.without)?;
-    let maker = Maker::new(loaded.config.net.clone());
+    let timeout_default = Duration::from_millis(loaded.config.execution.default_timeout_ms);
+    let maker = Maker::new(loaded.config.net.clone(), timeout_default);
     let mut refused = Vec::new();
-    for entry in &loaded.tools {
-        match maker.make(entry) {
+    let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
+        refused.extend(error.problems.iter().map(|problem| {
+            let origin = entry.origin_of(&problem.at);
+            let at = if problem.at.is_empty() { String::new() } else { format!("{}: ", problem.at) };
+            format!("{}  `{}`: {at}{}", document::at(&origin), error.tool, problem.message)
+        }));
+    };
+    let InOrder { entries, circles } = in_order(&loaded.tools);
+    let mut unregistered = Vec::new();
+    circles.iter().for_each(|(entry, error)| refuse(entry, error));
+    for entry in entries {
+        match maker.make(entry, &registry) {
             Ok(Made { tools, skipped, reduced }) => {
                 for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
                     tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
                 }
                 remarks.extend(skipped_remark(entry, skipped.len()));
                 if let Err(error) = registry.register_many(entry.layer, tools) {
-                    refused.push(format!("{}  {error}", document::at(&entry.origin())));
+                    unregistered.push(format!("{}  {error}", document::at(&entry.origin())));
                 }
             }
-            Err(error) => refused.extend(error.problems.iter().map(|problem| {
-                let origin = entry.origin_of(&problem.at);
-                format!("{}  `{}`: {problem}", document::at(&origin), error.tool)
-            })),
+            Err(error) => refuse(entry, &error),
         }
     }
+    refused.append(&mut unregistered);
     if refused.is_empty() {
         return Ok((registry, remarks));
     }
@@ -107,6 +119,8 @@ pub(crate) struct Maker {
     /// Made for the first HTTP tool: reading the machine's certificates takes time.
     client: OnceCell<Arc<Client>>,
     launcher: Arc<PlainLauncher>,
+    /// How long a tool may take that does not say.
+    timeout_default: Duration,
 }
 
 /// What an entry gives.
@@ -126,12 +140,13 @@ impl From<Tool> for Made {
 }
 
 impl Maker {
-    pub(crate) fn new(net: NetPolicy) -> Self {
-        Self { net, client: OnceCell::new(), launcher: Arc::default() }
+    pub(crate) fn new(net: NetPolicy, timeout_default: Duration) -> Self {
+        Self { net, client: OnceCell::new(), launcher: Arc::default(), timeout_default }
     }
 
-    /// The tools of one entry, or all that is wrong with it.
-    pub(crate) fn make(&self, entry: &ToolEntry) -> Result<Made, DefinitionError> {
+    /// The tools of one entry, or all that is wrong with it. A composed tool is made of those in
+    /// `registry`.
+    pub(crate) fn make(&self, entry: &ToolEntry, registry: &Registry) -> Result<Made, DefinitionError> {
         match entry.kind {
             ToolKind::Http => http_tool(typed::<HttpToolConfig>(entry)?, self.client(entry)?).map(Made::from),
             ToolKind::Program => {
@@ -143,6 +158,9 @@ impl Maker {
                 let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?)
                     .map_err(|error| refuse(entry, format!("{error:#}")))?;
                 Ok(Made { tools: import.tools, skipped: import.skipped, reduced: import.reduced })
+            }
+            ToolKind::Composed(sort) => {
+                composed_tool(composed::config(entry, sort)?, registry, self.timeout_default).map(Made::from)
             }
         }
     }
@@ -156,7 +174,7 @@ impl Maker {
     }
 }
 
-fn typed<T: DeserializeOwned>(entry: &ToolEntry) -> Result<T, DefinitionError> {
+pub(super) fn typed<T: DeserializeOwned>(entry: &ToolEntry) -> Result<T, DefinitionError> {
     serde_json::from_value(entry.value.clone()).map_err(|error| refuse(entry, error.to_string()))
 }
 

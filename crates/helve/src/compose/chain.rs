@@ -71,7 +71,7 @@ impl Walk<'_> {
 
 /// The order in which composed tools can be built: each after those that it calls.
 ///
-/// `tools` are their names and those of their parts. Tools that call each other in a circle are
+/// `tools` are their names and those of their parts; of two of one name the later is meant. Tools that call each other in a circle are
 /// left out, each with the circle.
 ///
 /// ```
@@ -121,7 +121,7 @@ fn visit<N: AsRef<str>>(
     seen[index] = Seen::Now;
     path.push(index);
     for part in &tools[index].1 {
-        let Some(next) = tools.iter().position(|(name, _)| name.as_ref() == part) else { continue };
+        let Some(next) = tools.iter().rposition(|(name, _)| name.as_ref() == part) else { continue };
         if let Some(start) = path.iter().position(|one| *one == next) {
             let circle: Vec<_> = path[start..].to_vec();
             for (turn, member) in circle.iter().enumerate() {

@@ -33,7 +33,7 @@ pub(super) async fn run(
 }
 
 /// The call that is made first. It is no step of a branch, so `steps` and `previous` do not know
-/// it; where it fails and is allowed to, there is no `decision`.
+/// it; where it fails and is allowed to, `decision` is null.
 async fn decided(run: &Run<'_>, part: &Part) -> Result<Trail, ToolError> {
     let mut first = Trail::new(Vec::new());
     run.expect(1);
@@ -41,9 +41,7 @@ async fn decided(run: &Run<'_>, part: &Part) -> Result<Trail, ToolError> {
     let decision = first.previous().cloned();
     let (_, errors) = first.into_parts();
     let mut trail = Trail::new(Vec::new());
-    if let Some(decision) = decision {
-        trail.add("decision", decision);
-    }
+    trail.add("decision", decision.unwrap_or_default());
     trail.set_errors(errors);
     Ok(trail)
 }

@@ -9,15 +9,24 @@ use super::embed::embed;
 use super::plan::{Kind, Part, Plan};
 use super::step::OnError;
 
+/// Most values in the schemas of parts, all together. A result is checked against them again, and
+/// compositions within compositions would multiply them; beyond this anything fits.
+const VALUES_MAX: usize = 2_000;
+
 /// The schema of the result; `None` where a template shapes it.
 pub(super) fn schema(plan: &Plan, tools: &BTreeMap<String, Tool>) -> Option<Value> {
     if plan.output.is_some() {
         return None;
     }
     let mut defs = Map::new();
+    let mut values_left = VALUES_MAX;
     let mut of = |part: &Part| {
         let schema = tools.get(&part.tool).and_then(|tool| tool.definition().output_schema.as_ref());
-        schema.map_or_else(|| json!({}), |schema| embed(schema, schema, &mut defs))
+        let affordable = schema.and_then(|schema| {
+            values_left = values_left.checked_sub(values(schema))?;
+            Some(embed(schema, schema, &mut defs))
+        });
+        affordable.unwrap_or_else(|| json!({}))
     };
     let mut schema = match &plan.kind {
         Kind::Sequence(parts) => {
@@ -55,4 +64,12 @@ fn or_error(part: &Part, schema: Value) -> Value {
         return schema;
     }
     json!({ "anyOf": [schema, { "type": "object", "required": ["error"] }] })
+}
+
+fn values(json: &Value) -> usize {
+    1 + match json {
+        Value::Array(items) => items.iter().map(values).sum(),
+        Value::Object(fields) => fields.values().map(values).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
 }

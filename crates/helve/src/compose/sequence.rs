@@ -28,10 +28,10 @@ impl Trail {
     }
 
     pub(super) fn scope<'a>(&'a self, run: &'a Run<'_>) -> Scope<'a> {
-        let mut scope = run.scope().with("steps", &self.steps).with("errors", &self.errors);
-        if let Some(previous) = self.previous() {
-            scope = scope.with("previous", previous);
-        }
+        // Null, so that a template can ask whether there is one.
+        let previous = self.previous().unwrap_or(&Value::Null);
+        let scope = run.scope().with("steps", &self.steps).with("errors", &self.errors);
+        let scope = scope.with("previous", previous);
         self.more.iter().fold(scope, |scope, (name, value)| scope.with(name, value))
     }
 

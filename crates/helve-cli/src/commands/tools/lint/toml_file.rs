@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use helve::{DefinitionError, Layer, Problem};
+use helve::{DefinitionError, Layer, Problem, Registry, Settings};
 use helve_net::NetPolicy;
 use serde_json::Value;
 
 use super::{Finding, Level, Report, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
-use crate::wire::{Made, Maker};
+use crate::wire::{InOrder, Made, Maker, in_order, parts};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
@@ -26,18 +26,49 @@ pub(super) fn check(file: &Path) -> Report {
         // Its tools cannot be read before its keys are right.
         return report;
     }
-    let maker = Maker::new(NetPolicy::default());
+    let maker = Maker::new(NetPolicy::default(), Settings::default().timeout_default);
     let longest = document.value.pointer("/execution/max_timeout_ms").and_then(Value::as_u64);
     let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
-    for entry in tool_entries(Layer::Project, &document) {
-        check_entry(file, &entry, &maker, &mut report);
-        report.findings.extend(check_timeout(file, &entry, longest));
+    // Composed tools are made of the built-in ones and of those in the file.
+    let registry = Registry::with_limit(usize::MAX);
+    let builtin = registry.register_many(Layer::BuiltIn, helve_tools::builtin_tools());
+    report.findings.extend(builtin.err().map(|error| Finding::error(file, error.to_string())));
+    let entries = tool_entries(Layer::Project, &document);
+    let InOrder { entries: in_order, circles } = in_order(&entries);
+    for (entry, error) in circles {
+        refused(file, entry, error, &mut report);
+    }
+    let remote: Vec<_> = entries.iter().filter(|one| one.remote_document().is_some()).collect();
+    for entry in in_order {
+        match parts(entry).into_iter().find(|part| !registry.has(part) && is_of(part, &remote)) {
+            Some(part) => {
+                let message = format!("not checked: its part `{part}` is of an API that is not fetched here");
+                let finding = Finding { level: Level::Warning, ..Finding::error(file, message) };
+                report.findings.push(finding.placed(&entry.origin()));
+            }
+            None => check_entry(file, entry, &maker, &registry, &mut report),
+        }
+        report.findings.extend(check_timeout(file, entry, longest));
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
     report
 }
 
-fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Report) {
+/// Whether a tool would come out of one of these documents.
+fn is_of(tool: &str, remote: &[&ToolEntry]) -> bool {
+    remote.iter().any(|entry| tool.strip_prefix(entry.label()).is_some_and(|rest| rest.starts_with('/')))
+}
+
+fn refused(file: &Path, entry: &ToolEntry, error: DefinitionError, report: &mut Report) {
+    report.tools += 1;
+    let DefinitionError { tool, problems } = error;
+    report.findings.extend(problems.into_iter().map(|problem| {
+        let origin = entry.origin_of(&problem.at);
+        Finding::of_tool(Level::Error, file, &tool, problem).placed(&origin)
+    }));
+}
+
+fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, registry: &Registry, report: &mut Report) {
     if let Some(url) = entry.remote_document() {
         let message = format!("`{url}` is not checked, because nothing is fetched here");
         let finding = Finding { level: Level::Warning, ..Finding::error(file, message) };
@@ -48,11 +79,14 @@ fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Repor
         let origin = entry.origin_of(&problem.at);
         Finding::of_tool(level, file, tool, problem).placed(&origin)
     };
-    match maker.make(entry) {
+    match maker.make(entry, registry) {
         Ok(Made { tools, skipped, reduced }) => {
             report.tools += tools.len();
             let left_out = openapi::skipped(file, skipped).chain(openapi::reduced(file, reduced));
             report.findings.extend(left_out.map(|one| one.placed(&entry.origin())));
+            if let Err(error) = registry.register_many(Layer::Project, tools.iter().cloned()) {
+                report.findings.push(Finding::error(file, error.to_string()).placed(&entry.origin()));
+            }
             for tool in tools {
                 let warnings = tool.warnings().into_iter();
                 report
@@ -60,10 +94,7 @@ fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, report: &mut Repor
                     .extend(warnings.map(|problem| placed(Level::Warning, tool.name().as_str(), problem)));
             }
         }
-        Err(DefinitionError { tool, problems }) => {
-            report.tools += 1;
-            report.findings.extend(problems.into_iter().map(|problem| placed(Level::Error, &tool, problem)));
-        }
+        Err(error) => refused(file, entry, error, report),
     }
 }
 
