@@ -106,7 +106,7 @@ fn facts(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let effects: Vec<_> =
         definition.effects.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
     fact("effects", effects.join("; "));
-    fact("digest", registered.tool.digest().to_owned());
+    fact("digest", registered.tool.digest().to_string());
     ui.line("")?;
     ui.table(table)?;
     Ok(())
