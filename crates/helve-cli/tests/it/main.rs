@@ -5,6 +5,8 @@
 //! - `tools`: list, show, search, export;
 //! - `lint`: what `tools lint` finds in each sort of file;
 //! - `call`: arguments, results, every exit code;
+//! - `conditions`: what must hold before a tool runs;
+//! - `memory`: what agents remember;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `hostile`: input that was made to do harm;
@@ -16,10 +18,12 @@ mod home;
 
 mod audit;
 mod call;
+mod conditions;
 mod config;
 mod docs;
 mod hostile;
 mod lint;
+mod memory;
 mod network;
 mod start;
 mod tools;
