@@ -79,6 +79,19 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
+    /// An earlier version of Helve wrote the file.
+    #[error(
+        "`{}` has format {found}, and this version of helve knows only {known}; keep it for the helve \
+         that wrote it, and name another file", .path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
     /// The file was deleted or replaced while it was open.
     #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
     Replaced(PathBuf),

@@ -162,7 +162,8 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     while let Some(row) = rows.next()? {
         let row = read(row)?;
         let key = hex(&row.scoped_key);
-        let told = call.query_one([&row.call_id, &key], |told| {
+        let made_ms = row.call_id.parse().map_or(0, CallId::made_at_ms);
+        let told = call.query_one(params![row.call_id, key, made_ms], |told| {
             Ok(Told {
                 started: told.get(0)?,
                 ended: told.get(1)?,
@@ -189,12 +190,13 @@ const CALL_OF_KEY: &str = "
            max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' = ?2),
            max(seq) FILTER (WHERE kind = 2),
            max(seq) FILTER (WHERE kind = 3)
-    FROM entries WHERE call_id = ?1";
+    FROM entries WHERE made_ms = ?3 AND call_id = ?1";
 
 const MISSING_KEY: &str = "
     SELECT seq, call_id FROM entries AS started
     WHERE kind = 0 AND head ->> 'key' IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM entries WHERE call_id = started.call_id AND kind = 3)
+      AND NOT EXISTS (SELECT 1 FROM entries
+                      WHERE made_ms = started.made_ms AND call_id = started.call_id AND kind = 3)
       AND NOT EXISTS (SELECT 1 FROM keys
                       WHERE scoped_key = unhex(started.head ->> 'key') AND call_id = started.call_id)
     ORDER BY seq LIMIT 1";

@@ -1,5 +1,6 @@
 //! Checking that nothing was changed, removed, added or cut off.
 
+use helve_core::CallId;
 use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::Serialize;
@@ -13,6 +14,11 @@ use crate::schema;
 
 /// How often `progress` is told, in entries.
 const PROGRESS_EVERY: i64 = 1_000;
+
+/// How many calls there are. By time, so that never more than one millisecond's are remembered.
+const CALLS: &str = "
+    SELECT ifnull(sum(calls), 0) FROM (
+        SELECT count(DISTINCT call_id) AS calls FROM entries WHERE call_id <> '' GROUP BY made_ms)";
 
 /// What a check of the whole journal found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -154,11 +160,7 @@ impl Audit {
             Err(KeyError::Sqlite(source)) => return Err(failed(source)),
         }
         walk.check_anchor()?;
-        walk.calls = db
-            .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
-                row.get(0)
-            })
-            .map_err(failed)?;
+        walk.calls = db.query_one(CALLS, [], |row| row.get(0)).map_err(failed)?;
         Ok(())
     }
 
@@ -166,11 +168,15 @@ impl Audit {
         let failed = |source| Stop::Failed(self.error(source));
         let mut select = db
             .prepare(
-                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload FROM entries ORDER BY seq",
+                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload, made_ms \
+                 FROM entries ORDER BY seq",
             )
             .map_err(failed)?;
         let mut erasure = db
-            .prepare("SELECT 1 FROM entries WHERE call_id = CAST(?1 AS TEXT) AND kind = 2 AND seq > ?2")
+            .prepare(
+                "SELECT 1 FROM entries \
+                 WHERE made_ms = ?1 AND call_id = CAST(?2 AS TEXT) AND kind = 2 AND seq > ?3",
+            )
             .map_err(failed)?;
         let mut rows: Rows<'_> = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -208,6 +214,9 @@ impl<P: FnMut(i64)> Walk<P> {
                 expected,
                 "the entry does not fit the chain: it, or the hash before it, was changed, moved or added",
             );
+        }
+        if !entry.stands_at_its_time() {
+            return wrong(expected, "the time by which the entry is found was changed");
         }
         entry.check_payload(erasure).or_else(|what| wrong(expected, what))?;
         if let Reading::At(anchor) = self.anchor
@@ -277,6 +286,7 @@ const ACCEPT_IT: &str = "write the word `accept` into the `.head` file and start
 /// A row's columns, as the bytes that were hashed.
 struct EntryBytes<'a> {
     seq: i64,
+    made_ms: i64,
     link: Link<'a>,
     hash: &'a [u8],
     salt: Option<&'a [u8]>,
@@ -291,11 +301,18 @@ impl<'a> EntryBytes<'a> {
         let head = row.get_ref(6)?.as_bytes()?;
         Ok(Self {
             seq: row.get(0)?,
+            made_ms: row.get(8)?,
             link: Link { kind, call_id, head, commitment },
             hash: row.get_ref(3)?.as_bytes()?,
             salt: row.get_ref(5)?.as_bytes_or_null()?,
             payload: row.get_ref(7)?.as_bytes_or_null()?,
         })
+    }
+
+    /// Whether the index leads to it. The chain covers the id, from which the time is taken.
+    fn stands_at_its_time(&self) -> bool {
+        let id = str::from_utf8(self.link.call_id).ok().and_then(|id| id.parse().ok());
+        id.map_or(0, CallId::made_at_ms) == self.made_ms
     }
 
     fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
@@ -305,7 +322,7 @@ impl<'a> EntryBytes<'a> {
                 if sound { Ok(()) } else { Err("the payload was changed") }
             }
             (Kind::Started | Kind::Finished, None, None) => {
-                let recorded = erasure.exists(rusqlite::params![self.link.call_id, self.seq]);
+                let recorded = erasure.exists(rusqlite::params![self.made_ms, self.link.call_id, self.seq]);
                 match recorded {
                     Ok(true) => Ok(()),
                     Ok(false) => Err("the payload was removed, and no erasure is recorded"),
@@ -358,6 +375,7 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::Io { .. }
         | StoreError::ReadOnly { .. }
         | StoreError::Newer { .. }
+        | StoreError::Older { .. }
         | StoreError::Replaced(_)
         | StoreError::DiskFull { .. }
         | StoreError::Busy { .. }

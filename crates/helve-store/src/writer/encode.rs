@@ -17,6 +17,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 #[derive(Default)]
 pub(super) struct RowText {
     pub(super) call_id: String,
+    pub(super) made_ms: i64,
     pub(super) head: Vec<u8>,
     pub(super) payload: Vec<u8>,
 }
@@ -89,6 +90,7 @@ impl RowText {
     ) -> Result<(), JournalError> {
         use std::fmt::Write;
         self.call_id.clear();
+        self.made_ms = call_id.map_or(0, CallId::made_at_ms);
         if let Some(call_id) = call_id {
             write!(self.call_id, "{call_id}").expect("writing to a string cannot fail");
         }

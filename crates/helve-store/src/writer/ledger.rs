@@ -17,8 +17,8 @@ use crate::owners::Owner;
 use crate::queue::{Job, Mark};
 use crate::schema;
 
-const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, hash, commitment, salt, head, payload) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+const INSERT: &str = "INSERT INTO entries (seq, kind, made_ms, call_id, hash, commitment, salt, head, payload) \
+                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -266,8 +266,9 @@ impl Group<'_> {
             Err(error) => return refuse(error),
         }
         let erased = self.tx.execute(
-            "UPDATE entries SET payload = NULL, salt = NULL WHERE call_id = ?1 AND payload IS NOT NULL",
-            [&self.text.call_id],
+            "UPDATE entries SET payload = NULL, salt = NULL \
+             WHERE made_ms = ?1 AND call_id = ?2 AND payload IS NOT NULL",
+            params![self.text.made_ms, self.text.call_id],
         )?;
         if erased > 0 {
             self.append(Kind::Erased, &[], None, None)?;
@@ -306,6 +307,7 @@ impl Group<'_> {
         self.insert.execute(params![
             next.seq,
             kind as i64,
+            self.text.made_ms,
             call_id,
             hash,
             commitment,
