@@ -6,19 +6,15 @@ use std::sync::Arc;
 use helve_core::CallId;
 use helve_core::ports::JournalError;
 use jiff::Timestamp;
-use rusqlite::types::ToSqlOutput;
-use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::encode::RowText;
-use crate::chain::{Hash, Kind, Link, Position, SALT_BYTES, commit_to};
+use super::rows::Rows;
+use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
 use crate::owners::Owner;
 use crate::queue::{Job, Mark};
 use crate::schema;
-
-const INSERT: &str = "INSERT INTO entries (seq, kind, made_ms, call_id, hash, commitment, salt, head, payload) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -32,8 +28,8 @@ pub(crate) struct Ledger {
     identity: Option<(u64, u64)>,
     position: Position,
     lineage: Lineage,
-    text: RowText,
-    salts: Vec<u8>,
+    rows: Rows,
+    salts: Vec<Salt>,
 }
 
 /// Whether what we saw written before is still there.
@@ -74,7 +70,7 @@ impl Ledger {
             identity: schema::identity(path),
             position,
             lineage,
-            text: RowText::default(),
+            rows: Rows::default(),
             salts: Vec::new(),
         })
     }
@@ -135,8 +131,8 @@ impl Ledger {
     }
 
     fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Vec<Verdict>> {
-        self.salts.resize(jobs.len() * SALT_BYTES, 0);
-        getrandom::fill(&mut self.salts)
+        self.salts.resize(jobs.len(), Salt::default());
+        getrandom::fill(self.salts.as_flattened_mut())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let position = schema::position(&tx)?;
@@ -147,20 +143,15 @@ impl Ledger {
             );
             self.lineage = Lineage::Broken;
         }
-        let mut group = Group {
-            insert: tx.prepare_cached(INSERT)?,
-            tx: &tx,
-            owner: &self.owner,
-            position,
-            text: &mut self.text,
-        };
+        self.rows.clear();
+        let mut group = Group { tx: &tx, owner: &self.owner, position, rows: &mut self.rows };
         let verdicts = jobs
             .iter()
-            .zip(self.salts.chunks_exact(SALT_BYTES))
-            .map(|(job, salt)| group.apply(job, salt))
+            .zip(&self.salts)
+            .map(|(job, salt)| group.apply(job, *salt))
             .collect::<rusqlite::Result<_>>()?;
         let position = group.position;
-        drop(group);
+        self.rows.flush(&tx)?;
         tx.commit()?;
         self.position = position;
         Ok(verdicts)
@@ -195,28 +186,27 @@ impl Ledger {
 /// A transaction in the making.
 struct Group<'a> {
     tx: &'a Transaction<'a>,
-    insert: CachedStatement<'a>,
     owner: &'a Owner,
     position: Position,
-    text: &'a mut RowText,
+    rows: &'a mut Rows,
 }
 
 impl Group<'_> {
-    fn apply(&mut self, job: &Job, salt: &[u8]) -> rusqlite::Result<Verdict> {
+    fn apply(&mut self, job: &Job, salt: Salt) -> rusqlite::Result<Verdict> {
         // Every entry is encoded before anything is written, so that a refusal leaves no trace.
         match job {
-            Job::Append(entry) | Job::Commit(entry, _) => match self.text.set_entry(entry, None) {
-                Ok(kind) => self.insert(kind, salt).map(|()| Verdict::Done),
+            Job::Append(entry) | Job::Commit(entry, _) => match self.rows.text().set_entry(entry, None) {
+                Ok(kind) => self.add(kind, Some(salt)).map(|()| Verdict::Done),
                 Err(error) => Ok(Verdict::Refused(error)),
             },
             Job::Begin { started, claim, .. } => {
-                let kind = match self.text.set_started(started, Some(&claim.scoped_key)) {
+                let kind = match self.rows.text().set_started(started, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
                 };
                 match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
                     Ok(Found::Claimed { from }) => {
-                        self.insert(kind, salt)?;
+                        self.add(kind, Some(salt))?;
                         from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
                         Ok(Verdict::Found(Found::Claimed { from }))
                     }
@@ -226,7 +216,8 @@ impl Group<'_> {
             }
             Job::Finish { entry, claim, status, .. } => {
                 let status = serde_json::to_string(status);
-                let (kind, status) = match (self.text.set_entry(entry, Some(&claim.scoped_key)), status) {
+                let kind = self.rows.text().set_entry(entry, Some(&claim.scoped_key));
+                let (kind, status) = match (kind, status) {
                     (Ok(kind), Ok(status)) => (kind, status),
                     (Err(error), _) => return Ok(Verdict::Refused(error)),
                     (_, Err(error)) => return Ok(Verdict::Refused(unwritable(error))),
@@ -237,7 +228,7 @@ impl Group<'_> {
                     // The end is recorded all the same; whoever brings the key again is refused.
                     Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
                 }
-                self.insert(kind, salt).map(|()| Verdict::Done)
+                self.add(kind, Some(salt)).map(|()| Verdict::Done)
             }
             Job::Release { scoped_key, call_id } => {
                 if keys::release(self.tx, scoped_key, *call_id)? {
@@ -258,7 +249,9 @@ impl Group<'_> {
     }
 
     fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
-        if let Err(error) = self.text.set_note(Some(call_id), at) {
+        // An entry of the call may be among those that wait.
+        self.rows.flush(self.tx)?;
+        if let Err(error) = self.rows.text().set_note(Some(call_id), at) {
             return Ok(Verdict::Refused(error));
         }
         match keys::erase(self.tx, call_id) {
@@ -268,66 +261,27 @@ impl Group<'_> {
         let erased = self.tx.execute(
             "UPDATE entries SET payload = NULL, salt = NULL \
              WHERE made_ms = ?1 AND call_id = ?2 AND payload IS NOT NULL",
-            params![self.text.made_ms, self.text.call_id],
+            params![call_id.made_at_ms(), call_id.to_string()],
         )?;
         if erased > 0 {
-            self.append(Kind::Erased, &[], None, None)?;
+            self.add(Kind::Erased, None)?;
         }
         Ok(Verdict::Erased(erased))
     }
 
     /// Appends a note that belongs to something else in this group.
     fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
-        self.text
+        self.rows
+            .text()
             .set_note(call_id, Timestamp::now())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        self.append(kind, &[], None, None)
+        self.add(kind, None)
     }
 
-    /// Appends the encoded entry with its payload.
-    fn insert(&mut self, kind: Kind, salt: &[u8]) -> rusqlite::Result<()> {
-        let commitment = commit_to(salt, &self.text.payload);
-        let payload = std::mem::take(&mut self.text.payload);
-        let result = self.append(kind, &commitment, Some(salt), Some(&payload));
-        self.text.payload = payload;
-        result
-    }
-
-    fn append(
-        &mut self,
-        kind: Kind,
-        commitment: &[u8],
-        salt: Option<&[u8]>,
-        payload: Option<&[u8]>,
-    ) -> rusqlite::Result<()> {
-        let (call_id, head) = (self.text.call_id.as_str(), self.text.head.as_slice());
-        let link = Link { kind, call_id: call_id.as_bytes(), head, commitment };
-        let next = self.position.next(&link);
-        let hash: &Hash = &next.hash;
-        self.insert.execute(params![
-            next.seq,
-            kind as i64,
-            self.text.made_ms,
-            call_id,
-            hash,
-            commitment,
-            salt,
-            JsonText(head),
-            payload.map(JsonText)
-        ])?;
-        self.position = next;
+    /// Appends what is encoded. With salt: it has a payload.
+    fn add(&mut self, kind: Kind, salt: Option<Salt>) -> rusqlite::Result<()> {
+        self.position = self.rows.add(self.tx, self.position, kind, salt)?;
         Ok(())
-    }
-}
-
-/// JSON that we wrote ourselves, bound as text without a copy.
-struct JsonText<'a>(&'a [u8]);
-
-impl ToSql for JsonText<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let text = std::str::from_utf8(self.0)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        Ok(text.into())
     }
 }
 

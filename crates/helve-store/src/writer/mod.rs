@@ -10,6 +10,7 @@
 
 mod encode;
 mod ledger;
+mod rows;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
