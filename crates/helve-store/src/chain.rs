@@ -55,23 +55,17 @@ impl Link<'_> {
     fn hash(&self, previous: &Hash, seq: i64) -> Hash {
         // The lengths make every field's end unambiguous.
         let lengths = [self.commitment.len() as u64, self.call_id.len() as u64].map(u64::to_le_bytes);
-        let place = seq.to_le_bytes();
-        // One update for what is short: each has a cost of its own.
-        let mut start = [0; ENTRY_DOMAIN.len() + HASH_BYTES + 8 + 1 + 16];
-        let mut rest = start.as_mut_slice();
-        for part in [ENTRY_DOMAIN, previous, &place, &[self.kind as u8], lengths.as_flattened()] {
-            let (field, behind) = rest.split_at_mut(part.len());
-            field.copy_from_slice(part);
-            rest = behind;
-        }
         let beginning = match self.run_id {
-            None => Sha256::new(),
+            None => Sha256::new_with_prefix(ENTRY_DOMAIN),
             Some(run_id) => Sha256::new_with_prefix(PART_DOMAIN)
                 .chain_update((run_id.len() as u64).to_le_bytes())
                 .chain_update(run_id),
         };
         beginning
-            .chain_update(start)
+            .chain_update(previous)
+            .chain_update(seq.to_le_bytes())
+            .chain_update([self.kind as u8])
+            .chain_update(lengths.as_flattened())
             .chain_update(self.commitment)
             .chain_update(self.call_id)
             .chain_update(self.head)
