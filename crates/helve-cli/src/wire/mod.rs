@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve::json::JsonLimits;
-use helve::ports::Journal;
+use helve::ports::Ledger;
 use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
@@ -58,6 +58,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
             tokens: config.retry_budget.tokens,
             per_success: config.retry_budget.per_success,
         },
+        ..Settings::default()
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> an
 pub(crate) fn runtime(
     loaded: &Loaded,
     registry: Registry,
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn Ledger>,
     settings: Settings,
 ) -> Runtime {
     let integrations = Arc::new(ByVariable::new(&loaded.config));
