@@ -4,6 +4,7 @@
 //! - `config`: layers, where values came from, what is refused;
 //! - `tools`: list, show, search, export;
 //! - `lint`: what `tools lint` finds in each sort of file;
+//! - `composition`: tools made of tools;
 //! - `call`: arguments, results, every exit code;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
@@ -16,6 +17,7 @@ mod home;
 
 mod audit;
 mod call;
+mod composition;
 mod config;
 mod docs;
 mod hostile;
