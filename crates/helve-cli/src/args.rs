@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{audit, call, completions, config, doctor, init, tools, up};
+use crate::commands::{audit, call, completions, config, doctor, init, memory, tools, up};
 use crate::ui::Colour;
 
 const STYLES: Styles = Styles::styled()
@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Tools(tools::Command),
     /// Call a tool
     Call(call::Args),
+    /// See and change what agents remember
+    #[command(subcommand)]
+    Memory(memory::Command),
     /// Read and verify the record of every call
     #[command(subcommand)]
     Audit(audit::Command),
@@ -86,7 +89,7 @@ pub(crate) enum Command {
 /// one-line descriptions.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
-    ("Use tools", &["tools", "call"]),
+    ("Use tools", &["tools", "call", "memory"]),
     ("Look back", &["audit"]),
     ("Set up", &["config", "doctor", "completions"]),
 ];

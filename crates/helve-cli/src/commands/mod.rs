@@ -5,7 +5,10 @@ pub(crate) mod up;
 pub(crate) mod init;
 
 pub(crate) mod call;
+pub(crate) mod memory;
 pub(crate) mod tools;
+
+mod caller;
 
 pub(crate) mod audit;
 

@@ -46,10 +46,28 @@ pub(crate) fn sections() -> Vec<Section> {
         };
         let mut keys = Vec::new();
         collect(&schema, &at, &prefix, 0, &mut keys);
-        sections.push(Section { header, description: description(&schema, &pointer), keys });
+        let description = description(&schema, &pointer);
+        // Names of your choice with values instead of tables.
+        let header = if keys.is_empty() {
+            keys.push(Key {
+                kind: kind(&schema, &at),
+                default: None,
+                required: false,
+                description: PERMISSION.to_owned(),
+                key: prefix,
+            });
+            format!("[{name}]")
+        } else {
+            header
+        };
+        sections.push(Section { header, description, keys });
     }
     sections
 }
+
+/// What stands under `[permissions]`, where keys are names and have no comment of their own.
+const PERMISSION: &str = "What a principal may do, as in `browser:automate`, with `*` for any text as in `browser:*`. \
+                          Those of the principal `*` are everybody's.";
 
 /// The tables of the file, in reading order; a test compares them with the types.
 const SECTIONS: &[&str] = &[
@@ -65,6 +83,9 @@ const SECTIONS: &[&str] = &[
     "net",
     "builtin",
     "integrations",
+    "resources",
+    "checks",
+    "permissions",
     "tool.http",
     "tool.program",
     "tool.sequence",

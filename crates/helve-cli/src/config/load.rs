@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::overrides::{self, Override};
-use super::{Config, Origin, find, keys, schema};
+use super::{Config, Origin, Resource, find, keys, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
@@ -60,6 +60,14 @@ impl Loaded {
     pub(crate) fn is_in_project(&self) -> bool {
         let project_dir = self.project_file.as_deref().and_then(Path::parent);
         project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
+    }
+
+    /// Where a relative path in the value at `pointer` starts, if a file gave it.
+    pub(crate) fn folder_of(&self, pointer: &str) -> Option<&Path> {
+        match self.origins.get(pointer)? {
+            Origin::File { path, .. } => path.parent(),
+            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => None,
+        }
     }
 
     fn origin(&self, pointer: &str) -> Origin {
@@ -158,7 +166,9 @@ fn all_overrides(inputs: &Inputs, schema: &LazyCell<Schema>) -> Result<Vec<Overr
 /// Variables that look like ours and are nobody's.
 fn unused_variables(inputs: &Inputs, config: &Config, tools: &[ToolEntry]) -> Vec<Remark> {
     let is_used = |variable: &str| {
+        let is_resource = |one: &Resource| matches!(one, Resource::Env(name) if name == variable);
         config.integrations.values().any(|one| one.env == variable)
+            || config.resources.values().any(is_resource)
             || tools.iter().any(|entry| entry.value.to_string().contains(variable))
     };
     let unknown = inputs.variables.iter().map(|(variable, _)| variable.as_str());

@@ -42,6 +42,13 @@ pub(crate) struct Config {
     pub(crate) builtin: Builtin,
     /// Accounts that tools may need, by name.
     pub(crate) integrations: BTreeMap<String, Integration>,
+    /// Things that tools may need, by name, and how to find out whether they are at hand. Each has
+    /// one of these keys.
+    pub(crate) resources: BTreeMap<String, Resource>,
+    /// Checks that tools ask for by id: a tool is called, and its result looked at.
+    pub(crate) checks: BTreeMap<String, CheckSection>,
+    /// What callers were granted.
+    pub(crate) permissions: BTreeMap<String, Vec<String>>,
     /// Tools of your own.
     pub(crate) tool: ToolSections,
     /// OpenAPI documents, each turned into one tool an operation.
@@ -61,6 +68,9 @@ pub(crate) struct Execution {
     /// How long a cancelled tool has to finish by itself before it is stopped, in milliseconds.
     #[schemars(range(max = 60_000))]
     pub(crate) cancel_grace_ms: u64,
+    /// How long the check of a precondition may take, in milliseconds. No answer counts as no.
+    #[schemars(range(min = 1, max = 300_000))]
+    pub(crate) precondition_timeout_ms: u64,
 }
 
 impl Default for Execution {
@@ -71,6 +81,7 @@ impl Default for Execution {
             default_timeout_ms: ms(settings.timeout_default),
             max_timeout_ms: ms(settings.timeout_max),
             cancel_grace_ms: ms(settings.cancel_grace),
+            precondition_timeout_ms: ms(settings.precondition_timeout),
         }
     }
 }
@@ -273,6 +284,34 @@ pub(crate) struct Builtin {
 pub(crate) struct Integration {
     /// The environment variable that holds its secret: the account is connected when it is set.
     pub(crate) env: String,
+}
+
+/// Something that tools may need, and how to find out whether it is at hand.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Resource {
+    /// A program that can be started: a path, or a name to be looked up in `PATH`.
+    Command(PathBuf),
+    /// A file or folder that is there. A relative path starts at the folder of the file that names
+    /// it.
+    File(PathBuf),
+    /// An environment variable that is set.
+    Env(String),
+    /// A tool that is registered.
+    Tool(String),
+}
+
+/// A check that calls a tool and looks at its result.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckSection {
+    /// The tool. It must be read-only, not composed, and without preconditions of its own.
+    pub(crate) tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub(crate) arguments: serde_json::Map<String, serde_json::Value>,
+    /// Whether the condition holds: an expression over `result`, as in `result.remaining > 0`.
+    pub(crate) expect: String,
 }
 
 /// Tools of your own.

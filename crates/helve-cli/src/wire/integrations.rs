@@ -34,6 +34,6 @@ impl Integrations for ByVariable {
 }
 
 /// Whether a variable holds something.
-fn is_set(variable: &str) -> bool {
+pub(super) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }

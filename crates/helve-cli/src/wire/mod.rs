@@ -1,6 +1,7 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
 mod composed;
+mod conditions;
 mod integrations;
 mod openapi;
 mod tools;
@@ -31,6 +32,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
         timeout_max: Duration::from_millis(config.execution.max_timeout_ms),
         cancel_grace: Duration::from_millis(config.execution.cancel_grace_ms),
+        precondition_timeout: Duration::from_millis(config.execution.precondition_timeout_ms),
         repair: config.repair.enabled,
         arguments: JsonLimits {
             bytes: config.limits.arguments_bytes,
@@ -75,16 +77,16 @@ pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> an
 pub(crate) fn runtime(
     loaded: &Loaded,
     registry: Registry,
-    journal: Arc<dyn Ledger>,
+    ledger: Arc<dyn Ledger>,
     settings: Settings,
-) -> Runtime {
+) -> Result<Runtime, Failure> {
     let integrations = Arc::new(ByVariable::new(&loaded.config));
-    Runtime::builder()
-        .registry(registry)
-        .ledger(journal)
+    let builder = Runtime::builder()
+        .registry(registry.clone())
+        .ledger(ledger)
         .integrations(integrations)
-        .settings(settings)
-        .build()
+        .settings(settings);
+    Ok(conditions::declare(builder, loaded, &registry)?.build())
 }
 
 /// Opens the journal, and makes it where there is none.

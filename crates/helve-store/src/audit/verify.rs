@@ -102,8 +102,14 @@ impl Audit {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
         let reading = anchor::read(&self.path)
             .map_err(|error| StoreError::io("read the anchor of", &self.path, error))?;
-        let mut walk =
-            Walk { position: Position::START, anchor: reading, unanchored_at: None, calls: 0, progress };
+        let mut walk = Walk {
+            position: Position::START,
+            anchor: reading,
+            unanchored_at: None,
+            accepted_at: 0,
+            calls: 0,
+            progress,
+        };
         let (concern, first_problem) = match self.check(&mut walk) {
             Ok(()) => (None, None),
             Err(Stop::Found(concern, problem)) => (Some(concern), Some(problem)),
@@ -156,10 +162,11 @@ impl Audit {
             Err(KeyError::Damaged(error)) => return problem(Concern::Keys, None, error.to_string()),
             Err(KeyError::Sqlite(source)) => return Err(failed(source)),
         }
-        if let Some(Disagreement { seq, what }) = runs::verify(&db).map_err(failed)? {
+        walk.check_anchor()?;
+        // After the anchor: where ends were cut off, that is why runs seem open.
+        if let Some(Disagreement { seq, what }) = runs::verify(&db, walk.accepted_at).map_err(failed)? {
             return problem(Concern::Runs, seq, what);
         }
-        walk.check_anchor()?;
         walk.calls = db
             .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
                 row.get(0)
@@ -192,6 +199,8 @@ struct Walk<P> {
     anchor: Reading,
     /// The last entry that notes a missing anchor, if nobody has accepted that since.
     unanchored_at: Option<i64>,
+    /// The last entry that notes that somebody took the journal as it was; 0 where there is none.
+    accepted_at: i64,
     calls: i64,
     progress: P,
 }
@@ -228,7 +237,7 @@ impl<P: FnMut(i64)> Walk<P> {
         self.position = next;
         match entry.link.kind {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
-            Kind::Accepted => self.unanchored_at = None,
+            Kind::Accepted => (self.unanchored_at, self.accepted_at) = (None, next.seq),
             Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {

@@ -91,7 +91,7 @@ pub(crate) fn apply(
             expires_at
         ],
     )?;
-    sweep(db, now)?;
+    sweep(db, run, now)?;
     Ok(Applying::Now)
 }
 
@@ -182,15 +182,15 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Result<Applied, ValueError>> {
     })
 }
 
-/// Removes rows of old calls, but for those of runs that are still open.
-fn sweep(db: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+/// Removes rows of old calls, but for those of `run` and of runs that are still open.
+fn sweep(db: &Connection, run: CallId, now: Timestamp) -> rusqlite::Result<()> {
     // Ids are ordered by time.
     let oldest = CallId::new(now.checked_sub(KEPT).unwrap_or(Timestamp::UNIX_EPOCH));
     db.prepare_cached(
         "DELETE FROM effects WHERE rowid IN \
-         (SELECT rowid FROM effects WHERE call_id < ?1 \
+         (SELECT rowid FROM effects WHERE call_id < ?1 AND run_id <> ?3 \
           AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = effects.run_id) ORDER BY call_id LIMIT ?2)",
     )?
-    .execute(params![oldest.to_string(), SWEPT_PER_EFFECT])
+    .execute(params![oldest.to_string(), SWEPT_PER_EFFECT, run.to_string()])
     .map(drop)
 }

@@ -183,8 +183,9 @@ pub(crate) fn cancel_requests(db: &Connection, peers: &Peers) -> rusqlite::Resul
         .collect()
 }
 
-/// Compares runs and chain, which must be sound, both ways. Returns the first difference.
-pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+/// Compares runs and chain, which must be sound, both ways. Returns the first difference. What was
+/// missing when somebody took the journal as it was, at entry `accepted_at`, is not missed again.
+pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let wrong = db.query_one(WRONG_RUN, [], |row| {
         let (run, ended): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
         let what = match ended {
@@ -196,7 +197,7 @@ pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> 
     if let Some(wrong) = wrong.optional()? {
         return Ok(Some(wrong));
     }
-    let missing = db.query_one(MISSING_RUN, [], |row| {
+    let missing = db.query_one(MISSING_RUN, [accepted_at], |row| {
         let (seq, run): (i64, String) = (row.get(0)?, row.get(1)?);
         let what =
             format!("the open run {run} was removed from the table `runs`: nobody would take it up again");
@@ -219,7 +220,7 @@ const WRONG_RUN: &str = "
 /// A call that gave back its idempotency key never ran, or a later call runs in its place.
 const MISSING_RUN: &str = "
     SELECT seq, call_id FROM entries AS started
-    WHERE kind = 0 AND run_id IS NULL
+    WHERE seq > ?1 AND kind = 0 AND run_id IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = started.call_id)
       AND NOT EXISTS (SELECT 1 FROM entries
                       WHERE call_id = started.call_id

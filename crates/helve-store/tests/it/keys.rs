@@ -1,6 +1,6 @@
 use helve_core::ports::{Begun, Journal, KeyClaim};
+use helve_testkit::conformance::is_pending;
 use helve_testkit::entries::{SampleCall, claim, done_status};
-use helve_testkit::journal_conformance::is_pending;
 use serde_json::json;
 
 use crate::support::Place;

@@ -1,7 +1,7 @@
 use helve_core::ports::{Begun, Journal, KeyClaim};
 use helve_store::{Anchored, Audit, AuditQuery, Concern, Problem, Store, StoreError, Verification};
+use helve_testkit::conformance::is_pending;
 use helve_testkit::entries::{SampleCall, claim, done_status};
-use helve_testkit::journal_conformance::is_pending;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use serde_json::json;

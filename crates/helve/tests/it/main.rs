@@ -5,6 +5,8 @@
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
 //! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
+//! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
+//! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
 //! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
@@ -20,6 +22,8 @@ mod events;
 mod formats;
 mod hostile;
 mod limits;
+mod memory;
+mod preconditions;
 mod recording;
 mod registry;
 mod retry;

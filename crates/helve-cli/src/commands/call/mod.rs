@@ -109,7 +109,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let call = resolve(args, value);
 
     let store = Arc::new(wire::open_store(&loaded)?);
-    let runtime = wire::runtime(&loaded, registry, store.clone(), settings);
+    let runtime = wire::runtime(&loaded, registry, store.clone(), settings)?;
     let outcome = wire::block_on(async {
         Ok(match refusal {
             Some(error) => runtime.refuse(call, error).await,

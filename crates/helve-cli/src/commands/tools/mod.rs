@@ -1,5 +1,6 @@
-//! `helve tools`: list, show, search, export, lint.
+//! `helve tools`: list, show, search, check, export, lint.
 
+mod check;
 mod export;
 mod lint;
 mod list;
@@ -18,6 +19,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Find tools by words or by a pattern of names
     Search(search::Args),
+    /// Whether a tool could run now, and what it lacks
+    Check(check::Args),
     /// Tools as a model provider wants them
     Export(export::Args),
     /// Check definitions and schemas; nothing is run or fetched
@@ -29,6 +32,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::List(args) => list::run(args, app),
         Command::Show(args) => show::run(&args, app),
         Command::Search(args) => search::run(&args, app),
+        Command::Check(args) => check::run(args, app),
         Command::Export(args) => export::run(args, app),
         Command::Lint(args) => lint::run(&args, app),
     }

@@ -1,24 +1,13 @@
-//! What every journal must do, whatever it is made of.
-//!
-//! ```no_run
-//! # async fn test(new_journal: impl Fn() -> std::sync::Arc<dyn helve_core::ports::Journal>) {
-//! helve_testkit::journal_conformance::run(new_journal).await;
-//! # }
-//! ```
+//! What every journal must do.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 use helve_core::ports::{Begun, Journal, KeyClaim};
 use helve_core::{ErrorCode, Status, ToolError};
 use serde_json::json;
 
+use super::{is_pending, within};
 use crate::entries::{SampleCall, claim, done_status};
-
-/// Longest that anything may take before a check calls it hanging.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs every check, each on a new journal. Panics at the first that fails.
 pub async fn run(new_journal: impl Fn() -> Arc<dyn Journal>) {
@@ -30,6 +19,7 @@ pub async fn run(new_journal: impl Fn() -> Arc<dyn Journal>) {
     keys_do_not_mix(&*new_journal()).await;
     a_second_call_waits_for_the_first(new_journal()).await;
     of_many_claims_one_is_fresh(new_journal()).await;
+    entries_are_committed_together(&*new_journal()).await;
 }
 
 async fn takes_entries_of_every_kind(journal: &dyn Journal) {
@@ -147,11 +137,6 @@ async fn of_many_claims_one_is_fresh(journal: Arc<dyn Journal>) {
     assert!(ids.iter().all(|id| *id == ids[0]), "all are told of the same call");
 }
 
-/// Polls a future once and tells whether it still waits.
-pub async fn is_pending<T>(future: &mut (impl Future<Output = T> + Unpin)) -> bool {
-    std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut *future).poll(context).is_pending())).await
-}
-
 async fn begin(journal: &dyn Journal, call: &SampleCall, key: &KeyClaim) -> Begun {
     within(journal.begin(call.start(), key.clone())).await.expect("the journal works")
 }
@@ -160,6 +145,10 @@ fn expect_fresh(begun: &Begun) {
     assert!(matches!(begun, Begun::Fresh), "not fresh: {begun:?}");
 }
 
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("the journal answers in time")
+async fn entries_are_committed_together(journal: &dyn Journal) {
+    within(journal.commit_all(Vec::new())).await.expect("there may be nothing to commit");
+    let (one, two) = (SampleCall::new("mail/send"), SampleCall::new("mail/send"));
+    let entries = vec![one.started(), one.done(json!(1)), two.started()];
+    within(journal.commit_all(entries)).await.expect("all are committed");
+    within(journal.commit(two.done(json!(2)))).await.expect("an end is committed");
 }
