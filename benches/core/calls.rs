@@ -91,7 +91,7 @@ pub(crate) fn run(scale: f64) {
     }
 }
 
-fn runtime(tool: helve::ToolBuilder, journal: Arc<dyn helve::ports::Journal>) -> Runtime {
+fn runtime(tool: helve::ToolBuilder, journal: Arc<dyn helve::ports::Ledger>) -> Runtime {
     Runtime::builder().tool(tool).unwrap().ledger(journal).build()
 }
 

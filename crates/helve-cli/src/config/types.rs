@@ -220,6 +220,9 @@ pub(crate) struct JournalSection {
     /// Largest result that is kept in full, in bytes; of a larger one only its size is kept.
     #[schemars(range(max = 1_073_741_824))]
     pub(crate) keep_results_bytes: usize,
+    /// The same within a run, which may need the results of its parts after a crash.
+    #[schemars(range(max = 1_073_741_824))]
+    pub(crate) keep_run_results_bytes: usize,
 }
 
 impl Default for JournalSection {
@@ -228,6 +231,7 @@ impl Default for JournalSection {
             path: None,
             durability: Durability::default(),
             keep_results_bytes: Settings::default().journal_result_bytes_max,
+            keep_run_results_bytes: Settings::default().run_result_bytes_max,
         }
     }
 }

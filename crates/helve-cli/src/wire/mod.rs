@@ -41,6 +41,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         },
         result_bytes_max: config.limits.result_bytes,
         journal_result_bytes_max: config.journal.keep_results_bytes,
+        run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,
         ask_from: config.security.ask_from,
         durability: match config.journal.durability {

@@ -177,9 +177,9 @@ async fn no_journal_no_call() {
     }
 }
 
-#[tokio::test]
-async fn the_memory_journal_keeps_the_ports_contract() {
-    helve_testkit::journal_conformance::run(|| Arc::new(VolatileLedger::default())).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_volatile_ledger_keeps_the_ports_contract() {
+    helve_testkit::conformance::run(|setup| Arc::new(VolatileLedger::new(setup.clock, setup.limits))).await;
 }
 
 /// Takes a secret at several places and repeats it in every way a tool can.
