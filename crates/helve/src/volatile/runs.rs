@@ -121,12 +121,13 @@ impl Runs for VolatileLedger {
 
     fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
         let mut log = lock(&self.log);
-        let is_open = log.open.contains_key(&run);
-        if is_open {
+        let asked = log.open.get(&run).map(|open| open.cancel_requested);
+        // Asking twice is asking once.
+        if asked == Some(false) {
             let (at, kind) = (self.clock.now(), StepKind::CancelRequested);
             log.push(Entry::Step(Box::new(Step { at, call_id: run, run, kind, payload: None })));
         }
-        Box::pin(ready(Ok(is_open)))
+        Box::pin(ready(Ok(asked.is_some())))
     }
 
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {

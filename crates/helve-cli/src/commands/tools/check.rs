@@ -45,10 +45,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let caller = args.caller.resolve();
     let checked = wire::block_on(async { Ok(runtime.check_tool(name.as_str(), caller, arguments).await) })?;
     store.close()?;
-    let reports = checked.map_err(|error| {
-        let details = error.field_errors().iter().map(|field| field.message.clone());
-        Failure::usage(error.message()).details(details)
-    })?;
+    let reports = checked.map_err(|error| Failure::usage(error.message()))?;
     let ready = reports.iter().all(|report| report.holds || !report.critical);
     let degraded = ready && reports.iter().any(|report| !report.holds);
     if app.ui.is_json() {
