@@ -16,7 +16,7 @@ use crate::registry::Registry;
 use serde_json::Value;
 
 /// Most steps of one list.
-const STEPS_MAX: usize = 64;
+const STEPS_MAX: usize = 256;
 /// Most branches.
 const BRANCHES_MAX: usize = 32;
 /// Most calls at once.
