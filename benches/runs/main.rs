@@ -176,7 +176,8 @@ fn recovery(tokio: &tokio::runtime::Runtime, runs: usize) {
                 tokio::spawn(async move { runtime.call(Call::new("two", json!({}))).await })
             })
             .collect();
-        let begun = |entry: &Entry| matches!(entry, Entry::Started(started) if &*started.facts.tool == "second");
+        let begun =
+            |entry: &Entry| matches!(entry, Entry::Started(started) if &*started.facts.tool == "second");
         for run in wait_for_open(&*store, runs).await {
             while !helve::ports::Runs::history(&*store, run).await.unwrap().iter().any(begun) {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -29,8 +29,11 @@ struct Inner {
     part: Option<Part>,
     degraded: Option<Arc<[String]>>,
     host: Option<Arc<dyn Host>>,
-    /// Made when somebody first asks: most tools are done before anybody would.
+    /// What takes back this call with others.
+    outer_cancellation: Option<CancellationToken>,
+    /// These are made when somebody first asks: most tools are done before anybody would.
     cancellation: OnceLock<CancellationToken>,
+    part_key: OnceLock<String>,
 }
 
 impl Context {
@@ -46,7 +49,9 @@ impl Context {
             part: None,
             degraded: None,
             host: None,
+            outer_cancellation: None,
             cancellation: OnceLock::new(),
+            part_key: OnceLock::new(),
         }))
     }
 
@@ -80,9 +85,9 @@ impl Context {
         self
     }
 
-    /// Uses a token that somebody else holds too.
+    /// Lets `token` take back this call, as well as whatever else it takes back.
     pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.inner().cancellation = token.into();
+        self.inner().outer_cancellation = Some(token);
         self
     }
 
@@ -124,7 +129,11 @@ impl Context {
     /// The key to pass on to systems that can recognise a repeated request. The same again when a
     /// run is taken up after a crash.
     pub fn idempotency_key(&self) -> Option<&str> {
-        self.0.idempotency_key.as_deref()
+        match (&self.0.idempotency_key, &self.0.part) {
+            (Some(key), _) => Some(key),
+            (None, Some(part)) => Some(self.0.part_key.get_or_init(|| format!("{}/{}", part.run, part.path))),
+            (None, None) => None,
+        }
     }
 
     /// Conditions that are not critical and do not hold: the tool should do what it can without.
@@ -144,7 +153,8 @@ impl Context {
 
     /// Whether the call was taken back or ran out of time.
     pub fn is_cancelled(&self) -> bool {
-        self.0.cancellation.get().is_some_and(CancellationToken::is_cancelled)
+        let token = self.0.cancellation.get().or(self.0.outer_cancellation.as_ref());
+        token.is_some_and(CancellationToken::is_cancelled)
     }
 
     /// Waits until the call is taken back or runs out of time.
@@ -154,7 +164,10 @@ impl Context {
 
     /// The token behind [`Context::cancelled`], to hand to libraries.
     pub fn cancellation(&self) -> &CancellationToken {
-        self.0.cancellation.get_or_init(CancellationToken::new)
+        self.0.cancellation.get_or_init(|| match &self.0.outer_cancellation {
+            Some(outer) => outer.child_token(),
+            None => CancellationToken::new(),
+        })
     }
 
     /// Tells how far the call has come.

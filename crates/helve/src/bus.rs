@@ -25,9 +25,14 @@ impl Bus {
         Subscription(self.0.subscribe())
     }
 
+    /// Whether anybody listens.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     /// Publishes what `make` makes, if anybody listens.
     pub(crate) fn publish(&self, make: impl FnOnce() -> EventKind) {
-        if self.0.receiver_count() > 0 {
+        if self.is_heard() {
             let event = Event::new(jiff::Timestamp::now(), make());
             // The last listener may have gone meanwhile; then nobody misses it.
             let _ = self.0.send(Arc::new(event));

@@ -184,10 +184,12 @@ pub(super) fn named_fields(part: &Part, input: &Value) -> Value {
 /// schema speaks of.
 pub(super) fn fits(part: &Part, value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
-    let mut filled = value.clone();
-    part.schema.apply_defaults(&mut filled);
-    if !part.schema.accepts(&filled) {
-        return false;
+    if !part.schema.accepts(value) {
+        let mut filled = value.clone();
+        part.schema.apply_defaults(&mut filled);
+        if !part.schema.accepts(&filled) {
+            return false;
+        }
     }
     let nodes = part.schema.at("");
     let mut named =

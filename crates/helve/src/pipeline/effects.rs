@@ -78,7 +78,7 @@ async fn apply_all(
                     deed.effects[index] = state;
                     continue;
                 }
-                Err(error) if run.waiting().is_some() => return Err(error),
+                Err(error) if run.is_waiting() => return Err(error),
                 Err(error) => {
                     deed.effects[index] = EffectState::Failed;
                     let kind = StepKind::EffectFailed { index: number(index), code: error.code() };

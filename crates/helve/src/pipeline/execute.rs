@@ -54,7 +54,7 @@ pub(super) async fn execute(
     join_run(parts, &tool, &mut call, record);
     let taken_up = if record.cut_short().is_some() {
         let context = context(parts, &tool, &call, record, deadline);
-        take_up::take_up(parts, &tool, &call, context, record).await?
+        Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
     } else {
         TakeUp::Start
     };
@@ -120,7 +120,7 @@ async fn run(
     let result = attempts(parts, tool, &call, arguments, deadline, record).await;
     if let (Err(error), Some(run)) = (&result, record.run())
         && tool.handler().undoes_on_error()
-        && run.waiting().is_none()
+        && !run.is_waiting()
     {
         let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
         let all = undo_below(parts, &run, path.as_deref().unwrap_or_default()).await;
@@ -155,19 +155,14 @@ fn context(
     record: &OpenRecord<'_>,
     deadline: Instant,
 ) -> Context {
-    // A part has a key of its own, the same each time its run is taken up.
-    let key = match record.part() {
-        Some(part) => Some(format!("{}/{}", part.run, part.path).into()),
-        None => call.idempotency_key.clone(),
-    };
     let context =
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-            .with_idempotency_key(key)
+            .with_idempotency_key(call.idempotency_key.clone())
             .with_part(record.part().cloned())
             .with_degraded(record.degraded())
             .with_host(Arc::clone(parts) as _);
     match &call.cancellation {
-        Some(token) => context.with_cancellation(token.child_token()),
+        Some(token) => context.with_cancellation(token.clone()),
         None => context,
     }
 }

@@ -75,8 +75,11 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
             let ready = match ready::ready(parts, prepared)? {
                 Readiness::Ready(ready) => ready,
                 Readiness::Conditional(call) => {
-                    record.settle_run().await?;
-                    ready::check(parts, call, record).await?
+                    Box::pin(async {
+                        record.settle_run().await?;
+                        ready::check(parts, call, record).await
+                    })
+                    .await?
                 }
             };
 
@@ -101,7 +104,8 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
     match deed {
         Some(deed) => {
             record.enter(Stage::Effects);
-            effects::apply(parts, deed, status, record).await
+            // Rare and large, so on the heap, as are conditions.
+            Box::pin(effects::apply(parts, deed, status, record)).await
         }
         None => Ok(status),
     }

@@ -20,7 +20,7 @@ use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
 use super::origin::Origin;
-use crate::runs::{ActiveRun, Deed, Done, Earlier, History, Waiting, step, wind_up_dropped};
+use crate::runs::{ActiveRun, Deed, Done, Earlier, History, InFlight, Waiting, step, wind_up_dropped};
 use crate::runtime::{Durability, Parts};
 
 /// What is known so far of a running call. Dropped before it is closed, it records that the
@@ -30,6 +30,7 @@ pub(super) struct OpenRecord<'p> {
     origin: Origin,
     /// The run that the call is, or belongs to.
     run: Option<Arc<ActiveRun>>,
+    in_flight: Option<InFlight>,
     facts: Facts,
     tool: Option<Tool>,
     payload: Payload,
@@ -86,6 +87,7 @@ impl<'p> OpenRecord<'p> {
         Self {
             parts,
             run: origin.run().cloned(),
+            in_flight: None,
             facts,
             tool: None,
             payload: Payload::default(),
@@ -140,6 +142,7 @@ impl<'p> OpenRecord<'p> {
         self.facts.risk = Some(definition.risk);
         self.facts.changes_world = definition.changes_world();
         self.tool = Some(tool.clone());
+        self.enter_run(tool);
     }
 
     /// Keeps arguments that nothing has checked yet; nothing of those beyond the limits.
@@ -292,7 +295,7 @@ impl<'p> OpenRecord<'p> {
         self.enter(Stage::Record);
         self.state = State::Closed;
         match self.waiting() {
-            Some(waiting) if self.is_root() => return self.close_waiting(waiting, status).await,
+            Some(waiting) if self.is_root() => return Box::pin(self.close_waiting(waiting, status)).await,
             // It goes on when its run does.
             Some(_) => return self.outcome(status),
             None => {}
@@ -428,9 +431,17 @@ impl<'p> OpenRecord<'p> {
     /// The call is a run of its own.
     pub(super) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
         let run = Arc::new(ActiveRun::new(self.facts.call_id, cancellation, History::default()));
-        run.root_is(tool.name().clone());
         self.parts.runs.insert(&run);
         self.run = Some(run);
+        self.enter_run(tool);
+    }
+
+    /// From now on the call is going on in its run.
+    fn enter_run(&mut self, tool: &Tool) {
+        if let Some(run) = &self.run {
+            let path = self.facts.part.as_ref().map_or_else(unnamed, |part| Arc::clone(&part.path));
+            self.in_flight = Some(run.enter(&path, tool));
+        }
     }
 
     /// Says in the journal that the call is about to start, and waits for it.

@@ -57,11 +57,17 @@ struct State {
     /// Entries that are to be written with the next one that is waited for. What they tell is
     /// known to nobody outside the run yet.
     held: Vec<Entry>,
-    /// What is going on: the run itself under the empty path, and its parts.
-    tools: HashMap<Arc<str>, ToolName>,
+    /// What is going on: the run itself under the empty path, and its parts. Few at any time.
+    going_on: Vec<GoingOn>,
     parts: Vec<Done>,
     waiting: Option<Waiting>,
     progress: ProgressTree,
+}
+
+/// A call that is going on.
+struct GoingOn {
+    path: Arc<str>,
+    tool: Tool,
 }
 
 /// Why a run cannot go on by itself.
@@ -149,15 +155,15 @@ impl ActiveRun {
         if held.is_empty() { Ok(()) } else { journal.commit_all(held).await }
     }
 
-    /// A part begins. It ends when the guard is dropped.
-    pub(crate) fn enter(self: &Arc<Self>, path: &Arc<str>, tool: ToolName) -> InFlight {
-        self.lock().tools.insert(Arc::clone(path), tool);
+    /// The run itself or a part of it begins. It ends when the guard is dropped.
+    pub(crate) fn enter(self: &Arc<Self>, path: &Arc<str>, tool: &Tool) -> InFlight {
+        self.lock().going_on.push(GoingOn { path: Arc::clone(path), tool: tool.clone() });
         InFlight { run: Arc::clone(self), path: Arc::clone(path) }
     }
 
-    /// Which tool the run itself is a call of.
-    pub(crate) fn root_is(&self, tool: ToolName) {
-        self.lock().tools.insert(Arc::from(""), tool);
+    /// Whether the call at `path` is one of a composed tool.
+    pub(crate) fn is_composed(&self, path: &str) -> bool {
+        self.lock().going_on.iter().any(|one| *one.path == *path && one.tool.is_composed())
     }
 
     /// Waits until none of its parts goes on, but not for ever.
@@ -165,7 +171,7 @@ impl ActiveRun {
         let quiet = async {
             loop {
                 let changed = self.quiet.notified();
-                if self.lock().tools.keys().all(|path| path.is_empty()) {
+                if self.lock().going_on.iter().all(|one| one.path.is_empty()) {
                     return;
                 }
                 changed.await;
@@ -179,7 +185,8 @@ impl ActiveRun {
     /// Whether nothing goes on beside the part at `path` and those it lies within, so that
     /// whatever it leaves behind is followed up at once.
     pub(crate) fn is_alone(&self, path: &str) -> bool {
-        self.lock().tools.keys().all(|other| other.is_empty() || **other == *path || is_below(path, other))
+        let apart = |other: &str| !other.is_empty() && *other != *path && !is_below(path, other);
+        !self.lock().going_on.iter().any(|one| apart(&one.path))
     }
 
     /// The tools of the parts that `path` lies within, from the outside in.
@@ -187,7 +194,10 @@ impl ActiveRun {
         let state = self.lock();
         let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
         let outer = std::iter::once(0).chain(ends.filter(|end| *end > 0));
-        outer.map(|end| &path[..end]).filter_map(|path| state.tools.get(path).cloned()).collect()
+        outer
+            .filter_map(|end| state.going_on.iter().find(|one| *one.path == path[..end]))
+            .map(|one| one.tool.name().clone())
+            .collect()
     }
 
     /// Notes how a part ended.
@@ -195,7 +205,9 @@ impl ActiveRun {
         let mut state = self.lock();
         state.progress.forget(&done.report.path);
         // A part that is tried again replaces what it was before.
-        state.parts.retain(|earlier| earlier.report.path != done.report.path);
+        if !self.history.is_empty() {
+            state.parts.retain(|earlier| earlier.report.path != done.report.path);
+        }
         state.parts.push(done);
     }
 
@@ -222,6 +234,10 @@ impl ActiveRun {
         self.lock().waiting.get_or_insert(waiting);
     }
 
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.lock().waiting.is_some()
+    }
+
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         self.lock().waiting.clone()
     }
@@ -244,7 +260,7 @@ pub(crate) struct InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.run.lock().tools.remove(&self.path);
+        self.run.lock().going_on.retain(|one| *one.path != *self.path);
         self.run.quiet.notify_waiters();
     }
 }

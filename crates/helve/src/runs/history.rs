@@ -43,6 +43,10 @@ impl History {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     pub(crate) fn call(&self, call_id: CallId) -> Option<&Earlier> {
         self.calls.get(&call_id)
     }

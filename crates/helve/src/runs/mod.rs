@@ -14,7 +14,7 @@ mod watch;
 
 pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
-pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, UndoState, Waiting, step};
+pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, InFlight, UndoState, Waiting, step};
 pub(crate) use history::{Earlier, History, parse};
 pub(crate) use part::{call_part, cascade, join};
 pub(crate) use recover::{Undoing, wind_up_dropped};

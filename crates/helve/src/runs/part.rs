@@ -1,5 +1,6 @@
 //! Calls within a run.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use helve_core::record::{EndStatus, Finished};
@@ -18,7 +19,10 @@ const DEPTH_MAX: usize = 16;
 /// The path of a step within a part, or within the run itself.
 pub(crate) fn join(outer: Option<&str>, step: &str) -> Arc<str> {
     // As in a JSON Pointer: a step's own slash is no border between steps.
-    let step = step.replace('~', "~0").replace('/', "~1");
+    let step = match step.contains(['~', '/']) {
+        true => Cow::Owned(step.replace('~', "~0").replace('/', "~1")),
+        false => Cow::Borrowed(step),
+    };
     match outer {
         None | Some("") => step.into(),
         Some(outer) => format!("{outer}/{step}").into(),
@@ -26,20 +30,25 @@ pub(crate) fn join(outer: Option<&str>, step: &str) -> Arc<str> {
 }
 
 /// Calls a tool as a part of the call that `context` belongs to.
-pub(crate) async fn call_part(parts: &Arc<Parts>, context: &Context, step: &str, call: Call) -> Outcome {
+pub(crate) fn call_part(
+    parts: Arc<Parts>,
+    context: &Context,
+    step: &str,
+    call: Call,
+) -> BoxFuture<'static, Outcome> {
     let Some(run) = parts.runs.get(context.run()) else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return pipeline::refuse(parts, call, error).await;
+        return Box::pin(async move { pipeline::refuse(&parts, call, error).await });
     };
-    let path = join(context.part().map(|part| &*part.path), step);
+    let outer = context.part().map(|part| &*part.path);
+    // A composition goes on as soon as a part has ended; who knows what other code does.
+    let hold = run.is_composed(outer.unwrap_or_default());
     let left = context.time_left();
     let timeout = call.timeout.map_or(left, |asked| asked.min(left));
-    let cancellation = call.cancellation.clone().unwrap_or_else(|| context.cancellation().child_token());
+    let cancellation = call.cancellation.clone().unwrap_or_else(|| context.cancellation().clone());
+    let path = join(outer, step);
     let call = call.by(Arc::clone(context.caller())).timeout(timeout).cancellation(cancellation);
-    // A composition goes on as soon as a part has ended; who knows what other code does.
-    let outer = parts.registry.tool(context.tool().as_str());
-    let hold = outer.is_some_and(|tool| tool.is_composed());
-    call_at(parts, &run, path, call, hold).await
+    call_at(parts, run, path, call, hold)
 }
 
 /// Calls a tool because another one's effect says so.
@@ -60,7 +69,7 @@ pub(crate) async fn cascade(
         return Err(ToolError::new(ErrorCode::EffectFailed, message));
     }
     let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
-    let outcome = call_at(parts, run, path, call, false).await;
+    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, call, false).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
@@ -70,39 +79,30 @@ pub(crate) async fn cascade(
 }
 
 /// Calls a tool at a place within a run, unless it was called there before and has ended.
-pub(super) fn call_at<'a>(
-    parts: &'a Arc<Parts>,
-    run: &'a Arc<ActiveRun>,
+pub(super) fn call_at(
+    parts: Arc<Parts>,
+    run: Arc<ActiveRun>,
     path: Arc<str>,
     call: Call,
     hold: bool,
-) -> BoxFuture<'a, Outcome> {
-    Box::pin(call_new(parts, run, path, call, hold))
-}
-
-async fn call_new(
-    parts: &Arc<Parts>,
-    run: &Arc<ActiveRun>,
-    path: Arc<str>,
-    call: Call,
-    hold: bool,
-) -> Outcome {
-    if let Some(outcome) = replay(run, &path) {
-        return outcome;
+) -> BoxFuture<'static, Outcome> {
+    if let Some(outcome) = replay(&run, &path) {
+        return Box::pin(std::future::ready(outcome));
     }
-    if path.matches('/').count() >= DEPTH_MAX {
+    let refusal = if path.matches('/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
-        return pipeline::refuse(parts, call, ToolError::new(ErrorCode::ExecutionFailed, message)).await;
+        Some(ToolError::new(ErrorCode::ExecutionFailed, message))
+    } else if run.is_waiting() {
+        Some(ToolError::new(ErrorCode::Cancelled, "the run waits for a person; nothing new starts"))
+    } else {
+        None
+    };
+    if let Some(error) = refusal {
+        return Box::pin(async move { pipeline::refuse(&parts, call, error).await });
     }
-    if run.waiting().is_some() {
-        let error = ToolError::new(ErrorCode::Cancelled, "the run waits for a person; nothing new starts");
-        return pipeline::refuse(parts, call, error).await;
-    }
-    let name = parts.registry.tool(&call.tool).map(|tool| tool.name().clone());
-    let _in_flight = name.map(|name| run.enter(&path, name));
     let part = Part { run: run.id, path };
-    let origin = Origin::Part(PartOf { run: Arc::clone(run), part, hold });
-    pipeline::run(parts, call, origin).await
+    let origin = Origin::Part(PartOf { run, part, hold });
+    Box::pin(async move { pipeline::run(&parts, call, origin).await })
 }
 
 /// How a part ended before its run was cut short.

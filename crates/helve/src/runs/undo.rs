@@ -38,7 +38,7 @@ async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool 
         let state = undo(parts, run, deed).await;
         run.set_state(&done.report.path, state);
         all &= state == PartState::Undone || !deed.tool.definition().changes_world();
-        if run.waiting().is_some() {
+        if run.is_waiting() {
             return false;
         }
     }
@@ -70,7 +70,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
             }
         }
     };
-    if run.waiting().is_some() {
+    if run.is_waiting() {
         return PartState::Done;
     }
     let mut step = deed.step(parts, StepKind::Undone);
@@ -101,7 +101,8 @@ async fn by_handler(parts: &Arc<Parts>, run: &ActiveRun, deed: &Deed) -> Result<
 async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Call) -> Result<(), ToolError> {
     let path = join(Some(&deed.path), "undo");
     // Not the run's own cancellation: a run is undone because it was cancelled.
-    let outcome = call_at(parts, run, path, call.by(Arc::clone(&deed.caller)), false).await;
+    let call = call.by(Arc::clone(&deed.caller));
+    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, call, false).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::failed(format!("`{}` failed", outcome.tool))),

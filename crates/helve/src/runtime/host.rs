@@ -12,7 +12,7 @@ use crate::runs;
 
 impl Host for Parts {
     fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {
-        Box::pin(async move { runs::call_part(&self, &context, &step, call).await })
+        runs::call_part(self, &context, &step, call)
     }
 
     fn memory(&self) -> &dyn Memory {
@@ -20,6 +20,9 @@ impl Host for Parts {
     }
 
     fn report(&self, context: &Context, progress: Progress) {
+        if !self.registry.bus().is_heard() {
+            return;
+        }
         let call_id = context.run();
         let progress = match (self.runs.get(call_id), context.part()) {
             (Some(run), part) => {

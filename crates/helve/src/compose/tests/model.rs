@@ -166,12 +166,13 @@ proptest! {
             }
             let (result, calls) = run(&host, &name, n).await;
             prop_assert_eq!(&result, &model(&shape, n));
-            // From the record every part answers at once, so that a failure may stop more.
+            // From the record every part answers at once, so that a failure may stop more or fewer of
+            // those beside it. What is called again is called with the same.
             let again = host_on_record(&host);
             let (second, calls_again) = run(&again, &name, n).await;
             prop_assert_eq!(&result, &second);
             for (path, call) in &calls_again {
-                prop_assert_eq!(calls.get(path), Some(call), "{}", path);
+                prop_assert_eq!(calls.get(path).unwrap_or(call), call, "{}", path);
             }
             Ok(())
         })?;
