@@ -3,7 +3,7 @@
 use helve_core::CallId;
 use helve_core::record::{Entry, Finished, Payload, RawJson, Started};
 use helve_core::run::{Step, StepKind};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 use serde_json::value::RawValue;
 
 use super::Audit;
@@ -19,20 +19,25 @@ impl Audit {
     /// What was erased reads as withheld.
     pub fn history(&self, run: CallId) -> Result<Vec<Entry>, StoreError> {
         let db = self.connect()?;
-        let sql = format!(
-            "SELECT {COLUMNS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"
-        );
-        let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
-        let mut rows =
-            select.query(params![run.made_at_ms(), run.to_string()]).map_err(|source| self.error(source))?;
-        let mut entries = Vec::new();
-        while let Some(row) = rows.next().map_err(|source| self.error(source))? {
-            let entry =
-                parse(&StoredEntry::read(row)).map_err(|Damage(why)| StoreError::DamagedEntry(why))?;
-            entries.extend(entry);
-        }
-        Ok(entries)
+        let entries = read_history(&db, run).map_err(|source| self.error(source))?;
+        entries.map_err(|Damage(why)| StoreError::DamagedEntry(why))
     }
+}
+
+/// The same, from a connection that is there already.
+pub(crate) fn read_history(db: &Connection, run: CallId) -> rusqlite::Result<Result<Vec<Entry>, Damage>> {
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"
+    ))?;
+    let mut rows = select.query(params![run.made_at_ms(), run.to_string()])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        match parse(&StoredEntry::read(row)) {
+            Ok(entry) => entries.extend(entry),
+            Err(damage) => return Ok(Err(damage)),
+        }
+    }
+    Ok(Ok(entries))
 }
 
 /// None where it is a note of our own.

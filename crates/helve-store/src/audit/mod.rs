@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub(crate) use self::history::read_history;
 pub use self::query::{AuditQuery, Shown};
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
+pub(crate) use self::rows::Damage;
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::chain::Position;

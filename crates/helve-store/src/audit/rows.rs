@@ -62,7 +62,7 @@ impl StoredEntry {
 }
 
 /// Why a part of an entry cannot be read.
-pub(super) struct Damage(pub(super) String);
+pub(crate) struct Damage(pub(crate) String);
 
 /// Hands over the entries of one call after the other, oldest entry first, until told to stop.
 /// The rows must come ordered by call.

@@ -9,8 +9,9 @@ use helve_core::record::Entry;
 use helve_core::run::{Step, StepKind};
 use helve_core::{BoxFuture, CallId};
 
+use crate::audit::{Damage, read_history};
+use crate::error::StoreError;
 use crate::queue::Job;
-use crate::readers::blocking;
 use crate::request::Request;
 use crate::store::Store;
 
@@ -31,8 +32,8 @@ impl Runs for Store {
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
         Box::pin(async move {
             self.flush().await?;
-            let audit = self.audit();
-            blocking(move || audit.history(run)).await
+            let entries = self.readers.read(move |db| read_history(db, run)).await?;
+            entries.map_err(|Damage(why)| StoreError::DamagedEntry(why).into())
         })
     }
 
