@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use helve::run::{EffectReport, EffectState, PartReport};
+use helve::run::{EffectReport, EffectState, PartReport, PartState};
 use helve::{ErrorCode, Outcome, Pending, Status, ToolError};
 use serde_json::Value;
 
@@ -79,7 +79,7 @@ fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
 /// What became of the parts of a run.
 pub(crate) fn print_parts(parts: &[PartReport], ui: &mut Ui) -> anyhow::Result<()> {
     let mut table = Table::bare().indented();
-    for part in parts {
+    for part in parts.iter().filter(|part| !has_undone(part, parts)) {
         let (sign, said, tone) = words::part(part.state);
         table.row([
             Cell::new(format!("{sign} {}", part.path), tone),
@@ -89,6 +89,14 @@ pub(crate) fn print_parts(parts: &[PartReport], ui: &mut Ui) -> anyhow::Result<(
     }
     ui.error_table(table)?;
     Ok(())
+}
+
+/// Whether a part was there to undo another one and did: then that one says so.
+fn has_undone(part: &PartReport, parts: &[PartReport]) -> bool {
+    let undone = part.path.strip_suffix("/undo").filter(|_| part.state == PartState::Done);
+    undone.is_some_and(|path| {
+        parts.iter().any(|other| *other.path == *path && other.state == PartState::Undone)
+    })
 }
 
 fn print_effects(effects: &[EffectReport], ui: &mut Ui) -> anyhow::Result<()> {

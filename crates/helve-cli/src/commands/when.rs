@@ -54,7 +54,8 @@ pub(crate) fn after(from: Timestamp, to: Timestamp) -> String {
             let nanos = to.duration_since(from).as_nanos();
             format!("+{}", duration(u64::try_from(nanos).unwrap_or_default()))
         }
-        60..3_600 => format!("+{} min {} s", seconds / 60, seconds % 60),
+        // What follows within a second is still told apart.
+        60..3_600 => format!("+{} min {:.1} s", seconds / 60, to.duration_since(from).as_secs_f64() % 60.0),
         3_600..86_400 => format!("+{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("+{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
@@ -100,7 +101,7 @@ mod tests {
         let later = |seconds| after(from, Timestamp::from_second(seconds).unwrap());
         assert_eq!(
             [later(0), later(59), later(125), later(7_300), later(90_000), later(-1)],
-            ["+0 µs", "+59.0 s", "+2 min 5 s", "+2 h 1 min", "+1 d 1 h", "earlier"]
+            ["+0 µs", "+59.0 s", "+2 min 5.0 s", "+2 h 1 min", "+1 d 1 h", "earlier"]
         );
     }
 }

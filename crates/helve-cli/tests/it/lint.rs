@@ -147,7 +147,14 @@ fn lint_knows_timeouts_that_are_cut_and_names_that_providers_change() {
 #[test]
 fn the_documentations_examples_are_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for page in ["README.md", "docs/tools.md", "docs/limits.md", "docs/preconditions.md", "docs/memory.md"] {
+    for page in [
+        "README.md",
+        "docs/tools.md",
+        "docs/limits.md",
+        "docs/preconditions.md",
+        "docs/memory.md",
+        "docs/runs.md",
+    ] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         let blocks: Vec<_> =
             text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();

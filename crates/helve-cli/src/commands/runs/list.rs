@@ -8,7 +8,7 @@ use helve_store::{Audit, AuditQuery, Store, StoreError};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::next::next;
+use super::next::{first, next};
 use super::state::State;
 use super::story::Story;
 use crate::app::App;
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     app.ui.table(table(&runs))?;
-    if runs.iter().any(|story| !next(story).is_empty() && story.finished.is_none()) {
+    if runs.iter().any(|story| first(story).is_some()) {
         app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
     }
     Ok(Exit::Done)
@@ -160,14 +160,13 @@ fn table(runs: &[Story]) -> Table {
     let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
     let now = Zoned::now();
     for story in runs {
-        let next = next(story).into_iter().next().filter(|_| story.finished.is_none());
         table.row([
             Cell::new(when::brief(story.facts.received_at, &now), Tone::Dim),
             Cell::from(story.run.to_string()),
             Cell::new(tool(story), Tone::Strong),
             story.state.cell(),
             Cell::from(parts(story)),
-            Cell::new(next.map(|next| next.command).unwrap_or_default(), Tone::Dim),
+            Cell::new(first(story).unwrap_or_default(), Tone::Dim),
         ]);
     }
     table

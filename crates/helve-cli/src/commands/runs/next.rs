@@ -29,8 +29,19 @@ pub(super) fn next(story: &Story) -> Vec<Next> {
         State::Done | State::Failed | State::Cancelled if can_be_undone(story) => {
             vec![of("undo", "", "undo what it did")]
         }
-        State::PartlyUndone if can_be_undone(story) => vec![of("undo", "", "try again")],
         State::Done | State::Failed | State::Cancelled | State::Undone | State::PartlyUndone => Vec::new(),
+    }
+}
+
+/// The one command to name where there is no room for more.
+pub(super) fn first(story: &Story) -> Option<String> {
+    if story.finished.is_some() {
+        return None;
+    }
+    match story.state {
+        // There is a question to read first.
+        state if state.is_waiting() => Some(format!("helve runs show {}", story.run)),
+        _ => next(story).into_iter().next().map(|next| next.command),
     }
 }
 

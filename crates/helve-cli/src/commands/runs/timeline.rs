@@ -43,7 +43,7 @@ pub(super) fn table(story: &Story) -> Table {
 fn lines(story: &Story) -> Vec<Line> {
     let mut told = Telling { story, lines: Vec::new(), begun: HashMap::new() };
     let caller = super::super::audit::caller(&story.facts.caller);
-    told.root(story.facts.received_at, "·", format!("received from {caller}"), Tone::Plain);
+    told.root(story.facts.received_at, "·", "received", format!("from {caller}"), Tone::Plain);
     story.entries.iter().for_each(|entry| told.tell(entry));
     told.end();
     told.lines
@@ -60,7 +60,7 @@ impl Telling<'_> {
     fn tell(&mut self, entry: &Entry) {
         match entry {
             Entry::Started(started) if started.facts.call_id == self.story.run => {
-                self.root(started.at, "▶", "started".to_owned(), Tone::Strong);
+                self.root(started.at, "▶", "started", String::new(), Tone::Strong);
             }
             Entry::Started(started) => {
                 self.begun.insert(started.facts.call_id, self.lines.len());
@@ -69,7 +69,7 @@ impl Telling<'_> {
             }
             Entry::Finished(finished) if finished.facts.call_id == self.story.run => {
                 let (sign, how, tone) = ending(finished);
-                self.root(finished.at, sign, how, tone);
+                self.root(finished.at, sign, "ended", how, tone);
             }
             Entry::Finished(finished) => self.part_ends(finished),
             Entry::Step(step) => self.step(step.at, step.call_id, &step.kind),
@@ -98,7 +98,7 @@ impl Telling<'_> {
         }
         let (sign, how, tone) = words::step(kind, |index| self.effect(call_id, index));
         if is_root {
-            return self.root(at, sign, how, tone);
+            return self.root(at, sign, &how, String::new(), tone);
         }
         self.part(at, call_id, sign, how, tone);
     }
@@ -118,10 +118,10 @@ impl Telling<'_> {
         match self.story.state {
             State::CutShort => {
                 self.cut_short();
-                self.root(at, "✗", "cut short: its process has gone".to_owned(), Tone::Warn);
+                self.root(at, "✗", "cut short", "its process has gone".to_owned(), Tone::Warn);
             }
-            State::Running => self.root(at, "…", "running".to_owned(), Tone::Plain),
-            State::Stopping => self.root(at, "…", "stopping".to_owned(), Tone::Warn),
+            State::Running => self.root(at, "…", "running", String::new(), Tone::Plain),
+            State::Stopping => self.root(at, "…", "stopping", String::new(), Tone::Warn),
             State::WaitingForApproval
             | State::WaitingForUnknownOutcome
             | State::WaitingForDecision
@@ -133,8 +133,8 @@ impl Telling<'_> {
         }
     }
 
-    fn root(&mut self, at: Timestamp, sign: &'static str, what: String, tone: Tone) {
-        self.lines.push(Line { at, depth: 0, sign, what, tool: String::new(), how: String::new(), tone });
+    fn root(&mut self, at: Timestamp, sign: &'static str, what: &str, how: String, tone: Tone) {
+        self.lines.push(Line { at, depth: 0, sign, what: what.to_owned(), tool: String::new(), how, tone });
     }
 
     fn part(&mut self, at: Timestamp, call_id: CallId, sign: &'static str, how: String, tone: Tone) {
