@@ -32,9 +32,9 @@ args = ["-c", "cat >/dev/null; echo burn >> world; echo '{}'"]
 
 [[tool.program]]
 name = "slow"
-description = "Waits until there is a file called go, for at most a minute."
+description = "Waits until there is a file called go, while there is a home."
 command = "sh"
-args = ["-c", "cat >/dev/null; touch waits; for i in $(seq 600); do if [ -e go ]; then echo slow >> world; echo '{}'; exit 0; fi; sleep 0.1; done; exit 1"]
+args = ["-c", "cat >/dev/null; touch waits; while [ -e helve.toml ]; do if [ -e go ]; then echo slow >> world; echo '{}'; exit 0; fi; sleep 0.1; done; exit 1"]
 timeout_ms = 100000
 
 [[tool.program]]
@@ -61,6 +61,38 @@ steps = [
   { name = "first", tool = "files/write", arguments = {} },
   { name = "wait", tool = "slow", arguments = {} },
   { name = "last", tool = "files/write", arguments = {} },
+]
+
+[[tool.program]]
+name = "sticky"
+description = "Does what takes long to undo."
+command = "sh"
+args = ["-c", "cat >/dev/null; echo '{}'"]
+undo = { tool = "slow" }
+
+[[tool.sequence]]
+name = "stuck"
+description = "Waits in the middle, and when it is undone."
+on_error = "undo"
+steps = [
+  { name = "first", tool = "sticky", arguments = {} },
+  { name = "wait", tool = "slow", arguments = {} },
+]
+
+[[tool.program]]
+name = "sign"
+description = "Needs approval."
+command = "sh"
+args = ["-c", "cat >/dev/null; echo sign >> world; echo '{}'"]
+requires_approval = true
+
+[[tool.sequence]]
+name = "contract"
+description = "Writes a line and has it signed."
+on_error = "undo"
+steps = [
+  { name = "first", tool = "files/write", arguments = {} },
+  { name = "second", tool = "sign", arguments = {} },
 ]
 
 [[tool.sequence]]
@@ -102,7 +134,11 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Calls `long`, and returns once it waits in its second step.
 fn begin(home: &Home) -> Child {
-    let mut command = home.command(&["call", "long"]);
+    begin_call(home, "long")
+}
+
+fn begin_call(home: &Home, tool: &str) -> Child {
+    let mut command = home.command(&["call", tool]);
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("the second step", || home.project().join("waits").exists());
     child
@@ -187,6 +223,9 @@ fn a_run_cut_short_by_a_crash_is_finished_and_nothing_runs_twice() {
     assert_says(&ran, 0, &["\"line\": \"write\""]);
     assert_eq!(world(&home), ["write", "slow", "slow", "write"]);
     assert_eq!(state(&home, &run), "done");
+    // It came when it came, not when it was resumed.
+    let received = |command: &str| home.json(&[command, "show", &run])["received_at"].clone();
+    assert_eq!(received("audit"), received("runs"));
     assert_says(&home.run(&["runs", "resume", &run]), 2, &["has ended", "helve runs undo"]);
     assert_eq!(home.json(&["audit", "verify"])["sound"], json!(true));
 }
@@ -260,6 +299,35 @@ fn an_interrupt_undoes_what_the_saga_did() {
 }
 
 #[test]
+fn a_second_interrupt_does_not_wait_for_the_undo() {
+    let home = home();
+    let mut child = begin_call(&home, "stuck");
+    std::fs::remove_file(home.project().join("waits")).unwrap();
+    signal(&child, Signal::INT);
+    until("the undo", || home.project().join("waits").exists());
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(state(&home, &only_run(&home)), "cut_short");
+}
+
+#[test]
+fn a_run_that_needs_approval_says_so_and_can_be_ended() {
+    let home = home();
+    let ran = home.run(&["call", "contract"]);
+    assert_says(&ran, 3, &["waiting: a person must approve", "done, and stands", "waits for approval"]);
+    let run = only_run(&home);
+    assert_says(
+        &home.run(&["runs", "show", &run]),
+        0,
+        &["waits for approval apr_", "May step `second` (sign, call_", &format!("helve runs resume {run}")],
+    );
+    assert_says(&home.run(&["runs", "resume", &run]), 3, &["waiting: a person must approve"]);
+    assert_says(&home.run(&["runs", "resume", &run, "--happened"]), 2, &["does not wait to know"]);
+    assert_says(&home.run(&["runs", "cancel", &run]), 0, &["done, and undone"]);
+    assert_eq!(world(&home), ["write", "remove"]);
+}
+
+#[test]
 fn a_finished_run_is_undone_once() {
     let home = home();
     assert_eq!(home.run(&["call", "two"]).code, 0);
@@ -268,12 +336,12 @@ fn a_finished_run_is_undone_once() {
     assert_eq!(world(&home), ["write", "write", "remove", "remove"]);
     assert_eq!(state(&home, &run), "undone");
     home.settled(|home| insta::assert_snapshot!("undone_list", home.run(&["runs", "list"]).all()));
-    assert_eq!(home.run(&["runs", "undo", &run]).code, 0);
-    assert_eq!(world(&home).len(), 4);
     let undo = list(&home, &[]).into_iter().find(|one| one["undo_of"] == json!(run)).unwrap();
     let undo = undo["run"].as_str().unwrap();
     assert_says(&home.run(&["runs", "undo", undo]), 2, &["undoes another run", "helve runs show"]);
     assert_says(&home.run(&["runs", "show", undo]), 0, &[&format!("undoes {run}"), "first/undo"]);
+    assert_says(&home.run(&["runs", "undo", &run]), 0, &[]);
+    assert_eq!(world(&home).len(), 4);
 }
 
 #[test]

@@ -75,7 +75,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         })?;
         return Ok(Exit::Done);
     }
-    app.ui.table(table(&runs))?;
+    let now = app.ui.on_terminal().then(Zoned::now);
+    app.ui.table(table(&runs, now.as_ref()))?;
     if runs.iter().any(|story| first(story).is_some()) {
         app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
     }
@@ -155,13 +156,14 @@ impl Ended {
     }
 }
 
-fn table(runs: &[Story]) -> Table {
+/// `now` where times should leave out what goes without saying.
+fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
     const YIELDS: &[Yield] = &[Yield::Cut(5, 20), Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
     let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
-    let now = Zoned::now();
     for story in runs {
+        let at = story.facts.received_at;
         table.row([
-            Cell::new(when::brief(story.facts.received_at, &now), Tone::Dim),
+            Cell::new(now.map_or_else(|| when::shown(at), |now| when::brief(at, now)), Tone::Dim),
             Cell::from(story.run.to_string()),
             Cell::new(tool(story), Tone::Strong),
             story.state.cell(),

@@ -52,7 +52,8 @@ fn print(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
         ui.line("there was nothing to undo")?;
     }
     let paint = ui.paint();
-    for part in changed {
+    // As they were undone: newest first.
+    for part in changed.into_iter().rev() {
         let (sign, _, tone) = words::part(part.state);
         let path = if part.path.is_empty() { String::new() } else { format!("`{}` ", part.path) };
         ui.line(tone.paint(paint, &format!("{sign} undone: {path}{}", part.tool)))?;
