@@ -299,6 +299,20 @@ fn an_interrupt_undoes_what_the_saga_did() {
 }
 
 #[test]
+fn a_run_whose_tool_has_changed_waits_and_says_why() {
+    let home = home();
+    let run = cut_short(&home);
+    home.write("helve.toml", TOOLS.replace("Waits in the middle.", "Waits in between."));
+    assert_says(&home.run(&["runs", "resume", &run]), 1, &["`long` has changed since the run began"]);
+    assert_says(
+        &home.run(&["runs", "show", &run]),
+        0,
+        &["waiting for a decision", "`long` has changed since the run began", "helve runs cancel"],
+    );
+    assert_says(&home.run(&["runs", "cancel", &run]), 0, &["done, and undone"]);
+}
+
+#[test]
 fn a_second_interrupt_does_not_wait_for_the_undo() {
     let home = home();
     let mut child = begin_call(&home, "stuck");

@@ -161,7 +161,7 @@ fn resolve(args: Args, value: Value) -> Call {
 async fn call_until_interrupt(runtime: &Runtime, call: Call, ui: &mut Ui) -> Outcome {
     let cancellation = CancellationToken::new();
     let line = progress::Line::new(ui);
-    let running = runtime.call(call.cancellation(cancellation.clone()));
+    let running = Box::pin(runtime.call(call.cancellation(cancellation.clone())));
     let watched = progress::watched(runtime, line, running);
     interrupt::until_interrupt(watched, ui, async || cancellation.cancel()).await
 }

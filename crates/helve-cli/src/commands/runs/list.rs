@@ -141,15 +141,14 @@ impl Ended {
         self.looked_at += calls.len();
         let mut runs = Vec::new();
         for call in &calls {
-            match &call.facts.part {
-                Some(part) => drop(self.with_parts.insert(part.run)),
-                // One that was refused never began.
-                None if call.started_at.is_some() || self.with_parts.contains(&call.facts.call_id) => {
-                    if call.facts.changes_world || self.with_parts.contains(&call.facts.call_id) {
-                        runs.push(call.facts.call_id);
-                    }
-                }
-                None => {}
+            if let Some(part) = &call.facts.part {
+                self.with_parts.insert(part.run);
+                continue;
+            }
+            // One that was refused never began.
+            let began = call.started_at.is_some() && call.facts.changes_world;
+            if began || self.with_parts.contains(&call.facts.call_id) {
+                runs.push(call.facts.call_id);
             }
         }
         Ok(Some(runs))
@@ -158,7 +157,8 @@ impl Ended {
 
 /// `now` where times should leave out what goes without saying.
 fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
-    const YIELDS: &[Yield] = &[Yield::Cut(5, 20), Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
+    // Half a command is no help.
+    const YIELDS: &[Yield] = &[Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
     let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
     for story in runs {
         let at = story.facts.received_at;

@@ -101,8 +101,11 @@ fn one(
         if settlement.is_some() {
             expect_question(&super::story(store, run).await?)?;
         }
-        let running =
-            progress::watched(&runtime, progress::Line::new(ui), runtime.resume_run(run, settlement));
+        let running = progress::watched(
+            &runtime,
+            progress::Line::new(ui),
+            Box::pin(runtime.resume_run(run, settlement)),
+        );
         let stop = async || {
             if let Err(error) = runtime.cancel_run(run).await {
                 tracing::error!(%run, %error, "the run could not be stopped");

@@ -85,7 +85,10 @@ fn question(story: &Story) -> Option<String> {
             let approval = waiting.approval_id.map(|id| format!(" ({id})")).unwrap_or_default();
             format!("May {what} run{approval}?")
         }
-        _ => format!("What should become of it? It cannot go on by itself because of {what}."),
+        _ => {
+            let why = waiting.why.as_ref().map(|error| format!(": {}", error.message())).unwrap_or_default();
+            format!("What should become of it? It cannot go on by itself{why}.")
+        }
     })
 }
 

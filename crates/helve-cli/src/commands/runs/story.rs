@@ -6,7 +6,7 @@ use std::sync::Arc;
 use helve::ports::OpenRun;
 use helve::record::{EndStatus, Entry, Facts, Finished, Started};
 use helve::run::{PartReport, PartState, StepKind, WaitingFor};
-use helve::{ApprovalId, CallId, ErrorCode};
+use helve::{ApprovalId, CallId, ErrorCode, ToolError};
 
 use super::state::{State, UndoneLater};
 
@@ -35,6 +35,8 @@ pub(super) struct Waiting {
     pub(super) reason: WaitingFor,
     pub(super) call_id: CallId,
     pub(super) approval_id: Option<ApprovalId>,
+    /// Why it cannot go on by itself.
+    pub(super) why: Option<ToolError>,
 }
 
 /// What is known of one call of a run.
@@ -78,7 +80,9 @@ impl Story {
                 Entry::Step(step) => {
                     known.steps(&step.kind);
                     if let StepKind::Waiting { reason, approval_id } = step.kind {
-                        waiting = Some(Waiting { reason, call_id: step.call_id, approval_id });
+                        let why =
+                            step.payload.as_ref().and_then(|said| serde_json::from_str(said.get()).ok());
+                        waiting = Some(Waiting { reason, call_id: step.call_id, approval_id, why });
                     }
                     undone_later |= finished.is_some()
                         && matches!(step.kind, StepKind::Undone | StepKind::EffectRolledBack { .. });
