@@ -313,6 +313,29 @@ fn a_run_whose_tool_has_changed_waits_and_says_why() {
 }
 
 #[test]
+fn effects_that_failed_are_shown_with_the_call() {
+    let home = home();
+    let tool = r#"
+[[tool.program]]
+name = "note"
+description = "Notes something, and tells a tool that fails."
+command = "sh"
+args = ["-c", "cat >/dev/null; echo '{}'"]
+effects = [
+  { type = "state_change", description = "It is noted", state = "noted", change = "set", value = true, reversible = true },
+  { type = "cascade", description = "It is told", tool = "fails" },
+]
+"#;
+    home.write("helve.toml", format!("{TOOLS}{tool}"));
+    home.settled(|home| {
+        insta::assert_snapshot!("effects_call", home.run(&["call", "note"]).all());
+        insta::assert_snapshot!("effects_show", home.run(&["runs", "show", &only_run(home)]).all());
+        let audit = home.run(&["audit", "show", &only_run(home)]).stdout;
+        assert!(audit.contains("effect `It is noted` taken back"), "{audit}");
+    });
+}
+
+#[test]
 fn a_second_interrupt_does_not_wait_for_the_undo() {
     let home = home();
     let mut child = begin_call(&home, "stuck");

@@ -52,16 +52,19 @@ const CALLS_MAX: usize = 20_000;
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let runs = match Audit::open(&loaded.journal_path) {
+    let Found { runs, looked } = match Audit::open(&loaded.journal_path) {
         // Nothing was ever recorded, which is an answer too.
-        Err(StoreError::Missing(_)) => Vec::new(),
+        Err(StoreError::Missing(_)) => Found { runs: Vec::new(), looked: Looked::AtAll },
         Ok(_) | Err(_) => {
             let store = wire::open_store(&loaded)?;
-            let runs = wire::block_on(read(args, &store))?;
+            let found = wire::block_on(read(args, &store))?;
             store.close()?;
-            runs
+            found
         }
     };
+    if looked == Looked::AtSome {
+        app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
+    }
     if app.ui.is_json() {
         app.ui.json(&runs.iter().map(document).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
@@ -83,8 +86,20 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+struct Found {
+    runs: Vec<Story>,
+    looked: Looked,
+}
+
+/// Whether there may be more that would have fitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    AtAll,
+    AtSome,
+}
+
 /// Open runs first, newest first within each kind.
-async fn read(args: &Args, store: &Store) -> anyhow::Result<Vec<Story>> {
+async fn read(args: &Args, store: &Store) -> anyhow::Result<Found> {
     let fits = |story: &Story| {
         let waits = story.state.is_waiting() || story.state == State::CutShort;
         args.tool.as_ref().is_none_or(|tool| **tool == *story.facts.tool) && (!args.waiting || waits)
@@ -97,14 +112,17 @@ async fn read(args: &Args, store: &Store) -> anyhow::Result<Vec<Story>> {
         runs.extend(story.filter(|story| fits(story)));
     }
     if args.open || args.waiting {
-        return Ok(runs);
+        return Ok(Found { runs, looked: Looked::AtAll });
     }
     let open: HashSet<_> = open.iter().map(|open| open.run).collect();
     let mut ended = Ended::new(store.audit());
     let limit = if args.all { usize::MAX } else { args.limit };
     let calls_max = if args.all { usize::MAX } else { CALLS_MAX };
     let mut count = 0;
-    while count < limit && ended.looked_at < calls_max {
+    while count < limit {
+        if ended.looked_at >= calls_max {
+            return Ok(Found { runs, looked: Looked::AtSome });
+        }
         let Some(page) = ended.next()? else { break };
         for run in page.into_iter().filter(|run| !open.contains(run)) {
             let story = Story::new(run, store.history(run).await?, None).filter(|story| fits(story));
@@ -114,7 +132,7 @@ async fn read(args: &Args, store: &Store) -> anyhow::Result<Vec<Story>> {
             }
         }
     }
-    Ok(runs)
+    Ok(Found { runs, looked: Looked::AtAll })
 }
 
 /// Goes through the calls that have ended, newest first, and finds the runs among them.
