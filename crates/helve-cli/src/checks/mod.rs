@@ -2,9 +2,11 @@
 //! the ones that matter for a start.
 
 mod host;
+mod runs;
 mod store;
 mod tools;
 
+pub(crate) use runs::recover;
 use serde::Serialize;
 
 use crate::app::App;
@@ -89,6 +91,7 @@ pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
     checks.push(configuration(&loaded));
     checks.extend(loaded.remarks.iter().map(|remark| Check::from_remark("configuration", remark)));
     checks.extend(store::checks(&loaded));
+    checks.extend(runs::checks(&loaded));
     checks.push(host::clock(&loaded));
     checks.extend(tools::checks(&loaded));
     checks

@@ -9,8 +9,13 @@ pub(crate) mod memory;
 pub(crate) mod tools;
 
 mod caller;
+mod interrupt;
+mod outcome;
+mod progress;
+mod when;
 
 pub(crate) mod audit;
+pub(crate) mod runs;
 
 pub(crate) mod completions;
 pub(crate) mod config;

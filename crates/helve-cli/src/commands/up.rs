@@ -16,8 +16,11 @@ use crate::wire;
 pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    // First, so that the checks see how things stand afterwards.
+    let recovered = checks::recover(app);
     // Opening the journal is one of the checks, and makes it where there is none.
-    let checks = checks::all(app);
+    let mut checks = checks::all(app);
+    checks.extend(recovered);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Good);
     let next = if worst == State::Broken {
         vec![("helve doctor", "the same, after you mended it")]

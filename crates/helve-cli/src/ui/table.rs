@@ -20,7 +20,7 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    fn paint(self, paint: Paint, text: &str) -> String {
+    pub(crate) fn paint(self, paint: Paint, text: &str) -> String {
         match self {
             Self::Plain => text.to_owned(),
             Self::Strong => paint.accent(text),

@@ -86,6 +86,11 @@ impl Ui {
         self.width.is_some()
     }
 
+    /// Whether a person looks at standard error as it comes.
+    pub(crate) fn errors_on_terminal(&self) -> bool {
+        io::stderr().is_terminal()
+    }
+
     /// The columns of the terminal, where there is one.
     pub(crate) fn width(&self) -> Option<u16> {
         self.width
@@ -138,6 +143,15 @@ impl Ui {
         let flushed = self.flush();
         writeln!(io::stderr(), "{text}")?;
         flushed
+    }
+
+    /// A table on standard error, whatever the detail.
+    pub(crate) fn error_table(&mut self, table: Table) -> io::Result<()> {
+        let width = io::stderr().is_terminal().then(terminal_width);
+        for line in table.render(self.error_paint, width) {
+            self.error_line(line)?;
+        }
+        Ok(())
     }
 
     /// Standard output itself, for what is too long to keep in memory.

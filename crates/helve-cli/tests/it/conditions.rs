@@ -119,6 +119,8 @@ fn dependencies_checks_and_degraded_mode() {
         (0, vec!["The index makes it fast".to_owned()])
     );
     let outcome = home.json(&["call", "report", "--session", "s-1"]);
+    let said = home.run(&["call", "report", "--session", "s-1"]).stderr;
+    assert!(said.contains("did less: The index makes it fast"), "{said}");
     assert!(outcome["degraded"][0].as_str().unwrap().starts_with("The index makes it fast (there is no"));
     assert_eq!(home.run(&["call", "report", "--session", "s-2"]).code, 1);
     home.write("index.db", "");

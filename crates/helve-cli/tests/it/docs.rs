@@ -90,7 +90,9 @@ always prints the whole outcome, also of a call that failed.
 
 Ctrl-C takes a running call back, and so do SIGTERM and the closing of the terminal (SIGHUP, unless
 started with `nohup`): the tool is told, and the journal says so. A program gets SIGTERM first, and
-SIGKILL after `execution.cancel_grace_ms`. A reader that leaves early, as in
+SIGKILL after `execution.cancel_grace_ms`. What a composed tool did before is undone where it says
+`on_error = \"undo\"`, and the command waits for that; Ctrl-C once more ends it at once, as a crash
+would, and `helve runs resume` or `helve runs cancel` takes it up. A reader that leaves early, as in
 `helve tools list | head -1`, is no error.
 ";
 
@@ -108,6 +110,11 @@ const COMMANDS: &[&str] = &[
     "memory get",
     "memory set",
     "memory delete",
+    "runs list",
+    "runs show",
+    "runs resume",
+    "runs undo",
+    "runs cancel",
     "audit list",
     "audit show",
     "audit verify",

@@ -8,6 +8,7 @@
 //! - `call`: arguments, results, every exit code;
 //! - `conditions`: what must hold before a tool runs;
 //! - `memory`: what agents remember;
+//! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `hostile`: input that was made to do harm;
@@ -27,5 +28,6 @@ mod hostile;
 mod lint;
 mod memory;
 mod network;
+mod runs;
 mod start;
 mod tools;

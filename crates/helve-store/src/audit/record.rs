@@ -202,7 +202,9 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
                 record.status = ending.status.into();
                 record.finished_at = Some(head.at);
                 record.ending = Some(ending);
-                record.facts = head.facts;
+                // A run that was taken up again came when it first came.
+                let received_at = record.facts.received_at;
+                record.facts = Facts { received_at, ..head.facts };
             }
         }
     }

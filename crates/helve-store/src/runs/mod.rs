@@ -33,7 +33,7 @@ impl Runs for Store {
         Box::pin(async move {
             self.flush().await?;
             let entries = self.readers.read(move |db| read_history(db, run)).await?;
-            entries.map_err(|Damage(why)| StoreError::DamagedEntry(why).into())
+            entries.map_err(|Damage(why)| JournalError::new(StoreError::DamagedEntry(why).to_string()))
         })
     }
 

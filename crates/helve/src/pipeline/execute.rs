@@ -7,6 +7,7 @@ mod repeat;
 mod start;
 mod take_up;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -211,13 +212,17 @@ pub(super) async fn undo(
         record.announce_start(false).await.map_err(unavailable)?;
     }
     let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
+    let done: HashSet<_> = undoing.done.iter().map(|done| done.report.call_id).collect();
     undoing.done.into_iter().for_each(|done| run.add(done));
     let all = undo_below(parts, &run, "").await;
-    let standing: Vec<_> = run.reports().into_iter().filter(|part| part.state != PartState::Undone).collect();
+    // The calls that undo are parts of this run too, and nothing that is left to be undone.
+    let reports: Vec<_> = run.reports().into_iter().filter(|part| done.contains(&part.call_id)).collect();
     if all {
-        return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": run.reports() }))));
+        return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": reports }))));
     }
-    let named: Vec<_> = standing.iter().map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
+    let stands = |state| matches!(state, PartState::Done | PartState::UndoFailed | PartState::Unknown);
+    let standing = reports.iter().filter(|part| stands(part.state));
+    let named: Vec<_> = standing.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
     let message = format!("not all of {} could be undone; what stands: {}", undoing.run, named.join(", "));
     Err(ToolError::failed(message).suggest("undo by hand what stands, or leave it"))
 }

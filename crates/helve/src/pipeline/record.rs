@@ -368,7 +368,12 @@ impl<'p> OpenRecord<'p> {
     /// The run cannot go on by itself: it stays open, and says what for.
     async fn close_waiting(&mut self, waiting: Waiting, status: Status) -> Outcome {
         let (run, kind) = (self.facts.call_id, waiting.step());
-        let entry = Entry::Step(step(self.parts.clock.now(), waiting.call_id, run, kind));
+        let mut step = step(self.parts.clock.now(), waiting.call_id, run, kind);
+        if let Status::Failed(error) = &status {
+            // Whoever is asked should know why.
+            step.payload = to_raw_value(&self.shown_error(error)).ok();
+        }
+        let entry = Entry::Step(step);
         let entries = self.run.as_ref().map_or_else(Vec::new, |run| run.held_with(entry));
         let status = match (self.parts.ledger.commit_all(entries).await, waiting.pending) {
             (Err(error), _) => self.unrecorded(status, 1, error),

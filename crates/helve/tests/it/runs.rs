@@ -102,6 +102,20 @@ async fn a_saga_whose_third_step_fails_is_undone_newest_first() {
 }
 
 #[tokio::test]
+async fn an_undo_names_only_what_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("burn")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "mixed", &["write", "burn"], OnError::Stop);
+    let outcome = runtime.call(Call::new("mixed", json!({}))).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    let message = undone.error().unwrap().message();
+    let stands = message.split("what stands: ").nth(1).unwrap();
+    assert!(stands.starts_with("`burn` (call_") && !stands.contains("write"), "{message}");
+}
+
+#[tokio::test]
 async fn without_undo_the_outcome_says_what_stands() {
     let world = World::default();
     let tools = world.doable("write").into_iter().chain([failing("plan")]);

@@ -5,8 +5,8 @@ use helve::{CallId, ErrorCode};
 use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
-use super::when;
 use crate::app::App;
+use crate::commands::when;
 use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Table;
@@ -146,13 +146,23 @@ fn table(calls: &[CallRecord], form: Form) -> Table {
         table.row([
             Cell::new(when, Tone::Dim),
             Cell::from(id.get(..id_chars).unwrap_or(id)),
-            Cell::new(&call.facts.tool, Tone::Strong),
+            Cell::new(tool(call), Tone::Strong),
             status_cell(call),
             Cell::from(took.unwrap_or_default()),
             Cell::from(super::show::caller(&call.facts.caller)),
         ]);
     }
     table
+}
+
+/// The tool, and where the call stands within a bigger one.
+fn tool(call: &CallRecord) -> String {
+    let facts = &call.facts;
+    match (&facts.part, facts.undo_of) {
+        (Some(part), _) => format!("{} (part `{}`)", facts.tool, part.path),
+        (None, Some(_)) => format!("{} (undo)", facts.tool),
+        (None, None) => facts.tool.to_string(),
+    }
 }
 
 /// How much of an id tells it from the others, and from calls of other times.

@@ -4,7 +4,8 @@ mod export;
 mod list;
 mod show;
 mod verify;
-mod when;
+
+pub(crate) use show::caller;
 
 use helve_store::{Audit, StoreError};
 

@@ -4,8 +4,10 @@ use helve::Caller;
 use helve::record::{Attempt, HandlerEnd, RawJson};
 use helve_store::{CallRecord, Shown};
 
-use super::{list, when};
+use super::list;
 use crate::app::App;
+use crate::commands::runs::words;
+use crate::commands::when;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
@@ -45,7 +47,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Who called, in one line.
-pub(super) fn caller(caller: &Caller) -> String {
+pub(crate) fn caller(caller: &Caller) -> String {
     let mut parts = vec![caller.principal.clone().unwrap_or_else(|| "nobody".to_owned())];
     parts.extend(caller.agent.as_ref().map(|agent| format!("agent {agent}")));
     parts.extend(caller.session.as_ref().map(|session| format!("session {session}")));
@@ -97,6 +99,8 @@ fn facts(call: &CallRecord) -> Table {
     optional("finished", call.finished_at.map(when::shown));
     optional("risk", call.facts.risk.map(|risk| risk.to_string()));
     optional("changes things", Some(if call.facts.changes_world { "may" } else { "no" }.to_owned()));
+    optional("part", call.facts.part.as_ref().map(|part| format!("`{}` of the run {}", part.path, part.run)));
+    optional("undoes", call.facts.undo_of.map(|run| run.to_string()));
     optional("correlation", call.facts.correlation_id.clone());
     optional("idempotency key", call.facts.idempotency_key.as_ref().map(|key| key.to_string()));
     if let Some(ending) = &call.ending {
@@ -110,11 +114,24 @@ fn facts(call: &CallRecord) -> Table {
         }
         optional("result bytes", ending.result_bytes.map(|bytes| bytes.to_string()));
     }
+    for step in &call.steps {
+        let effect = |index: u32| effect(call, index);
+        let (_, what, _) = words::step(&step.kind, effect);
+        optional("step", Some(format!("{what}, {}", when::after(call.facts.received_at, step.at))));
+    }
     optional("erased", call.erased_at.map(when::shown));
     for link in &call.chain {
         optional("chain", Some(format!("{}:{}", link.seq, link.hash)));
     }
     table
+}
+
+fn effect(call: &CallRecord, index: u32) -> String {
+    let effects = call.ending.as_ref().map_or(&[][..], |ending| &ending.effects);
+    match usize::try_from(index).ok().and_then(|index| effects.get(index)) {
+        Some(effect) => format!("effect `{}`", effect.description),
+        None => format!("effect {}", index + 1),
+    }
 }
 
 fn attempt_line(attempt: &Attempt) -> String {

@@ -1,7 +1,6 @@
 //! `helve call`: one tool, once, through the whole pipeline.
 
 mod arguments;
-mod result;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +12,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::arguments::Unread;
-use self::result::Show;
 use crate::app::App;
+use crate::commands::outcome::{self, Show};
+use crate::commands::{interrupt, progress};
 use crate::exit::Exit;
+use crate::ui::Ui;
 use crate::wire;
 
 const AFTER_HELP: &str = "\
@@ -113,12 +114,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let outcome = wire::block_on(async {
         Ok(match refusal {
             Some(error) => runtime.refuse(call, error).await,
-            None => call_until_interrupt(&runtime, call).await,
+            None => call_until_interrupt(&runtime, call, app.ui).await,
         })
     })?;
     // Closed before anything can fail on the way to the screen.
     let closed = store.close();
-    result::print(&outcome, &show, app.ui)?;
+    outcome::print(&outcome, &show, app.ui)?;
     closed.context(if outcome.attempts > 0 {
         "the tool did run, but its record may not be on disk"
     } else {
@@ -154,50 +155,13 @@ fn resolve(args: Args, value: Value) -> Call {
     call
 }
 
-/// Ctrl-C takes the call back: the tool is told, and the journal says so. One that does not listen
-/// is stopped after `execution.cancel_grace_ms`.
-async fn call_until_interrupt(runtime: &Runtime, call: Call) -> Outcome {
+/// Ctrl-C takes the call back: the tool is told, what a composed one did is undone where it wants
+/// that, and the journal says so. One that does not listen is stopped after
+/// `execution.cancel_grace_ms`.
+async fn call_until_interrupt(runtime: &Runtime, call: Call, ui: &mut Ui) -> Outcome {
     let cancellation = CancellationToken::new();
-    let running = runtime.call(call.cancellation(cancellation.clone()));
-    tokio::pin!(running);
-    tokio::select! {
-        outcome = &mut running => return outcome,
-        () = interrupted() => cancellation.cancel(),
-    }
-    running.await
-}
-
-/// Waits for Ctrl-C, a polite request to end, or the terminal's closing.
-#[cfg(unix)]
-async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let wait = async |kind: SignalKind| match signal(kind) {
-        Ok(mut signals) => drop(signals.recv().await),
-        Err(_) => std::future::pending().await,
-    };
-    let hangup = async || match ignores_hangup() {
-        true => std::future::pending().await,
-        false => wait(SignalKind::hangup()).await,
-    };
-    tokio::select! {
-        () = wait(SignalKind::interrupt()) => {}
-        () = wait(SignalKind::terminate()) => {}
-        () = hangup() => {}
-    }
-}
-
-#[cfg(not(unix))]
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending().await
-    }
-}
-
-/// Whether we were started to outlive the terminal, as `nohup` does. Listening would undo that.
-#[cfg(unix)]
-fn ignores_hangup() -> bool {
-    const HANGUP: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
+    let line = progress::Line::new(ui);
+    let running = Box::pin(runtime.call(call.cancellation(cancellation.clone())));
+    let watched = progress::watched(runtime, line, running);
+    interrupt::until_interrupt(watched, ui, async || cancellation.cancel()).await
 }

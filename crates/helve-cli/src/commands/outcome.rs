@@ -3,20 +3,24 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use helve::run::{EffectReport, EffectState, PartReport, PartState};
 use helve::{ErrorCode, Outcome, Pending, Status, ToolError};
 use serde_json::Value;
 
-use crate::ui::{Ui, escape, json};
+use crate::commands::runs::words;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, Ui, escape, json};
 
 /// What the command line says about showing an outcome.
-pub(super) struct Show {
+#[derive(Default)]
+pub(crate) struct Show {
     /// Where the result goes instead of the screen.
-    pub(super) out: Option<PathBuf>,
+    pub(crate) out: Option<PathBuf>,
     /// The time that this call was given, where that is less than the tool has.
-    pub(super) timeout_ms: Option<u64>,
+    pub(crate) timeout_ms: Option<u64>,
 }
 
-pub(super) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Result<()> {
+pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Result<()> {
     if let (Some(path), Status::Done(output)) = (&show.out, &outcome.status) {
         let text = shown(&output.value)? + "\n";
         std::fs::write(path, text)
@@ -45,7 +49,63 @@ pub(super) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
         Status::Failed(error) => print_error(error, outcome, show, ui)?,
         Status::Pending(pending) => print_pending(pending, outcome, ui)?,
     }
+    details(outcome, ui)?;
     footer(outcome, ui)?;
+    Ok(())
+}
+
+/// What a person should know beside the result: what stands, and what is less than it seems.
+fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
+    for condition in &outcome.degraded {
+        ui.note(format!("did less: {}", escape::one_line(condition, 400)))?;
+    }
+    // Effects of a success are as they should be.
+    let unusual =
+        |effect: &EffectReport| !matches!(effect.state, EffectState::Applied | EffectState::Skipped);
+    if !outcome.is_success() || outcome.effects.iter().any(unusual) {
+        print_effects(&outcome.effects, ui)?;
+    }
+    if !outcome.parts.is_empty() {
+        print_parts(&outcome.parts, ui)?;
+        let run = outcome.call_id;
+        ui.error_line(format!(
+            "{} `helve runs show {run}` shows what happened, and what to do next",
+            ui.error_paint().accent("hint:")
+        ))?;
+    }
+    Ok(())
+}
+
+/// What became of the parts of a run.
+pub(crate) fn print_parts(parts: &[PartReport], ui: &mut Ui) -> anyhow::Result<()> {
+    let mut table = Table::bare().indented();
+    for part in parts.iter().filter(|part| !has_undone(part, parts)) {
+        let (sign, said, tone) = words::part(part.state);
+        table.row([
+            Cell::new(format!("{sign} {}", part.path), tone),
+            Cell::new(&part.tool, Tone::Strong),
+            Cell::new(said, tone),
+        ]);
+    }
+    ui.error_table(table)?;
+    Ok(())
+}
+
+/// Whether a part was there to undo another one and did: then that one says so.
+fn has_undone(part: &PartReport, parts: &[PartReport]) -> bool {
+    let undone = part.path.strip_suffix("/undo").filter(|_| part.state == PartState::Done);
+    undone.is_some_and(|path| {
+        parts.iter().any(|other| *other.path == *path && other.state == PartState::Undone)
+    })
+}
+
+fn print_effects(effects: &[EffectReport], ui: &mut Ui) -> anyhow::Result<()> {
+    let mut table = Table::bare().indented();
+    for effect in effects {
+        let (sign, said, tone) = words::effect(effect.state);
+        table.row([Cell::new(sign, tone), Cell::from(&effect.description), Cell::new(said, tone)]);
+    }
+    ui.error_table(table)?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use jiff::{Span, Timestamp, Zoned};
 
 /// A time: `2026-11-15T10:00:00Z`, `2026-11-15 10:00` or `2026-11-15` here, or an age such as `2h`
 /// or `7d`.
-pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
+pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time);
     }
@@ -20,12 +20,12 @@ pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
 }
 
 /// A time in this place's zone.
-pub(super) fn shown(time: Timestamp) -> String {
+pub(crate) fn shown(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 /// The same in few characters: today only the time, this year without the year.
-pub(super) fn brief(time: Timestamp, now: &Zoned) -> String {
+pub(crate) fn brief(time: Timestamp, now: &Zoned) -> String {
     let time = time.to_zoned(now.time_zone().clone());
     let form = match (time.date() == now.date(), time.year() == now.year()) {
         (true, _) => "%H:%M:%S",
@@ -36,11 +36,28 @@ pub(super) fn brief(time: Timestamp, now: &Zoned) -> String {
 }
 
 /// A time span in few characters.
-pub(super) fn duration(nanos: u64) -> String {
+pub(crate) fn duration(nanos: u64) -> String {
     match nanos {
         0..1_000_000 => format!("{} µs", nanos / 1_000),
         1_000_000..1_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
         _ => format!("{:.1} s", nanos as f64 / 1e9),
+    }
+}
+
+/// How long after another time, in few characters.
+pub(crate) fn after(from: Timestamp, to: Timestamp) -> String {
+    let seconds = to.duration_since(from).as_secs();
+    match seconds {
+        // The clock was set back meanwhile.
+        ..0 => "earlier".to_owned(),
+        0..60 => {
+            let nanos = to.duration_since(from).as_nanos();
+            format!("+{}", duration(u64::try_from(nanos).unwrap_or_default()))
+        }
+        // What follows within a second is still told apart.
+        60..3_600 => format!("+{} min {:.1} s", seconds / 60, to.duration_since(from).as_secs_f64() % 60.0),
+        3_600..86_400 => format!("+{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("+{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
 }
 
@@ -75,6 +92,16 @@ mod tests {
         assert_eq!(
             [duration(1_500), duration(1_500_000), duration(2_340_000_000)],
             ["1 µs", "1.5 ms", "2.3 s"]
+        );
+    }
+
+    #[test]
+    fn what_comes_later_is_said_in_units_that_fit() {
+        let from = Timestamp::UNIX_EPOCH;
+        let later = |seconds| after(from, Timestamp::from_second(seconds).unwrap());
+        assert_eq!(
+            [later(0), later(59), later(125), later(7_300), later(90_000), later(-1)],
+            ["+0 µs", "+59.0 s", "+2 min 5.0 s", "+2 h 1 min", "+1 d 1 h", "earlier"]
         );
     }
 }

@@ -1,0 +1,223 @@
+//! `helve runs list`: runs that have not ended, then the latest.
+
+use std::collections::HashSet;
+
+use helve::CallId;
+use helve::ports::Runs;
+use helve_store::{Audit, AuditQuery, Store, StoreError};
+use jiff::Zoned;
+use serde_json::{Value, json};
+
+use super::next::{first, next};
+use super::state::State;
+use super::story::Story;
+use crate::app::App;
+use crate::commands::when;
+use crate::exit::Exit;
+use crate::ui::Table;
+use crate::ui::table::{Cell, Tone, Yield};
+use crate::wire;
+
+const AFTER_HELP: &str = "\
+Examples:
+  helve runs list --waiting
+  helve runs list --tool trip/book --json";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Only runs that have not ended
+    #[arg(long, conflicts_with_all = ["waiting", "all"])]
+    open: bool,
+    /// Only runs that wait for a person, or that were cut short
+    #[arg(long, conflicts_with = "all")]
+    waiting: bool,
+    /// Every run, however old
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Only runs of this tool
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Show at most this many that have ended
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "COUNT")]
+    limit: usize,
+}
+
+/// How many calls are read in one go.
+const PAGE: usize = 500;
+
+/// How many calls are looked at without `--all`, should few of them be runs.
+const CALLS_MAX: usize = 20_000;
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let Found { runs, looked } = match Audit::open(&loaded.journal_path) {
+        // Nothing was ever recorded, which is an answer too.
+        Err(StoreError::Missing(_)) => Found { runs: Vec::new(), looked: Looked::AtAll },
+        Ok(_) | Err(_) => {
+            let store = wire::open_store(&loaded)?;
+            let found = wire::block_on(read(args, &store))?;
+            store.close()?;
+            found
+        }
+    };
+    if looked == Looked::AtSome {
+        app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
+    }
+    if app.ui.is_json() {
+        app.ui.json(&runs.iter().map(document).collect::<Vec<_>>())?;
+        return Ok(Exit::Done);
+    }
+    if runs.is_empty() {
+        app.ui.note(match (args.open, args.waiting, &args.tool) {
+            (true, _, _) => "every run has ended; `helve runs list` shows the latest",
+            (_, true, _) => "no run waits; `helve runs list` shows the latest",
+            (false, false, Some(_)) => "no run of this tool; `helve runs list` shows the latest of all",
+            (false, false, None) => "no run yet: a run is a call that changes something or has parts",
+        })?;
+        return Ok(Exit::Done);
+    }
+    let now = app.ui.on_terminal().then(Zoned::now);
+    app.ui.table(table(&runs, now.as_ref()))?;
+    if runs.iter().any(|story| first(story).is_some()) {
+        app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
+    }
+    Ok(Exit::Done)
+}
+
+struct Found {
+    runs: Vec<Story>,
+    looked: Looked,
+}
+
+/// Whether there may be more that would have fitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    AtAll,
+    AtSome,
+}
+
+/// Open runs first, newest first within each kind.
+async fn read(args: &Args, store: &Store) -> anyhow::Result<Found> {
+    let fits = |story: &Story| {
+        let waits = story.state.is_waiting() || story.state == State::CutShort;
+        args.tool.as_ref().is_none_or(|tool| **tool == *story.facts.tool) && (!args.waiting || waits)
+    };
+    let mut open = super::open_runs(store).await?;
+    open.reverse();
+    let mut runs = Vec::new();
+    for open in &open {
+        let story = Story::new(open.run, store.history(open.run).await?, Some(open));
+        runs.extend(story.filter(|story| fits(story)));
+    }
+    if args.open || args.waiting {
+        return Ok(Found { runs, looked: Looked::AtAll });
+    }
+    let open: HashSet<_> = open.iter().map(|open| open.run).collect();
+    let mut ended = Ended::new(store.audit());
+    let limit = if args.all { usize::MAX } else { args.limit };
+    let calls_max = if args.all { usize::MAX } else { CALLS_MAX };
+    let mut count = 0;
+    while count < limit {
+        if ended.looked_at >= calls_max {
+            return Ok(Found { runs, looked: Looked::AtSome });
+        }
+        let Some(page) = ended.next()? else { break };
+        for run in page.into_iter().filter(|run| !open.contains(run)) {
+            let story = Story::new(run, store.history(run).await?, None).filter(|story| fits(story));
+            if count < limit && story.is_some() {
+                count += 1;
+                runs.extend(story);
+            }
+        }
+    }
+    Ok(Found { runs, looked: Looked::AtAll })
+}
+
+/// Goes through the calls that have ended, newest first, and finds the runs among them.
+struct Ended {
+    audit: Audit,
+    query: AuditQuery,
+    /// Runs whose parts came by: a part is newer than its run.
+    with_parts: HashSet<CallId>,
+    looked_at: usize,
+}
+
+impl Ended {
+    fn new(audit: Audit) -> Self {
+        let mut query = AuditQuery::default();
+        query.limit = PAGE;
+        Self { audit, query, with_parts: HashSet::new(), looked_at: 0 }
+    }
+
+    /// The runs of the next page of calls; `None` at the end.
+    fn next(&mut self) -> Result<Option<Vec<CallId>>, StoreError> {
+        let calls = self.audit.list(&self.query)?;
+        let Some(last) = calls.last() else { return Ok(None) };
+        self.query.before = Some(last.facts.call_id);
+        self.looked_at += calls.len();
+        let mut runs = Vec::new();
+        for call in &calls {
+            if let Some(part) = &call.facts.part {
+                self.with_parts.insert(part.run);
+                continue;
+            }
+            // One that was refused never began.
+            let began = call.started_at.is_some() && call.facts.changes_world;
+            if began || self.with_parts.contains(&call.facts.call_id) {
+                runs.push(call.facts.call_id);
+            }
+        }
+        Ok(Some(runs))
+    }
+}
+
+/// `now` where times should leave out what goes without saying.
+fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
+    // Half a command is no help.
+    const YIELDS: &[Yield] = &[Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
+    let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
+    for story in runs {
+        let at = story.facts.received_at;
+        table.row([
+            Cell::new(now.map_or_else(|| when::shown(at), |now| when::brief(at, now)), Tone::Dim),
+            Cell::from(story.run.to_string()),
+            Cell::new(tool(story), Tone::Strong),
+            story.state.cell(),
+            Cell::from(parts(story)),
+            Cell::new(first(story).unwrap_or_default(), Tone::Dim),
+        ]);
+    }
+    table
+}
+
+fn tool(story: &Story) -> String {
+    match story.facts.undo_of {
+        Some(_) => format!("undo of {}", story.facts.tool),
+        None => story.facts.tool.to_string(),
+    }
+}
+
+/// How many steps of how many that began.
+fn parts(story: &Story) -> String {
+    let counts = story.counts();
+    match (counts.total, counts.undone) {
+        (0, _) => String::new(),
+        (total, 0) => format!("{}/{total}", counts.done),
+        (total, undone) => format!("{}/{total}, {undone} undone", counts.done),
+    }
+}
+
+fn document(story: &Story) -> Value {
+    let next: Vec<_> = next(story).into_iter().map(|next| next.command).collect();
+    json!({
+        "run": story.run,
+        "received_at": story.facts.received_at,
+        "tool": story.facts.tool,
+        "state": story.state,
+        "undo_of": story.facts.undo_of,
+        "parts": story.counts(),
+        "next": next,
+    })
+}

@@ -1,0 +1,148 @@
+//! `helve runs`: calls that change things or have parts, and what can be done about each.
+
+mod cancel;
+mod list;
+mod resume;
+mod show;
+mod undo;
+
+mod next;
+mod state;
+mod story;
+mod timeline;
+pub(crate) mod words;
+
+use std::sync::Arc;
+
+use helve::CallId;
+use helve::ports::{JournalError, OpenRun, Runs};
+use helve::runs::RunError;
+use helve_store::{Audit, CallRecord, Shown, Store, StoreError};
+
+use self::story::Story;
+use crate::app::App;
+use crate::config::Loaded;
+use crate::config::origin::short;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::wire;
+
+/// See, resume, undo and stop calls that change things or have parts.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Runs: those that have not ended first, then the latest
+    List(list::Args),
+    /// What happened in one run, step by step, and what to do next
+    Show(show::Args),
+    /// Go on with a run that was cut short or waits
+    Resume(resume::Args),
+    /// Undo what a finished run did
+    Undo(undo::Args),
+    /// Stop a run, wherever it is
+    Cancel(cancel::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List(args) => list::run(&args, app),
+        Command::Show(args) => show::run(&args, app),
+        Command::Resume(args) => resume::run(args, app),
+        Command::Undo(args) => undo::run(&args, app),
+        Command::Cancel(args) => cancel::run(&args, app),
+    }
+}
+
+/// How many open runs are asked for in one go.
+const PAGE: usize = 1_000;
+/// How many open runs are looked at. Whoever has more has another problem.
+const OPEN_MAX: usize = 10_000;
+
+/// Every run that has not ended, oldest first.
+pub(crate) async fn open_runs(store: &Store) -> Result<Vec<OpenRun>, JournalError> {
+    let mut open: Vec<OpenRun> = Vec::new();
+    while open.len() < OPEN_MAX {
+        let page = store.open_runs(open.last().map(|last| last.run), PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        open.extend(page);
+    }
+    Ok(open)
+}
+
+/// The journal of this configuration, which must be there: who has no journal has no runs.
+fn open(app: &mut App<'_>) -> Result<(Loaded, Arc<Store>), Failure> {
+    let loaded = app.load_config()?;
+    if let Err(StoreError::Missing(path)) = Audit::open(&loaded.journal_path) {
+        return Err(Failure::failed(format!(
+            "there is no journal at {}, so there are no runs",
+            short(&path)
+        ))
+        .hint("`helve config show journal` says why it is looked for there"));
+    }
+    let store = Arc::new(wire::open_store(&loaded)?);
+    Ok((loaded, store))
+}
+
+/// What is recorded of a run.
+async fn story(store: &Store, run: CallId) -> anyhow::Result<Story> {
+    let open = open_runs(store).await?.into_iter().find(|open| open.run == run);
+    let entries = store.history(run).await?;
+    Story::new(run, entries, open.as_ref()).ok_or_else(|| failure(&RunError::NotFound(run)).into())
+}
+
+/// The call of this id, or of one that begins so.
+fn find(store: &Store, id: &str) -> Result<CallRecord, Failure> {
+    let shown = store.audit().show(id).map_err(|error| match error {
+        StoreError::NotAnId(_) => Failure::usage(error.to_string()).hint(LIST),
+        other => {
+            Failure::failed("the journal cannot be read").because(&other).hint("`helve doctor` checks it")
+        }
+    })?;
+    match shown {
+        Shown::Call(call) => Ok(*call),
+        Shown::Ambiguous(ids) => Err(Failure::usage(format!("several calls begin with `{id}`"))
+            .details(ids.iter().map(ToString::to_string))
+            .hint("give more of the id")),
+        Shown::Nothing => Err(Failure::usage(format!("no run begins with `{id}`")).hint(LIST)),
+    }
+}
+
+/// The run of this id. Not the run of a part: who names a part may not mean all of it.
+fn find_run(store: &Store, id: &str) -> Result<CallId, Failure> {
+    let call = find(store, id)?;
+    let call_id = call.facts.call_id;
+    match call.facts.part {
+        None => Ok(call_id),
+        Some(part) => {
+            let message = format!("{call_id} is the part `{}` of the run {}", part.path, part.run);
+            Err(Failure::usage(message)
+                .hint(format!("name the run: {}", part.run))
+                .hint(format!("`helve runs show {}` shows all of it", part.run)))
+        }
+    }
+}
+
+const LIST: &str = "`helve runs list --all` shows runs and their ids";
+
+/// What a person can do about it.
+fn failure(error: &RunError) -> Failure {
+    match error {
+        RunError::NotFound(_) => Failure::usage(error.to_string()).hint(LIST),
+        RunError::Busy(run) => Failure::failed(format!("{run} is running in another process"))
+            .hint(format!("`helve runs show {run}` shows how far it is"))
+            .hint(format!("`helve runs cancel {run}` asks it to stop")),
+        RunError::Ended(run) => Failure::usage(format!("{run} has ended"))
+            .hint(format!("`helve runs show {run}` shows how"))
+            .hint(format!("`helve runs undo {run}` undoes what it did")),
+        RunError::Open(run) => Failure::usage(format!("{run} has not ended, so it cannot be undone yet"))
+            .hint(format!("`helve runs resume {run}` goes on with it"))
+            .hint(format!("`helve runs cancel {run}` ends it")),
+        RunError::IsUndo(run) => Failure::usage(error.to_string())
+            .hint(format!("`helve runs show {run}` says which; call that run's tool again instead")),
+        RunError::Journal(error) => Failure::failed("the journal cannot be used")
+            .because(error)
+            .hint("`helve doctor` says what is wrong"),
+        other => Failure::failed(other.to_string()).hint(LIST),
+    }
+}

@@ -1,0 +1,204 @@
+//! `helve runs resume`: go on with what was cut short or waits.
+
+use std::sync::Arc;
+
+use helve::run::Answer;
+use helve::runs::{Recovered, Settlement, TakenUp};
+use helve::{Outcome, Runtime, Status};
+use helve_store::Store;
+use serde_json::{Value, json};
+
+use super::state::State;
+use super::story::Story;
+use crate::app::App;
+use crate::commands::outcome::{self, Show};
+use crate::commands::{interrupt, progress};
+use crate::config::Loaded;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, Ui};
+use crate::wire;
+
+const AFTER_HELP: &str = "\
+A run goes on after the last step that had finished; nothing that had finished runs again. Where
+nobody knows whether a step had its effect, it waits, and you say what you found.
+
+Exit codes:
+  0 done   1 it failed, or waits to know what happened   2 wrong use   3 waiting for approval
+
+Examples:
+  helve runs resume call_01M7H16XEHKR643RM10TSZ48R2
+  helve runs resume call_01M7H16X --did-not-happen
+  helve runs resume call_01M7H16X --happened --result '{\"order\": 17}'
+  helve runs resume --all";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The run's id, or enough of its beginning
+    #[arg(required_unless_present = "all")]
+    id: Option<String>,
+    /// The step that it waits for had its effect
+    #[arg(long, conflicts_with_all = ["did_not_happen", "all"])]
+    happened: bool,
+    /// What that step returned
+    #[arg(long, value_name = "JSON", requires = "happened")]
+    result: Option<String>,
+    /// The step that it waits for had no effect, and is to be done now
+    #[arg(long, conflicts_with = "all")]
+    did_not_happen: bool,
+    /// Every run that was cut short, as its tool says: resume, roll back, or leave it to a person
+    #[arg(long, conflicts_with = "id")]
+    all: bool,
+}
+
+impl Args {
+    fn settlement(&self) -> Result<Option<Settlement>, Failure> {
+        let result = self.result.as_deref().map(|text| {
+            serde_json::from_str(text).map_err(|error| {
+                Failure::usage("`--result` is not JSON")
+                    .because(&error)
+                    .hint("text stands in quotes of its own, as in --result '\"text\"'")
+            })
+        });
+        let result = result.transpose()?;
+        Ok(match (self.happened, self.did_not_happen) {
+            (true, _) => Some(Settlement { answer: Answer::Happened, result }),
+            (false, true) => Some(Settlement { answer: Answer::DidNotHappen, result: None }),
+            (false, false) => None,
+        })
+    }
+}
+
+pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let settlement = args.settlement()?;
+    let (loaded, store) = super::open(app)?;
+    let exit = match &args.id {
+        Some(id) => one(id, settlement, &loaded, &store, app.ui)?,
+        None => all(&loaded, &store, app.ui)?,
+    };
+    store.close()?;
+    Ok(exit)
+}
+
+fn runtime(loaded: &Loaded, store: &Arc<Store>) -> Result<Runtime, Failure> {
+    let registry = wire::registry(loaded)?;
+    wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))
+}
+
+fn one(
+    id: &str,
+    settlement: Option<Settlement>,
+    loaded: &Loaded,
+    store: &Arc<Store>,
+    ui: &mut Ui,
+) -> anyhow::Result<Exit> {
+    let run = super::find_run(store, id)?;
+    let runtime = runtime(loaded, store)?;
+    let outcome = wire::block_on(async {
+        if settlement.is_some() {
+            expect_question(&super::story(store, run).await?)?;
+        }
+        let running = progress::watched(
+            &runtime,
+            progress::Line::new(ui),
+            Box::pin(runtime.resume_run(run, settlement)),
+        );
+        let stop = async || {
+            if let Err(error) = runtime.cancel_run(run).await {
+                tracing::error!(%run, %error, "the run could not be stopped");
+            }
+        };
+        let outcome = interrupt::until_interrupt(running, ui, stop).await;
+        Ok(outcome.map_err(|error| super::failure(&error))?)
+    })?;
+    outcome::print(&outcome, &Show::default(), ui)?;
+    Ok(Exit::from(&outcome))
+}
+
+/// An answer must have a question: said of the wrong step, it would do harm.
+fn expect_question(story: &Story) -> Result<(), Failure> {
+    let run = story.run;
+    match story.state {
+        State::WaitingForUnknownOutcome => Ok(()),
+        State::CutShort => Err(Failure::usage(format!("{run} has not asked yet what became of a step"))
+            .hint(format!("`helve runs resume {run}` goes on as far as it can, and asks"))),
+        State::WaitingForApproval | State::WaitingForDecision => {
+            Err(Failure::usage(format!("{run} does not wait to know what became of a step"))
+                .hint(format!("`helve runs show {run}` says what it waits for")))
+        }
+        State::Running
+        | State::Stopping
+        | State::Done
+        | State::Failed
+        | State::Cancelled
+        | State::Undone
+        | State::PartlyUndone => {
+            Err(Failure::usage(format!("{run} is {}; it does not wait", story.state.as_str()))
+                .hint(format!("`helve runs show {run}` shows what happened")))
+        }
+    }
+}
+
+fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let runtime = runtime(loaded, store)?;
+    let line = progress::Line::new(ui);
+    let recovered =
+        wire::block_on(async { Ok(progress::watched(&runtime, line, runtime.recover()).await?) })?;
+    let failed = recovered.iter().any(|one| matches!(one.taken_up, TakenUp::Failed(_)));
+    if ui.is_json() {
+        ui.json(&recovered.iter().map(document).collect::<Vec<_>>())?;
+    } else if recovered.is_empty() {
+        ui.note("no run was cut short; `helve runs list --waiting` shows those that wait for you")?;
+    } else {
+        ui.table(table(&recovered))?;
+    }
+    Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+fn document(one: &Recovered) -> Value {
+    match &one.taken_up {
+        TakenUp::Ended(outcome) => json!({ "run": one.run, "became": "ended", "outcome": outcome }),
+        TakenUp::Waits(outcome) => json!({ "run": one.run, "became": "waits", "outcome": outcome }),
+        TakenUp::Failed(error) => {
+            json!({ "run": one.run, "became": "left", "error": super::failure(error) })
+        }
+    }
+}
+
+fn table(recovered: &[Recovered]) -> Table {
+    let mut table = Table::new(["run", "tool", "became", "next"]);
+    for one in recovered {
+        let (tool, became, why, tone) = match &one.taken_up {
+            TakenUp::Ended(outcome) if outcome.is_success() => {
+                (&*outcome.tool, "done", String::new(), Tone::Good)
+            }
+            TakenUp::Ended(outcome) => (&*outcome.tool, "failed", said(outcome), Tone::Bad),
+            TakenUp::Waits(outcome) => (&*outcome.tool, "waits", said(outcome), Tone::Warn),
+            TakenUp::Failed(error) => ("", "left", format!(": {error}"), Tone::Bad),
+        };
+        let next = match &one.taken_up {
+            TakenUp::Ended(outcome) if outcome.is_success() => String::new(),
+            TakenUp::Ended(_) | TakenUp::Waits(_) | TakenUp::Failed(_) => {
+                format!("helve runs show {}", one.run)
+            }
+        };
+        table.row([
+            Cell::from(one.run.to_string()),
+            Cell::new(tool, Tone::Strong),
+            Cell::new(format!("{became}{why}"), tone),
+            Cell::new(next, Tone::Dim),
+        ]);
+    }
+    table
+}
+
+fn said(outcome: &Outcome) -> String {
+    match &outcome.status {
+        Status::Failed(error) => format!(": {}", error.message()),
+        Status::Pending(_) => " for approval".to_owned(),
+        Status::Done(_) => String::new(),
+    }
+}

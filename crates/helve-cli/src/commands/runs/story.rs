@@ -1,0 +1,249 @@
+//! What the journal says of one run, put together.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use helve::ports::OpenRun;
+use helve::record::{EndStatus, Entry, Facts, Finished, Started};
+use helve::run::{PartReport, PartState, StepKind, WaitingFor};
+use helve::{ApprovalId, CallId, ErrorCode, ToolError};
+
+use super::state::{State, UndoneLater};
+
+/// One run.
+pub(super) struct Story {
+    pub(super) run: CallId,
+    pub(super) state: State,
+    /// What is known of it from the beginning.
+    pub(super) facts: Facts,
+    pub(super) finished: Option<Box<Finished>>,
+    /// What it is made of, in the order in which it began, without the calls that undo.
+    pub(super) parts: Vec<PartReport>,
+    /// What it waits for, or waited for last.
+    pub(super) waiting: Option<Waiting>,
+    pub(super) entries: Vec<Entry>,
+    calls: HashMap<CallId, Known>,
+    /// Paths of calls that were or are being undone.
+    undo_begun: HashSet<Arc<str>>,
+    /// Paths of calls that have parts, the empty one for the run itself.
+    composed: HashSet<Box<str>>,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    pub(super) reason: WaitingFor,
+    pub(super) call_id: CallId,
+    pub(super) approval_id: Option<ApprovalId>,
+    /// Why it cannot go on by itself.
+    pub(super) why: Option<ToolError>,
+}
+
+/// What is known of one call of a run.
+#[derive(Default)]
+struct Known {
+    facts: Option<Facts>,
+    ended: Option<(EndStatus, Option<ErrorCode>)>,
+    undo: Undo,
+}
+
+/// How far undoing a call has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Undo {
+    #[default]
+    NotTried,
+    Begun,
+    Undone,
+    Failed,
+}
+
+impl Story {
+    /// `None` where nothing tells of this run. `open` is what is known of it while it has not ended.
+    pub(super) fn new(run: CallId, entries: Vec<Entry>, open: Option<&OpenRun>) -> Option<Self> {
+        let mut calls = HashMap::<CallId, Known>::new();
+        let (mut order, mut waiting, mut finished, mut undone_later) = (Vec::new(), None, None, false);
+        for entry in &entries {
+            let known = calls.entry(entry.call_id()).or_insert_with(|| {
+                order.push(entry.call_id());
+                Known::default()
+            });
+            match entry {
+                Entry::Started(started) => known.begins(started),
+                Entry::Finished(ended) => {
+                    // What came first tells when it came; a run that was resumed came again.
+                    known.facts.get_or_insert_with(|| ended.facts.clone());
+                    known.ended = Some((ended.ending.status, ended.ending.code));
+                    if ended.facts.call_id == run {
+                        finished = Some(ended.clone());
+                    }
+                }
+                Entry::Step(step) => {
+                    known.steps(&step.kind);
+                    if let StepKind::Waiting { reason, approval_id } = step.kind {
+                        let why =
+                            step.payload.as_ref().and_then(|said| serde_json::from_str(said.get()).ok());
+                        waiting = Some(Waiting { reason, call_id: step.call_id, approval_id, why });
+                    }
+                    undone_later |= finished.is_some()
+                        && matches!(step.kind, StepKind::Undone | StepKind::EffectRolledBack { .. });
+                }
+            }
+        }
+        let facts = calls.get(&run)?.facts.clone()?;
+        let mut story = Self {
+            run,
+            state: State::Running,
+            facts,
+            finished,
+            parts: Vec::new(),
+            waiting,
+            entries,
+            calls,
+            undo_begun: HashSet::new(),
+            composed: HashSet::new(),
+        };
+        story.undo_begun = story
+            .known_parts()
+            .filter(|(_, known)| known.undo != Undo::NotTried)
+            .map(|(path, _)| Arc::clone(path))
+            .collect();
+        story.composed = story.find_composed();
+        story.parts = order.into_iter().filter_map(|call_id| story.part(call_id)).collect();
+        story.state = story.judge(open, undone_later);
+        Some(story)
+    }
+
+    fn judge(&self, open: Option<&OpenRun>, undone_later: bool) -> State {
+        match (open, &self.finished) {
+            (Some(open), _) => State::of_open(open, self.waiting.as_ref().map(|waiting| waiting.reason)),
+            (None, Some(finished)) => {
+                let undone = match undone_later {
+                    false => UndoneLater::Nothing,
+                    true if self.stands().is_empty() => UndoneLater::All,
+                    true => UndoneLater::Some,
+                };
+                State::of_ended(&finished.ending, undone)
+            }
+            // It ended between two looks.
+            (None, None) => State::Running,
+        }
+    }
+
+    /// What was done and not undone: calls that may have changed the world.
+    pub(super) fn stands(&self) -> Vec<CallId> {
+        let stands = |(call_id, known): (&CallId, &Known)| {
+            let facts = known.facts.as_ref()?;
+            let done = matches!(known.ended, Some((EndStatus::Done, _)));
+            let changed = facts.changes_world && done && known.undo != Undo::Undone;
+            (changed && !self.is_composed(facts) && !self.undoes(facts)).then_some(*call_id)
+        };
+        self.calls.iter().filter_map(stands).collect()
+    }
+
+    /// Where a call stands within the run; nothing for the run itself.
+    pub(super) fn path(&self, call_id: CallId) -> Option<Arc<str>> {
+        let facts = self.calls.get(&call_id)?.facts.as_ref()?;
+        facts.part.as_ref().map(|part| Arc::clone(&part.path))
+    }
+
+    /// The tool that a call is of.
+    pub(super) fn tool(&self, call_id: CallId) -> &str {
+        let facts = self.calls.get(&call_id).and_then(|known| known.facts.as_ref());
+        facts.map_or("", |facts| &*facts.tool)
+    }
+
+    fn known_parts(&self) -> impl Iterator<Item = (&Arc<str>, &Known)> {
+        self.calls.values().filter_map(|known| Some((&known.facts.as_ref()?.part.as_ref()?.path, known)))
+    }
+
+    fn find_composed(&self) -> HashSet<Box<str>> {
+        let parts = self.known_parts().map(|(path, _)| &**path).filter(|path| !self.is_undo(path));
+        parts.map(|path| path.rsplit_once('/').map_or("", |(outer, _)| outer).into()).collect()
+    }
+
+    /// Whether a call has parts: then they are what it did.
+    fn is_composed(&self, facts: &Facts) -> bool {
+        self.composed.contains(facts.part.as_ref().map_or("", |part| &*part.path))
+    }
+
+    /// Whether a call is there to undo another one of this run.
+    fn undoes(&self, facts: &Facts) -> bool {
+        facts.part.as_ref().is_some_and(|part| self.is_undo(&part.path))
+    }
+
+    fn is_undo(&self, path: &str) -> bool {
+        path.strip_suffix("/undo").is_some_and(|undone| self.undo_begun.contains(undone))
+    }
+
+    fn part(&self, call_id: CallId) -> Option<PartReport> {
+        let known = self.calls.get(&call_id)?;
+        let facts = known.facts.as_ref().filter(|facts| !self.undoes(facts))?;
+        let path = Arc::clone(&facts.part.as_ref()?.path);
+        Some(PartReport { path, call_id, tool: Arc::clone(&facts.tool), state: known.state() })
+    }
+
+    /// How many of its steps are done, undone, and there at all.
+    pub(super) fn counts(&self) -> Counts {
+        let steps = self.parts.iter().filter(|part| !part.path.contains('/'));
+        steps.fold(Counts::default(), |mut counts, part| {
+            counts.total += 1;
+            counts.undone += usize::from(part.state == PartState::Undone);
+            counts.done += usize::from(matches!(
+                part.state,
+                PartState::Done | PartState::Undone | PartState::UndoFailed
+            ));
+            counts
+        })
+    }
+}
+
+/// How many of a run's steps are done. Those of steps are not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub(super) struct Counts {
+    pub(super) done: usize,
+    pub(super) undone: usize,
+    /// How many have begun; nobody knows how many will.
+    pub(super) total: usize,
+}
+
+impl Known {
+    fn begins(&mut self, started: &Started) {
+        self.facts.get_or_insert_with(|| started.facts.clone());
+        // A part that is tried again has not ended.
+        self.ended = None;
+    }
+
+    fn steps(&mut self, kind: &StepKind) {
+        match kind {
+            StepKind::UndoStarted => self.undo = Undo::Begun,
+            StepKind::Undone => self.undo = Undo::Undone,
+            StepKind::UndoFailed { .. } => self.undo = Undo::Failed,
+            StepKind::Attempted { .. }
+            | StepKind::Executed { .. }
+            | StepKind::EffectApplied { .. }
+            | StepKind::EffectSkipped { .. }
+            | StepKind::EffectFailed { .. }
+            | StepKind::EffectRolledBack { .. }
+            | StepKind::RollbackFailed { .. }
+            | StepKind::Resumed
+            | StepKind::Waiting { .. }
+            | StepKind::Settled { .. }
+            | StepKind::CancelRequested => {}
+        }
+    }
+
+    fn state(&self) -> PartState {
+        match (self.ended, self.undo) {
+            (None, _) => PartState::Running,
+            (Some((EndStatus::Done, _)), Undo::NotTried | Undo::Begun) => PartState::Done,
+            (Some((EndStatus::Done, _)), Undo::Undone) => PartState::Undone,
+            (Some((EndStatus::Done, _)), Undo::Failed) => PartState::UndoFailed,
+            (Some((EndStatus::Pending, _)), _) => PartState::Waiting,
+            (Some((EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, code)), _) => match code {
+                Some(ErrorCode::Cancelled) => PartState::Cancelled,
+                Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
+                Some(_) | None => PartState::Failed,
+            },
+        }
+    }
+}

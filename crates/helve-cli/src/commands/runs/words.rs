@@ -1,0 +1,77 @@
+//! Words for what happens in a run, the same wherever it is told.
+
+use helve::run::{Answer, EffectState, PartState, StepKind, WaitingFor};
+
+use crate::ui::table::Tone;
+
+/// A sign and words for what became of a part.
+pub(crate) fn part(state: PartState) -> (&'static str, &'static str, Tone) {
+    match state {
+        PartState::Running => ("…", "has not ended", Tone::Warn),
+        PartState::Done => ("✓", "done, and stands", Tone::Good),
+        PartState::Failed => ("✗", "failed", Tone::Bad),
+        PartState::Cancelled => ("✗", "stopped", Tone::Bad),
+        PartState::Waiting => ("?", "waits for approval", Tone::Warn),
+        PartState::Unknown => ("?", "nobody knows whether it had its effect", Tone::Warn),
+        PartState::Undone => ("↶", "done, and undone", Tone::Plain),
+        PartState::UndoFailed => ("!", "done, could not be undone, and stands", Tone::Bad),
+    }
+}
+
+/// A sign and words for what became of an effect.
+pub(crate) fn effect(state: EffectState) -> (&'static str, &'static str, Tone) {
+    match state {
+        EffectState::Applied => ("✓", "applied", Tone::Good),
+        EffectState::Skipped => ("·", "not due", Tone::Dim),
+        EffectState::Failed => ("✗", "could not be applied", Tone::Bad),
+        EffectState::RolledBack => ("↶", "applied, and taken back", Tone::Plain),
+        EffectState::RollbackFailed => ("!", "applied, could not be taken back, and stands", Tone::Bad),
+        EffectState::NotReached => ("·", "not reached", Tone::Dim),
+    }
+}
+
+/// A sign and words for a step. `effect` is how an effect is called.
+pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static str, String, Tone) {
+    match kind {
+        StepKind::Attempted { number, code } => {
+            ("↻", format!("attempt {number} failed with {code}, and another follows"), Tone::Dim)
+        }
+        StepKind::Executed { .. } => ("·", "answered; its effects come next".to_owned(), Tone::Dim),
+        StepKind::EffectApplied { index } => ("✓", format!("{} applied", effect(*index)), Tone::Good),
+        StepKind::EffectSkipped { index } => ("·", format!("{} not due", effect(*index)), Tone::Dim),
+        StepKind::EffectFailed { index, code } => {
+            ("✗", format!("{} failed with {code}", effect(*index)), Tone::Bad)
+        }
+        StepKind::EffectRolledBack { index } => ("↶", format!("{} taken back", effect(*index)), Tone::Plain),
+        StepKind::RollbackFailed { index } => {
+            ("!", format!("{} could not be taken back, and stands", effect(*index)), Tone::Bad)
+        }
+        StepKind::UndoStarted => ("↶", "being undone".to_owned(), Tone::Dim),
+        StepKind::Undone => ("↶", "undone".to_owned(), Tone::Plain),
+        StepKind::UndoFailed { code } => {
+            ("!", format!("could not be undone ({code}), and stands"), Tone::Bad)
+        }
+        StepKind::Resumed => ("▶", "resumed".to_owned(), Tone::Strong),
+        StepKind::Waiting { reason, approval_id } => {
+            let approval = approval_id.map(|id| format!(" {id}")).unwrap_or_default();
+            ("?", format!("waits for {}{approval}", waiting(*reason)), Tone::Warn)
+        }
+        StepKind::Settled { answer } => {
+            let answer = match answer {
+                Answer::Happened => "it did happen",
+                Answer::DidNotHappen => "it did not happen",
+            };
+            ("·", format!("a person says: {answer}"), Tone::Strong)
+        }
+        StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
+    }
+}
+
+/// What a run waits for.
+pub(crate) fn waiting(reason: WaitingFor) -> &'static str {
+    match reason {
+        WaitingFor::Approval => "approval",
+        WaitingFor::UnknownOutcome => "somebody who knows whether it had its effect",
+        WaitingFor::Decision => "a decision",
+    }
+}
