@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use ulid::Ulid;
+use serde::{Deserialize, Serialize, Serializer};
+use ulid::{ULID_LEN, Ulid};
 
 /// Text that is not an identifier of the expected type.
 #[derive(Debug, thiserror::Error)]
@@ -18,13 +18,34 @@ pub struct IdError {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(into = "String", try_from = "String")]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(Ulid);
+
+        impl $name {
+            /// Every id of this type begins so.
+            pub const PREFIX: &str = concat!($prefix, "_");
+
+            /// The printed id, on the stack: ids are written for every entry of the journal.
+            fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
+                const LEN: usize = $name::PREFIX.len();
+                let mut text = [0; LEN + ULID_LEN];
+                text[..LEN].copy_from_slice(Self::PREFIX.as_bytes());
+                let mut digits = [0; ULID_LEN];
+                text[LEN..].copy_from_slice(self.0.array_to_str(&mut digits).as_bytes());
+                take(str::from_utf8(&text).expect("digits and letters"))
+            }
+        }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "_{}"), self.0)
+                self.with_text(|text| f.write_str(text))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.with_text(|text| serializer.serialize_str(text))
             }
         }
 
@@ -76,6 +97,11 @@ impl CallId {
     /// A new id. Uses a fast generator: call ids are unique, not secret.
     pub fn new(now: Timestamp) -> Self {
         Self(Ulid::from_parts(millis(now), fastrand::u128(..)))
+    }
+
+    /// When it was made, in milliseconds since 1970.
+    pub fn made_at_ms(self) -> i64 {
+        i64::try_from(self.0.timestamp_ms()).expect("an id has 48 bits of time")
     }
 }
 

@@ -1,6 +1,7 @@
 //! How fast the journal takes entries, as ratios to a floor measured in the same run.
 //!
-//! `cargo bench -p helve-store`. The folder is `TMPDIR`; it must be on a real disk.
+//! `cargo bench -p helve-store`, or `... -- appends` for the appends alone. The folder
+//! is `TMPDIR`; it must be on a real disk.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
@@ -10,7 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helve_core::ports::Journal;
+use helve_core::memory::{MemoryChange, MemoryPlace, MemoryScope, Operation};
+use helve_core::ports::{EffectId, Journal, Memory};
+use helve_core::run::StepKind;
 use helve_store::{Store, StoreOptions};
 use helve_testkit::entries::SampleCall;
 use serde_json::json;
@@ -25,13 +28,18 @@ fn main() {
         .enable_all()
         .build()
         .expect("a runtime");
-    let floor = fsyncs_per_second(folder.path());
-    println!("one fsync a commit: {floor:.0}/s = 1");
-    for committers in [1, 16, 256] {
-        let rate = runtime.block_on(commits_per_second(folder.path(), committers));
-        println!("{committers:>3} committers: {rate:>8.0} entries/s = {:.1}", rate / floor);
+    if !std::env::args().any(|arg| arg == "appends") {
+        let floor = fsyncs_per_second(folder.path());
+        println!("one fsync a commit: {floor:.0}/s = 1");
+        for committers in [1, 16, 256] {
+            let rate = runtime.block_on(commits_per_second(folder.path(), committers));
+            println!("{committers:>3} committers: {rate:>8.0} entries/s = {:.1}", rate / floor);
+        }
+        let rate = runtime.block_on(effects_per_second(folder.path(), 256));
+        println!("256 callers with effects: {rate:>8.0} effects/s = {:.1}", rate / floor);
     }
     runtime.block_on(appends(folder.path()));
+    runtime.block_on(runs(folder.path()));
 }
 
 /// The least that a durable commit costs: a page written and synced.
@@ -52,15 +60,46 @@ fn open(folder: &Path, name: &str) -> Arc<Store> {
 
 async fn commits_per_second(folder: &Path, committers: u32) -> f64 {
     let store = open(folder, &format!("{committers}.db"));
+    per_second(committers, move || {
+        let store = Arc::clone(&store);
+        async move {
+            let entry = SampleCall::new("mail/send").started();
+            store.commit(entry).await.expect("the entry is committed");
+        }
+    })
+    .await
+}
+
+/// Each changes a value, and writes the means to undo that and a step of the journal with it.
+async fn effects_per_second(folder: &Path, callers: u32) -> f64 {
+    let store = open(folder, "effects.db");
+    per_second(callers, move || {
+        let store = Arc::clone(&store);
+        async move {
+            let call = SampleCall::new("mail/send");
+            let effect = EffectId { call_id: call.id(), index: 0 };
+            let place = MemoryPlace::of(&call.facts.caller, MemoryScope::ShortTerm, "sent");
+            let change = MemoryChange::new(Operation::Add(1.into()));
+            let step = call.step(StepKind::EffectApplied { index: 0 });
+            store.apply(effect, place, change, step).await.expect("the effect is applied");
+        }
+    })
+    .await
+}
+
+/// How often some tasks together get something done.
+async fn per_second<F: Future<Output = ()> + Send>(
+    tasks: u32,
+    once: impl Fn() -> F + Clone + Send + 'static,
+) -> f64 {
     let start = Instant::now();
-    let tasks: Vec<_> = (0..committers)
+    let tasks: Vec<_> = (0..tasks)
         .map(|_| {
-            let store = Arc::clone(&store);
+            let once = once.clone();
             tokio::spawn(async move {
                 let mut count = 0_u32;
                 while start.elapsed() < SPAN {
-                    let entry = SampleCall::new("mail/send").started();
-                    store.commit(entry).await.expect("the entry is committed");
+                    once().await;
                     count += 1;
                 }
                 count
@@ -78,14 +117,14 @@ async fn commits_per_second(folder: &Path, committers: u32) -> f64 {
 async fn appends(folder: &Path) {
     let store = open(folder, "append.db");
     // The entries are made before, so that only the journal is measured.
-    let mut made: Vec<_> = (0..APPENDS).map(|n| SampleCall::new("clock/now").done(json!(n))).collect();
+    let mut made =
+        (0..APPENDS).map(|n| SampleCall::new("clock/now").done(json!(n))).collect::<Vec<_>>().into_iter();
     let before = writer_cpu();
     let start = Instant::now();
     let mut on_caller = Duration::ZERO;
-    while !made.is_empty() {
-        let chunk = made.split_off(made.len().saturating_sub(10_000));
+    while made.len() > 0 {
         let begun = Instant::now();
-        for entry in chunk {
+        for entry in made.by_ref().take(10_000) {
             store.append(entry).expect("the queue has room");
         }
         on_caller += begun.elapsed();
@@ -107,6 +146,36 @@ async fn appends(folder: &Path) {
     let verification = store.audit().verify(|_| {}).expect("the journal can be read");
     assert!(verification.is_sound());
     println!("verify: {:.2} µs an entry", start.elapsed().as_secs_f64() * 1e6 / f64::from(APPENDS));
+}
+
+/// What it costs the writing thread to know which runs are open: starts and ends of runs, against
+/// the same of parts, which open none.
+async fn runs(folder: &Path) {
+    let run = SampleCall::new("mail/send");
+    for (name, is_part) in [("runs", false), ("parts", true)] {
+        let store = open(folder, &format!("{name}.db"));
+        let call = || SampleCall::new("mail/send");
+        let call = || if is_part { call().part_of(&run, "part") } else { call() };
+        let mut made =
+            (0..APPENDS / 2).map(|_| call()).flat_map(|call| [call.started(), call.done(json!(1))]);
+        let mut cost = 0.0;
+        loop {
+            let chunk: Vec<_> = made.by_ref().take(10_000).collect();
+            if chunk.is_empty() {
+                break;
+            }
+            let before = writer_cpu();
+            for entry in chunk {
+                store.append(entry).expect("the queue has room");
+            }
+            store.flush().await.expect("the disk works");
+            cost += writer_cpu().zip(before).map_or(0.0, |(after, before)| after[0] - before[0]);
+        }
+        println!(
+            "{name}: {:.2} µs of processor for a start or an end on the writer",
+            cost / f64::from(APPENDS)
+        );
+    }
 }
 
 /// Processor time of the writing threads so far in microseconds, all of it and the kernel's part.

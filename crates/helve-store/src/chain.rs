@@ -6,10 +6,12 @@
 use sha2::{Digest, Sha256};
 
 pub(crate) const HASH_BYTES: usize = 32;
-pub(crate) const SALT_BYTES: usize = 16;
 
 /// A SHA-256 digest.
 pub(crate) type Hash = [u8; HASH_BYTES];
+
+/// Keeps a commitment from telling what it is to.
+pub(crate) type Salt = [u8; 16];
 
 /// What the first entry follows.
 pub(crate) const GENESIS: Hash = [0; HASH_BYTES];

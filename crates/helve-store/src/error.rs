@@ -81,9 +81,8 @@ pub enum StoreError {
     },
     /// An earlier version of Helve wrote the file.
     #[error(
-        "`{}` has format {found}, and this version of helve knows {known}; move it away to begin a new one, and \
-         read it with the version that wrote it",
-        .path.display()
+        "`{}` has format {found}, and this version of helve knows only {known}; keep it for the helve \
+         that wrote it, and name another file", .path.display()
     )]
     Older {
         /// The file.

@@ -144,13 +144,16 @@ pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -
 }
 
 /// Takes over the key of a call whose run was taken over, so that its end answers for the key.
-pub(crate) fn take_over(db: &Connection, owner: &Owner, call_id: &str) -> Result<(), KeyError> {
-    let key: Option<[u8; 32]> =
-        db.prepare_cached(KEY_OF_CALL)?.query_one([call_id], |row| row.get(0)).optional()?;
+pub(crate) fn take_over(db: &Connection, owner: &Owner, call_id: CallId) -> Result<(), KeyError> {
+    let id = call_id.to_string();
+    let key: Option<[u8; 32]> = db
+        .prepare_cached(KEY_OF_CALL)?
+        .query_one(params![call_id.made_at_ms(), id], |row| row.get(0))
+        .optional()?;
     if let Some(key) = key
         && let Some(row) = find(db, &key)?
         && row.state == KeyState::Running
-        && row.call_id == call_id
+        && row.call_id == id
     {
         write(db, &KeyRow { owner: owner.id().to_owned(), ..row })?;
     }
@@ -160,7 +163,7 @@ pub(crate) fn take_over(db: &Connection, owner: &Owner, call_id: &str) -> Result
 /// The key that a call started with, where it is one.
 const KEY_OF_CALL: &str = "
     SELECT unhex(head ->> 'key') FROM entries
-    WHERE call_id = ?1 AND kind = 0 AND length(unhex(head ->> 'key')) = 32";
+    WHERE made_ms = ?1 AND call_id = ?2 AND kind = 0 AND length(unhex(head ->> 'key')) = 32";
 
 /// Forgets the answers of a call.
 pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
@@ -184,7 +187,8 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     while let Some(row) = rows.next()? {
         let row = read(row)?;
         let key = hex(&row.scoped_key);
-        let told = call.query_one([&row.call_id, &key], |told| {
+        let made_ms = row.call_id.parse().map_or(0, CallId::made_at_ms);
+        let told = call.query_one(params![row.call_id, key, made_ms], |told| {
             Ok(Told {
                 started: told.get(0)?,
                 ended: told.get(1)?,
@@ -211,12 +215,13 @@ const CALL_OF_KEY: &str = "
            max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' = ?2),
            max(seq) FILTER (WHERE kind = 2),
            max(seq) FILTER (WHERE kind = 3)
-    FROM entries WHERE call_id = ?1";
+    FROM entries WHERE made_ms = ?3 AND call_id = ?1";
 
 const MISSING_KEY: &str = "
     SELECT seq, call_id FROM entries AS started
     WHERE kind = 0 AND head ->> 'key' IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM entries WHERE call_id = started.call_id AND kind = 3)
+      AND NOT EXISTS (SELECT 1 FROM entries
+                      WHERE made_ms = started.made_ms AND call_id = started.call_id AND kind = 3)
       AND NOT EXISTS (SELECT 1 FROM keys
                       WHERE scoped_key = unhex(started.head ->> 'key') AND call_id = started.call_id)
     ORDER BY seq LIMIT 1";

@@ -19,9 +19,12 @@ impl Audit {
     /// What was erased reads as withheld.
     pub fn history(&self, run: CallId) -> Result<Vec<Entry>, StoreError> {
         let db = self.connect()?;
-        let sql = format!("SELECT {COLUMNS} FROM entries WHERE call_id = ?1 OR run_id = ?1 ORDER BY seq");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"
+        );
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
-        let mut rows = select.query(params![run.to_string()]).map_err(|source| self.error(source))?;
+        let mut rows =
+            select.query(params![run.made_at_ms(), run.to_string()]).map_err(|source| self.error(source))?;
         let mut entries = Vec::new();
         while let Some(row) = rows.next().map_err(|source| self.error(source))? {
             let entry =

@@ -1,7 +1,7 @@
 //! Finding calls.
 
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use helve_core::{CallId, ErrorCode};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::error::StoreError;
 use crate::schema;
 
 /// Every call's id begins so.
-const ID_PREFIX: &str = "call_";
+const ID_PREFIX: &str = CallId::PREFIX;
 
 /// Sorts after every id.
 const ID_END: &str = "call_~";
@@ -80,17 +80,21 @@ impl Audit {
         if query.limit == 0 {
             return Ok(found);
         }
-        let (from, to) = query.id_bounds();
+        let Bounds { made_ms, before } = query.bounds();
         let db = self.connect()?;
         // Another process may just be making the file.
         if !schema::table_exists(&db, "entries").map_err(|source| self.error(source))? {
             return Err(self.absent());
         }
         let sql = format!(
-            "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id DESC, seq DESC"
+            "SELECT {COLUMNS} FROM entries \
+             WHERE made_ms >= ?1 AND made_ms < ?2 AND call_id >= ?3 AND call_id < ?4 \
+             ORDER BY made_ms DESC, call_id DESC, seq DESC"
         );
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
-        let rows = select.query(params![from, to]).map_err(|source| self.error(source))?;
+        let rows = select
+            .query(params![made_ms.start, made_ms.end, ID_PREFIX, before])
+            .map_err(|source| self.error(source))?;
         each_call(self, rows, |entries| {
             if let Some(mut record) = record::merge(entries).filter(|record| query.fits(record)) {
                 record::fill(&mut record, entries);
@@ -105,12 +109,19 @@ impl Audit {
     pub fn show(&self, id: &str) -> Result<Shown, StoreError> {
         let prefix = normalize(id).ok_or_else(|| StoreError::NotAnId(id.to_owned()))?;
         let db = self.connect()?;
+        let digits = &prefix[ID_PREFIX.len()..];
+        let Some(made_ms) = made_ms(&digits[..digits.len().min(TIME_DIGITS)]) else {
+            return Ok(Shown::Nothing);
+        };
         let sql = format!(
-            "SELECT {COLUMNS} FROM entries WHERE call_id >= ?1 AND call_id < ?2 ORDER BY call_id, seq"
+            "SELECT {COLUMNS} FROM entries \
+             WHERE made_ms >= ?1 AND made_ms < ?2 AND call_id >= ?3 AND call_id < ?4 \
+             ORDER BY made_ms, call_id, seq"
         );
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
-        let rows =
-            select.query(params![prefix, format!("{prefix}~")]).map_err(|source| self.error(source))?;
+        let rows = select
+            .query(params![made_ms.start, made_ms.end, prefix, format!("{prefix}~")])
+            .map_err(|source| self.error(source))?;
         let mut found = Vec::new();
         each_call(self, rows, |entries| {
             if let Some(mut record) = record::merge(entries) {
@@ -131,7 +142,7 @@ impl Audit {
     /// told after each.
     pub fn export(&self, mut out: impl Write, mut progress: impl FnMut(u64)) -> Result<u64, StoreError> {
         let db = self.connect()?;
-        let sql = format!("SELECT {COLUMNS} FROM entries ORDER BY call_id, seq");
+        let sql = format!("SELECT {COLUMNS} FROM entries ORDER BY made_ms, call_id, seq");
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
         let rows = select.query([]).map_err(|source| self.error(source))?;
         let mut calls = 0;
@@ -165,31 +176,37 @@ impl AuditQuery {
             && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
     }
 
-    /// Ids are ordered by time, so that a span of time is a range of the index.
-    fn id_bounds(&self) -> (String, String) {
-        let from = self.since.map_or_else(|| ID_PREFIX.to_owned(), first_id_at);
-        let until = self.until.map_or_else(|| ID_END.to_owned(), first_id_at);
-        let before = self.before.map_or_else(|| ID_END.to_owned(), |id| id.to_string());
-        (from, until.min(before))
+    /// What the entries of calls that fit in time have in common.
+    fn bounds(&self) -> Bounds {
+        let from_ms = self.since.map_or(0, |time| time.as_millisecond().max(0));
+        let until_ms = self.until.map_or(i64::MAX, |time| time.as_millisecond().max(0));
+        let before_ms = self.before.map_or(i64::MAX, |id| id.made_at_ms() + 1);
+        Bounds {
+            made_ms: from_ms..until_ms.min(before_ms),
+            before: self.before.map_or_else(|| ID_END.to_owned(), |id| id.to_string()),
+        }
     }
+}
+
+/// Where to look for calls: the time that the index knows, and the id after the last.
+struct Bounds {
+    made_ms: Range<i64>,
+    before: String,
 }
 
 /// The digits of ids, five bits each. The first ten are the time in milliseconds.
 const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const TIME_DIGITS: usize = 10;
 
-/// The beginning of the ids made in that millisecond.
-fn first_id_at(time: Timestamp) -> String {
-    let millis = u64::try_from(time.as_millisecond()).unwrap_or(0);
-    let digits = (0..10).rev().map(|place| DIGITS[(millis >> (5 * place) & 31) as usize] as char);
-    ID_PREFIX.chars().chain(digits).collect()
-}
-
-/// When an id was made.
-pub(super) fn time_of(id: CallId) -> Timestamp {
-    let millis = id.to_string()[ID_PREFIX.len()..].bytes().take(10).fold(0, |millis, digit| {
-        millis << 5 | DIGITS.iter().position(|known| *known == digit).unwrap_or(0) as i64
-    });
-    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX)
+/// When ids that begin so were made. None where no id does.
+fn made_ms(digits: &str) -> Option<Range<i64>> {
+    let mut millis = 0;
+    for digit in digits.bytes() {
+        let value = DIGITS.iter().position(|known| *known == digit)?;
+        millis = millis << 5 | value as i64;
+    }
+    let open_bits = 5 * TIME_DIGITS.checked_sub(digits.len())?;
+    Some(millis << open_bits..(millis + 1) << open_bits)
 }
 
 fn normalize(id: &str) -> Option<String> {
@@ -204,12 +221,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_agree_with_ids() {
+    fn an_id_lies_in_the_time_of_each_of_its_beginnings() {
         for millis in [0, 1, 1_234_567_890_123, 253_402_207_200_000] {
-            let time = Timestamp::from_millisecond(millis).unwrap();
-            assert!(CallId::new(time).to_string().starts_with(&first_id_at(time)), "{millis}");
-            assert_eq!(time_of(CallId::new(time)), time);
+            let id = CallId::new(Timestamp::from_millisecond(millis).unwrap());
+            assert_eq!(id.made_at_ms(), millis);
+            let text = id.to_string();
+            let digits = &text[ID_PREFIX.len()..];
+            for length in 0..=TIME_DIGITS {
+                assert!(made_ms(&digits[..length]).unwrap().contains(&millis), "{millis} {length}");
+            }
+            assert_eq!(made_ms(&digits[..TIME_DIGITS]), Some(millis..millis + 1));
         }
+        assert_eq!(made_ms("01U"), None);
     }
 
     #[test]

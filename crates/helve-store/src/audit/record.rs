@@ -9,7 +9,6 @@ use helve_core::{CallId, Caller};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::query::time_of;
 use super::rows::{Damage, StoredEntry};
 use crate::chain::Kind;
 
@@ -242,7 +241,7 @@ fn unknown_facts(call_id: &str) -> Facts {
     let call_id = call_id.parse().unwrap_or_else(|_| CallId::new(Timestamp::UNIX_EPOCH));
     Facts {
         call_id,
-        received_at: time_of(call_id),
+        received_at: Timestamp::from_millisecond(call_id.made_at_ms()).unwrap_or(Timestamp::MAX),
         correlation_id: None,
         caller: Arc::new(Caller::anonymous()),
         tool: Arc::from(""),

@@ -1,5 +1,6 @@
 //! Checking that nothing was changed, removed, added or cut off.
 
+use helve_core::CallId;
 use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::Serialize;
@@ -14,6 +15,11 @@ use crate::schema;
 
 /// How often `progress` is told, in entries.
 const PROGRESS_EVERY: i64 = 1_000;
+
+/// How many calls there are. By time, so that never more than one millisecond's are remembered.
+const CALLS: &str = "
+    SELECT ifnull(sum(calls), 0) FROM (
+        SELECT count(DISTINCT call_id) AS calls FROM entries WHERE call_id <> '' GROUP BY made_ms)";
 
 /// What a check of the whole journal found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -167,11 +173,7 @@ impl Audit {
         if let Some(Disagreement { seq, what }) = runs::verify(&db, walk.accepted_at).map_err(failed)? {
             return problem(Concern::Runs, seq, what);
         }
-        walk.calls = db
-            .query_one("SELECT count(DISTINCT call_id) FROM entries WHERE call_id <> ''", [], |row| {
-                row.get(0)
-            })
-            .map_err(failed)?;
+        walk.calls = db.query_one(CALLS, [], |row| row.get(0)).map_err(failed)?;
         Ok(())
     }
 
@@ -179,11 +181,15 @@ impl Audit {
         let failed = |source| Stop::Failed(self.error(source));
         let mut select = db
             .prepare(
-                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload, run_id FROM entries ORDER BY seq",
+                "SELECT seq, kind, call_id, hash, commitment, salt, head, payload, made_ms, run_id \
+                 FROM entries ORDER BY seq",
             )
             .map_err(failed)?;
         let mut erasure = db
-            .prepare("SELECT 1 FROM entries WHERE call_id = CAST(?1 AS TEXT) AND kind = 2 AND seq > ?2")
+            .prepare(
+                "SELECT 1 FROM entries \
+                 WHERE made_ms = ?1 AND call_id = CAST(?2 AS TEXT) AND kind = 2 AND seq > ?3",
+            )
             .map_err(failed)?;
         let mut rows: Rows<'_> = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -223,6 +229,9 @@ impl<P: FnMut(i64)> Walk<P> {
                 expected,
                 "the entry does not fit the chain: it, or the hash before it, was changed, moved or added",
             );
+        }
+        if !entry.stands_at_its_time() {
+            return wrong(expected, "the time by which the entry is found was changed");
         }
         entry.check_payload(erasure).or_else(|what| wrong(expected, what))?;
         if let Reading::At(anchor) = self.anchor
@@ -292,6 +301,7 @@ const ACCEPT_IT: &str = "write the word `accept` into the `.head` file and start
 /// A row's columns, as the bytes that were hashed.
 struct EntryBytes<'a> {
     seq: i64,
+    made_ms: i64,
     link: Link<'a>,
     hash: &'a [u8],
     salt: Option<&'a [u8]>,
@@ -306,11 +316,18 @@ impl<'a> EntryBytes<'a> {
         let head = row.get_ref(6)?.as_bytes()?;
         Ok(Self {
             seq: row.get(0)?,
-            link: Link { kind, call_id, run_id: row.get_ref(8)?.as_bytes_or_null()?, head, commitment },
+            made_ms: row.get(8)?,
+            link: Link { kind, call_id, run_id: row.get_ref(9)?.as_bytes_or_null()?, head, commitment },
             hash: row.get_ref(3)?.as_bytes()?,
             salt: row.get_ref(5)?.as_bytes_or_null()?,
             payload: row.get_ref(7)?.as_bytes_or_null()?,
         })
+    }
+
+    /// Whether the index leads to it. The chain covers the id, from which the time is taken.
+    fn stands_at_its_time(&self) -> bool {
+        let id = str::from_utf8(self.link.call_id).ok().and_then(|id| id.parse().ok());
+        id.map_or(0, CallId::made_at_ms) == self.made_ms
     }
 
     fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
@@ -326,7 +343,7 @@ impl<'a> EntryBytes<'a> {
                 if sound { Ok(()) } else { Err("the payload was changed") }
             }
             (true, None, None) => {
-                let recorded = erasure.exists(rusqlite::params![self.link.call_id, self.seq]);
+                let recorded = erasure.exists(rusqlite::params![self.made_ms, self.link.call_id, self.seq]);
                 match recorded {
                     Ok(true) => Ok(()),
                     Ok(false) => Err("the payload was removed, and no erasure is recorded"),

@@ -186,16 +186,20 @@ pub(crate) fn cancel_requests(db: &Connection, peers: &Peers) -> rusqlite::Resul
 /// Compares runs and chain, which must be sound, both ways. Returns the first difference. What was
 /// missing when somebody took the journal as it was, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
-    let wrong = db.query_one(WRONG_RUN, [], |row| {
-        let (run, ended): (String, Option<i64>) = (row.get(0)?, row.get(1)?);
-        let what = match ended {
-            Some(_) => format!("the run {run} is open in the table `runs`, and it has ended"),
-            None => format!("the run {run} is open in the table `runs`, and it was never started"),
+    let mut select = db.prepare("SELECT run_id FROM runs")?;
+    let mut story = db.prepare(STORY_OF_RUN)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let run: String = row.get(0)?;
+        let made_ms = run.parse().map_or(0, CallId::made_at_ms);
+        let told = story.query_one(params![made_ms, run], |told| Ok((told.get(0)?, told.get(1)?)))?;
+        let (seq, what) = match told {
+            (None::<i64>, _) => (None, "it was never started"),
+            (Some(_), Some(ended)) => (Some(ended), "it has ended"),
+            (Some(_), None) => continue,
         };
-        Ok(Disagreement { seq: ended, what })
-    });
-    if let Some(wrong) = wrong.optional()? {
-        return Ok(Some(wrong));
+        let what = format!("the run {run} is open in the table `runs`, and {what}");
+        return Ok(Some(Disagreement { seq, what }));
     }
     let missing = db.query_one(MISSING_RUN, [accepted_at], |row| {
         let (seq, run): (i64, String) = (row.get(0)?, row.get(1)?);
@@ -206,16 +210,11 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
     missing.optional()
 }
 
-/// An end that came from a process that had lost the run does not count.
-const WRONG_RUN: &str = "
-    SELECT runs.run_id,
-           (SELECT max(seq) FROM entries
-            WHERE call_id = runs.run_id AND kind = 1 AND head ->> 'fenced' IS NULL) AS ended
-    FROM runs
-    WHERE ended IS NOT NULL
-       OR NOT EXISTS (SELECT 1 FROM entries
-                      WHERE call_id = runs.run_id AND kind = 0 AND entries.run_id IS NULL)
-    LIMIT 1";
+/// The start and the end of a run. An end from a process that had lost the run does not count.
+const STORY_OF_RUN: &str = "
+    SELECT max(seq) FILTER (WHERE kind = 0 AND run_id IS NULL),
+           max(seq) FILTER (WHERE kind = 1 AND head ->> 'fenced' IS NULL)
+    FROM entries WHERE made_ms = ?1 AND call_id = ?2";
 
 /// A call that gave back its idempotency key never ran, or a later call runs in its place.
 const MISSING_RUN: &str = "
@@ -223,7 +222,7 @@ const MISSING_RUN: &str = "
     WHERE seq > ?1 AND kind = 0 AND run_id IS NULL
       AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = started.call_id)
       AND NOT EXISTS (SELECT 1 FROM entries
-                      WHERE call_id = started.call_id
+                      WHERE made_ms = started.made_ms AND call_id = started.call_id
                         AND (kind = 3 OR kind = 1 AND head ->> 'fenced' IS NULL))
     ORDER BY seq LIMIT 1";
 

@@ -18,6 +18,7 @@ const TEXT_BYTES_MAX: usize = 64 << 20;
 #[derive(Default)]
 pub(super) struct RowText {
     pub(super) call_id: String,
+    pub(super) made_ms: i64,
     /// The run that the call is a part of; empty where it is none.
     pub(super) run_id: String,
     pub(super) head: Vec<u8>,
@@ -152,6 +153,7 @@ impl RowText {
     ) -> Result<(), JournalError> {
         use std::fmt::Write;
         self.call_id.clear();
+        self.made_ms = call_id.map_or(0, CallId::made_at_ms);
         self.run_id.clear();
         for (text, id) in [(&mut self.call_id, call_id), (&mut self.run_id, part_of)] {
             id.map_or(Ok(()), |id| write!(text, "{id}")).expect("writing to a string cannot fail");

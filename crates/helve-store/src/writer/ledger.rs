@@ -8,11 +8,11 @@ use helve_core::ports::JournalError;
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 use jiff::Timestamp;
-use rusqlite::types::ToSqlOutput;
-use rusqlite::{CachedStatement, Connection, ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::encode::{Fence, RowText};
-use crate::chain::{Hash, Kind, Link, Position, SALT_BYTES, commit_to};
+use super::encode::Fence;
+use super::rows::Rows;
+use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
 use crate::memory::{Settings, effects};
@@ -21,9 +21,6 @@ use crate::queue::{Job, Mark};
 use crate::request::Response;
 use crate::runs::table::{self as runs, Closing};
 use crate::schema;
-
-const INSERT: &str = "INSERT INTO entries (seq, kind, call_id, run_id, hash, commitment, salt, head, payload) \
-                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -38,8 +35,8 @@ pub(crate) struct Ledger {
     identity: Option<(u64, u64)>,
     position: Position,
     lineage: Lineage,
-    text: RowText,
-    salts: Vec<u8>,
+    rows: Rows,
+    salts: Vec<Salt>,
 }
 
 /// Whether what we saw written before is still there.
@@ -89,7 +86,7 @@ impl Ledger {
             identity: schema::identity(path),
             position,
             lineage,
-            text: RowText::default(),
+            rows: Rows::default(),
             salts: Vec::new(),
         })
     }
@@ -151,8 +148,8 @@ impl Ledger {
     }
 
     fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Vec<Verdict>> {
-        self.salts.resize(jobs.iter().map(Job::entries).sum::<usize>() * SALT_BYTES, 0);
-        getrandom::fill(&mut self.salts)
+        self.salts.resize(jobs.iter().map(Job::entries).sum(), Salt::default());
+        getrandom::fill(self.salts.as_flattened_mut())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let position = schema::position(&tx)?;
@@ -163,19 +160,19 @@ impl Ledger {
             );
             self.lineage = Lineage::Broken;
         }
+        self.rows.clear();
         let mut group = Group {
-            insert: tx.prepare_cached(INSERT)?,
             any_runs: runs::any(&tx)?,
             tx: &tx,
             owner: &self.owner,
             memory: &self.memory,
             position,
-            text: &mut self.text,
-            salts: self.salts.chunks_exact(SALT_BYTES),
+            rows: &mut self.rows,
+            salts: self.salts.iter(),
         };
         let verdicts = jobs.iter().map(|job| group.apply(job)).collect::<rusqlite::Result<_>>()?;
         let position = group.position;
-        drop(group);
+        self.rows.flush(&tx)?;
         tx.commit()?;
         self.position = position;
         Ok(verdicts)
@@ -210,13 +207,12 @@ impl Ledger {
 /// A transaction in the making.
 pub(super) struct Group<'a> {
     pub(super) tx: &'a Transaction<'a>,
-    insert: CachedStatement<'a>,
     pub(super) owner: &'a Owner,
     pub(super) memory: &'a Settings,
     position: Position,
-    pub(super) text: &'a mut RowText,
+    pub(super) rows: &'a mut Rows,
     /// One for each entry that may have a payload.
-    salts: std::slice::ChunksExact<'a, u8>,
+    salts: std::slice::Iter<'a, Salt>,
     /// Whether any run may be open. Where none is, the end of a call closes none.
     any_runs: bool,
 }
@@ -228,7 +224,7 @@ impl Group<'_> {
             Job::Append(entry) | Job::Commit(entry, _) => self.record(entry).map(Verdict::from),
             Job::CommitAll(entries, _) => self.record_all(entries).map(Verdict::from),
             Job::Begin { started, claim, .. } => {
-                let kind = match self.text.set_started(started, Some(&claim.scoped_key)) {
+                let kind = match self.rows.text().set_started(started, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
                 };
@@ -248,7 +244,7 @@ impl Group<'_> {
                     Ok(status) => status,
                     Err(error) => return Ok(Verdict::Refused(unwritable(error))),
                 };
-                let kind = match self.text.set_entry(entry, Some(&claim.scoped_key)) {
+                let kind = match self.rows.text().set_entry(entry, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
                 };
@@ -285,7 +281,7 @@ impl Group<'_> {
 
     /// Writes an entry, and what it means for its run.
     pub(super) fn record(&mut self, entry: &Entry) -> rusqlite::Result<Result<(), JournalError>> {
-        let kind = match self.text.set_entry(entry, None) {
+        let kind = match self.rows.text().set_entry(entry, None) {
             Ok(kind) => kind,
             Err(error) => return Ok(Err(error)),
         };
@@ -306,25 +302,26 @@ impl Group<'_> {
 
     /// Writes all entries or none.
     fn record_all(&mut self, entries: &[Entry]) -> rusqlite::Result<Result<(), JournalError>> {
-        let position = self.position;
-        self.tx.prepare_cached("SAVEPOINT job")?.execute([])?;
+        // What cannot be encoded is found before the first one is written.
         for entry in entries {
-            if let Err(error) = self.record(entry)? {
-                self.tx.prepare_cached("ROLLBACK TO job")?.execute([])?;
-                self.tx.prepare_cached("RELEASE job")?.execute([])?;
-                self.position = position;
+            if let Err(error) = self.rows.text().set_entry(entry, None) {
                 return Ok(Err(error));
             }
         }
-        self.tx.prepare_cached("RELEASE job")?.execute([])?;
+        for entry in entries {
+            if let Err(error) = self.record(entry)? {
+                return Ok(Err(error));
+            }
+        }
         Ok(Ok(()))
     }
 
     /// Opens the run of the encoded start, unless it is a part of another.
     fn open_run(&mut self) -> rusqlite::Result<()> {
-        if self.text.run_id.is_empty() {
+        let text = self.rows.text();
+        if text.run_id.is_empty() {
             self.any_runs = true;
-            runs::open(self.tx, self.owner, &self.text.call_id)?;
+            runs::open(self.tx, self.owner, &text.call_id)?;
         }
         Ok(())
     }
@@ -334,7 +331,7 @@ impl Group<'_> {
         if !self.any_runs || entry.part_of().is_some() {
             return Ok(Closing::Closed);
         }
-        runs::close(self.tx, self.owner, &self.text.call_id)
+        runs::close(self.tx, self.owner, &self.rows.text().call_id)
     }
 
     /// Writes the end of a run that another living process has taken over. No record is lost, but
@@ -345,14 +342,16 @@ impl Group<'_> {
             run = %entry.call_id(),
             "a run was ended here that another process had taken over; it stays open there"
         );
-        match self.text.set_finished(finished, None, Fence::Closed) {
+        match self.rows.text().set_finished(finished, None, Fence::Closed) {
             Ok(kind) => self.insert(kind).map(Ok),
             Err(error) => Ok(Err(error)),
         }
     }
 
     fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
-        if let Err(error) = self.text.set_note(Some(call_id), at) {
+        // An entry of the call may be among those that wait.
+        self.rows.flush(self.tx)?;
+        if let Err(error) = self.rows.text().set_note(Some(call_id), at) {
             return Ok(Verdict::Refused(error));
         }
         match keys::erase(self.tx, call_id) {
@@ -361,73 +360,38 @@ impl Group<'_> {
         }
         effects::erase(self.tx, call_id)?;
         let erased = self.tx.execute(
-            "UPDATE entries SET payload = NULL, salt = NULL WHERE call_id = ?1 AND payload IS NOT NULL",
-            [&self.text.call_id],
+            "UPDATE entries SET payload = NULL, salt = NULL \
+             WHERE made_ms = ?1 AND call_id = ?2 AND payload IS NOT NULL",
+            params![call_id.made_at_ms(), call_id.to_string()],
         )?;
         if erased > 0 {
-            self.append(Kind::Erased, &[], None, None)?;
+            self.add(Kind::Erased, None)?;
         }
         Ok(Verdict::Erased(erased))
     }
 
     /// Appends a note that belongs to something else in this group.
     fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
-        self.text
+        self.rows
+            .text()
             .set_note(call_id, Timestamp::now())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        self.append(kind, &[], None, None)
+        self.add(kind, None)
     }
 
-    /// Appends the encoded entry with its payload, where it has one.
+    /// Appends what is encoded, with its payload, where it has one.
     pub(super) fn insert(&mut self, kind: Kind) -> rusqlite::Result<()> {
-        if self.text.payload.is_empty() {
-            return self.append(kind, &[], None, None);
-        }
-        let salt = self.salts.next().expect("there is a salt for every entry");
-        let commitment = commit_to(salt, &self.text.payload);
-        let payload = std::mem::take(&mut self.text.payload);
-        let result = self.append(kind, &commitment, Some(salt), Some(&payload));
-        self.text.payload = payload;
-        result
+        let salt = match self.rows.text().payload.is_empty() {
+            true => None,
+            false => self.salts.next().copied(),
+        };
+        self.add(kind, salt)
     }
 
-    fn append(
-        &mut self,
-        kind: Kind,
-        commitment: &[u8],
-        salt: Option<&[u8]>,
-        payload: Option<&[u8]>,
-    ) -> rusqlite::Result<()> {
-        let (call_id, head) = (self.text.call_id.as_str(), self.text.head.as_slice());
-        let run_id = Some(self.text.run_id.as_str()).filter(|run_id| !run_id.is_empty());
-        let link =
-            Link { kind, call_id: call_id.as_bytes(), run_id: run_id.map(str::as_bytes), head, commitment };
-        let next = self.position.next(&link);
-        let hash: &Hash = &next.hash;
-        self.insert.execute(params![
-            next.seq,
-            kind as i64,
-            call_id,
-            run_id,
-            hash,
-            commitment,
-            salt,
-            JsonText(head),
-            payload.map(JsonText)
-        ])?;
-        self.position = next;
+    /// Appends what is encoded. With salt: it has a payload.
+    fn add(&mut self, kind: Kind, salt: Option<Salt>) -> rusqlite::Result<()> {
+        self.position = self.rows.add(self.tx, self.position, kind, salt)?;
         Ok(())
-    }
-}
-
-/// JSON that we wrote ourselves, bound as text without a copy.
-struct JsonText<'a>(&'a [u8]);
-
-impl ToSql for JsonText<'_> {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        let text = std::str::from_utf8(self.0)
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-        Ok(text.into())
     }
 }
 

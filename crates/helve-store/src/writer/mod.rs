@@ -10,6 +10,7 @@
 
 mod encode;
 mod ledger;
+mod rows;
 mod serve;
 
 use std::collections::{HashMap, VecDeque};

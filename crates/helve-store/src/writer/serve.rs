@@ -1,5 +1,6 @@
 //! Requests within a group: changes of runs and of memory.
 
+use helve_core::CallId;
 use helve_core::ports::Adoption;
 use helve_core::run::Step;
 
@@ -14,7 +15,7 @@ impl Group<'_> {
     pub(super) fn serve(&mut self, request: &Request) -> rusqlite::Result<Verdict> {
         let memory = self.memory;
         let response = match request {
-            Request::Adopt { run, .. } => Response::Adopted(self.adopt(&run.to_string())?),
+            Request::Adopt { run, .. } => Response::Adopted(self.adopt(*run)?),
             Request::Cancel { step, .. } => return self.request_cancel(step),
             Request::Change { place, change, .. } => {
                 let changed = values::change(self.tx, place, change, &memory.limits, memory.now());
@@ -34,9 +35,11 @@ impl Group<'_> {
         Ok(Verdict::Answered(response))
     }
 
-    fn adopt(&mut self, run: &str) -> rusqlite::Result<Adoption> {
-        let adoption = runs::adopt(self.tx, self.owner, run)?;
+    fn adopt(&mut self, run: CallId) -> rusqlite::Result<Adoption> {
+        let adoption = runs::adopt(self.tx, self.owner, &run.to_string())?;
         if adoption == Adoption::Adopted {
+            // The start, which names the key, may be among the rows that wait.
+            self.rows.flush(self.tx)?;
             match keys::take_over(self.tx, self.owner, run) {
                 Ok(()) => {}
                 Err(KeyError::Sqlite(error)) => return Err(error),
@@ -48,7 +51,7 @@ impl Group<'_> {
     }
 
     fn request_cancel(&mut self, step: &Step) -> rusqlite::Result<Verdict> {
-        let kind = match self.text.set_step(step) {
+        let kind = match self.rows.text().set_step(step) {
             Ok(kind) => kind,
             Err(error) => return Ok(Verdict::Refused(error)),
         };
@@ -66,7 +69,7 @@ impl Group<'_> {
         step: &Step,
         change: impl FnOnce() -> Result<Applying, ValueError>,
     ) -> rusqlite::Result<Response> {
-        let kind = match self.text.set_step(step) {
+        let kind = match self.rows.text().set_step(step) {
             Ok(kind) => kind,
             Err(error) => return Ok(Response::Effect(Err(error.into()))),
         };

@@ -6,11 +6,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use helve_core::CallId;
-use helve_core::ports::{Begun, Journal};
+use helve_core::ports::{Adoption, Begun, Holder, Journal, Runs};
 use helve_store::{Store, StoreOptions};
 use helve_testkit::entries::{SampleCall, claim};
 use serde_json::json;
 
+use crate::memory;
 use crate::support::{Place, show};
 
 const DATABASE: &str = "HELVE_TEST_CHILD_DATABASE";
@@ -43,6 +44,7 @@ fn child() {
     match std::env::var(TASK).unwrap().as_str() {
         "commit" => runtime.block_on(commit_calls(store)),
         "claim" => runtime.block_on(claim_and_hang(store)),
+        "effects" => runtime.block_on(apply_effects(store)),
         other => panic!("no such task: {other}"),
     }
 }
@@ -72,6 +74,28 @@ async fn claim_and_hang(store: Arc<Store>) {
     assert!(matches!(store.begin(call.start(), claim(1, 1)).await.unwrap(), Begun::Fresh));
     acknowledge(call.id());
     std::future::pending::<()>().await;
+}
+
+/// Counts up, and every third time back again, in several tasks at once.
+async fn apply_effects(store: Arc<Store>) {
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move {
+                for number in 0..CALLS {
+                    let call = SampleCall::new("mail/send");
+                    memory::apply(&store, &call, memory::add_one()).await.unwrap();
+                    if number % 3 == 0 {
+                        memory::undo(&store, &call).await.unwrap();
+                    }
+                    acknowledge(call.id());
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
 }
 
 fn acknowledge(id: CallId) {
@@ -135,6 +159,46 @@ async fn the_key_of_a_killed_process_is_unknown_to_others() {
         child.wait().unwrap();
     });
     assert!(matches!(begun.unwrap(), Begun::Unknown { call_id } if call_id == id));
+}
+
+#[tokio::test]
+async fn value_step_and_means_to_undo_agree_after_kill_9() {
+    for kill_after in [1, 50, 333] {
+        let place = Place::new();
+        let mut child = start_child(&place, "effects");
+        let mut ids = acknowledged(&mut child);
+        assert_eq!(ids.by_ref().take(kill_after).count(), kill_after);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let acknowledged = kill_after + ids.count();
+        let store = place.open();
+        let told = |step: &str| {
+            let sql = "SELECT count(*) FROM entries WHERE head ->> 'step' = ?1";
+            let db = rusqlite::Connection::open(place.db()).unwrap();
+            db.query_one(sql, [step], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        let (applied, undone) = (told("effect_applied"), told("effect_rolled_back"));
+        assert!(applied as usize >= acknowledged, "{acknowledged} were acknowledged, {applied} are there");
+        let value = memory::read(&store, "count").await.map_or(json!(0), |remembered| remembered.value);
+        assert_eq!(value, json!(applied - undone));
+        assert_eq!(memory::count(&place, "effects"), applied - undone);
+        assert_eq!(store.audit().verify(|_| {}).unwrap().first_problem, None);
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_adopted_when_its_process_was_killed_and_not_before() {
+    let place = Place::new();
+    let mut child = start_child(&place, "claim");
+    let id = acknowledged(&mut child).next().unwrap();
+    let store = place.open();
+    assert_eq!(store.adopt(id).await.unwrap(), Adoption::Busy);
+    assert_eq!(store.open_runs(None, 10).await.unwrap()[0].holder, Holder::Others);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(store.open_runs(None, 10).await.unwrap()[0].holder, Holder::Nobody);
+    assert_eq!(store.adopt(id).await.unwrap(), Adoption::Adopted);
+    assert_eq!(store.adopt(id).await.unwrap(), Adoption::Busy);
 }
 
 #[tokio::test(flavor = "multi_thread")]

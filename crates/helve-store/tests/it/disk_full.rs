@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use helve_core::ErrorCode;
-use helve_core::ports::{Begun, Journal};
+use helve_core::ports::{Begun, Journal, Runs};
+use helve_core::record::Entry;
+use helve_core::run::StepKind;
 use helve_store::{Store, StoreError, StoreOptions};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::Timestamp;
@@ -197,6 +199,29 @@ async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
     assert!(show(&audit, refused.id()).is_none(), "a call that was refused did not start");
     let again = store.begin(SampleCall::new("mail/send").start(), claim(1, 1)).await.unwrap();
     assert!(matches!(again, Begun::Finished { call_id, .. } if call_id == running.id()), "{again:?}");
+    assert_eq!(audit.verify(|_| {}).unwrap().first_problem, None);
+}
+
+#[tokio::test]
+async fn of_entries_refused_together_what_has_happened_is_kept() {
+    let place = Place::new();
+    let store = open_small(&place);
+    let acknowledged = fill(&store).await;
+    let next = SampleCall::new("mail/send");
+    let undo = Entry::Step(acknowledged[1].step(StepKind::UndoStarted));
+    let executed = Entry::Step(acknowledged[1].step(StepKind::Executed { withheld: true }));
+    let together = vec![acknowledged[0].done(json!(0)), next.started(), undo, executed];
+    store.commit_all(together).await.unwrap_err();
+    store.limit_pages(None);
+    wait_until("the journal recovers by itself", || store.check().is_ok());
+    store.flush().await.unwrap();
+    let audit = store.audit();
+    assert!(show(&audit, acknowledged[0].id()).unwrap().finished_at.is_some());
+    assert!(show(&audit, next.id()).is_none());
+    let kinds: Vec<_> =
+        show(&audit, acknowledged[1].id()).unwrap().steps.into_iter().map(|step| step.kind).collect();
+    assert_eq!(kinds, [StepKind::Executed { withheld: true }]);
+    assert_eq!(store.open_runs(None, 1_000).await.unwrap().len(), acknowledged.len() - 1);
     assert_eq!(audit.verify(|_| {}).unwrap().first_problem, None);
 }
 

@@ -2,6 +2,8 @@
 //!
 //! - `journal`: the port's contract, group commits, closing and opening
 //! - `keys`: idempotency across instances and deaths
+//! - `runs`: who is at which run, across instances
+//! - `memory`: what is remembered, and what effects did
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
 //! - `disk_full`: breaking and recovering
@@ -15,6 +17,8 @@ mod crash;
 mod disk_full;
 mod journal;
 mod keys;
+mod memory;
 mod model;
+mod runs;
 mod support;
 mod tampering;

@@ -14,7 +14,7 @@ const SWAP: &str = "
     UPDATE entries SET seq = 6 WHERE seq = -5;";
 
 const INSERT_AT_END: &str = "
-    INSERT INTO entries SELECT 21, kind, call_id, hash, commitment, salt, head, payload
+    INSERT INTO entries SELECT 21, kind, made_ms, call_id, run_id, hash, commitment, salt, head, payload
     FROM entries WHERE seq = 20;";
 
 /// Ten calls, twenty entries, one key.
@@ -73,6 +73,7 @@ async fn every_change_is_found_where_it_was_made() {
         ("UPDATE entries SET kind = 1 WHERE seq = 5", 5, "does not fit"),
         ("UPDATE entries SET kind = 9 WHERE seq = 5", 5, "cannot be read"),
         ("UPDATE entries SET call_id = 'call_x' WHERE seq = 5", 5, "does not fit"),
+        ("UPDATE entries SET made_ms = made_ms + 1 WHERE seq = 5", 5, "the time by which the entry is found"),
         ("UPDATE entries SET payload = NULL WHERE seq = 6", 6, "removed or added"),
         ("UPDATE entries SET payload = NULL, salt = NULL WHERE seq = 6", 6, "no erasure is recorded"),
         ("DELETE FROM entries WHERE seq = 1", 1, "entry 1 is missing"),
@@ -80,7 +81,7 @@ async fn every_change_is_found_where_it_was_made() {
         ("DELETE FROM entries WHERE seq > 15", 16, "entries 16 to 20 were written and are gone"),
         ("DELETE FROM entries", 1, "entries 1 to 20 were written and are gone"),
         (
-            "INSERT INTO entries SELECT 0, kind, call_id, hash, commitment, salt, head, payload FROM entries WHERE seq = 1",
+            "INSERT INTO entries SELECT 0, kind, made_ms, call_id, run_id, hash, commitment, salt, head, payload FROM entries WHERE seq = 1",
             0,
             "added before",
         ),
@@ -94,7 +95,7 @@ async fn every_change_is_found_where_it_was_made() {
     }
     let index = change(
         &place,
-        "PRAGMA writable_schema = on; DELETE FROM sqlite_schema WHERE type = 'index' AND name = 'entries_by_call'",
+        "PRAGMA writable_schema = on; DELETE FROM sqlite_schema WHERE type = 'index' AND name = 'entries_by_time'",
     );
     assert!(index.what.contains("structure") || index.what.contains("damaged"), "{index:?}");
 }
@@ -105,7 +106,7 @@ async fn tables_that_are_not_ours_are_named() {
     let cases = [
         ("DROP TABLE entries", "the table `entries` is gone"),
         ("DROP TABLE keys", "the table `keys` is gone"),
-        ("DROP INDEX entries_by_call", "the index `entries_by_call` is gone"),
+        ("DROP INDEX entries_by_time", "the index `entries_by_time` is gone"),
         (
             "CREATE TRIGGER forget AFTER INSERT ON entries BEGIN DELETE FROM keys; END",
             "the table `entries` has a trigger that Helve did not make: `forget`",
