@@ -10,7 +10,7 @@ mod take_up;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::run::{PartState, StepKind};
+use helve_core::run::{Part, PartState, StepKind};
 use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
+pub(crate) use take_up::recall_started;
 
 pub(super) enum Executed {
     /// The tool ran.
@@ -120,7 +121,7 @@ async fn run(
     let result = attempts(parts, tool, &call, arguments, deadline, record).await;
     if let (Err(error), Some(run)) = (&result, record.run())
         && tool.handler().undoes_on_error()
-        && run.waiting().is_none()
+        && !run.is_halted()
     {
         let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
         let all = undo_below(parts, &run, path.as_deref().unwrap_or_default()).await;
@@ -148,6 +149,14 @@ fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
+/// The key that the tool is given. A part has one of its own, the same each time its run is taken up.
+fn key_of(part: Option<&Part>, of_call: Option<&Arc<str>>) -> Option<Arc<str>> {
+    match part {
+        Some(part) => Some(format!("{}/{}", part.run, part.path).into()),
+        None => of_call.cloned(),
+    }
+}
+
 fn context(
     parts: &Arc<Parts>,
     tool: &Tool,
@@ -155,11 +164,7 @@ fn context(
     record: &OpenRecord<'_>,
     deadline: Instant,
 ) -> Context {
-    // A part has a key of its own, the same each time its run is taken up.
-    let key = match record.part() {
-        Some(part) => Some(format!("{}/{}", part.run, part.path).into()),
-        None => call.idempotency_key.clone(),
-    };
+    let key = key_of(record.part(), call.idempotency_key.as_ref());
     let context =
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
             .with_idempotency_key(key)

@@ -94,8 +94,14 @@ async fn call_new(
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         return pipeline::refuse(parts, call, ToolError::new(ErrorCode::ExecutionFailed, message)).await;
     }
+    if run.is_lost() {
+        let message = "the journal has failed in the middle of the run; nothing new starts";
+        return pipeline::refuse(parts, call, ToolError::new(ErrorCode::JournalUnavailable, message)).await;
+    }
     if run.waiting().is_some() {
-        let error = ToolError::new(ErrorCode::Cancelled, "the run waits for a person; nothing new starts");
+        // Not cancelled: that would take back what runs beside it, and is still wanted.
+        let error =
+            ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts");
         return pipeline::refuse(parts, call, error).await;
     }
     let name = parts.registry.tool(&call.tool).map(|tool| tool.name().clone());
@@ -185,6 +191,15 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
         }
     });
     Some(Done { report, deed: deed.map(Arc::new) })
+}
+
+/// What had become of the effects of a call that has not ended.
+pub(super) fn effects_so_far(count: usize, earlier: &Earlier) -> Vec<EffectState> {
+    let state = |index: usize| {
+        let step = u32::try_from(index).ok().and_then(|index| earlier.effects.get(&index));
+        step.and_then(|(kind, _)| EffectState::after(kind)).unwrap_or(EffectState::NotReached)
+    };
+    (0..count).map(state).collect()
 }
 
 fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<EffectState> {

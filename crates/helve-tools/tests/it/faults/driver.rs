@@ -103,7 +103,7 @@ impl Aftermath<'_> {
         &self,
         scenario: Scenario,
         deeds: &[Deed],
-        counted: Option<i64>,
+        counted: i64,
         began: bool,
         reports: &[Report],
     ) {
@@ -126,7 +126,7 @@ impl Aftermath<'_> {
             return;
         }
         assert_eq!(scenario, Scenario::RollBack, "{context}");
-        assert_eq!(counted, None, "an effect stands: {context}");
+        assert_eq!(counted, 0, "an effect stands: {context}");
         let unknown: BTreeSet<_> = reports.iter().flat_map(|report| &report.unknown).collect();
         for deed in deeds.iter().filter(|deed| !deed.what.starts_with("un")) {
             let undo = format!("un{}", deed.what);
