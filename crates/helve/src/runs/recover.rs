@@ -54,6 +54,9 @@ pub enum RunError {
 /// What a person found out about the call that a run waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
+    /// The call. Where the run waits for another one by now, the answer is not used. Absent:
+    /// whichever call it waits for.
+    pub call_id: Option<CallId>,
     /// Whether it happened.
     pub answer: Answer,
     /// What it returned, where it happened and that is known.
@@ -338,6 +341,9 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
         })
     };
     let call_id = call_id.or_else(started)?;
+    if settlement.call_id.is_some_and(|about| about != call_id) {
+        return None;
+    }
     let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer: settlement.answer });
     step.payload = settlement.result.as_ref().and_then(|result| to_raw_value(result).ok());
     Some(Entry::Step(step))

@@ -225,8 +225,9 @@ async fn truth(ledger: &dyn Ledger, run: CallId, remote: Remote) -> Option<Settl
         (None, Some(key)) => key.to_string(),
         (None, None) => asked.to_string(),
     };
+    let call_id = Some(asked);
     Some(match remote.seen(&key).await.unwrap() {
-        serde_json::Value::Null => Settlement { answer: Answer::DidNotHappen, result: None },
-        result => Settlement { answer: Answer::Happened, result: Some(result) },
+        serde_json::Value::Null => Settlement { call_id, answer: Answer::DidNotHappen, result: None },
+        result => Settlement { call_id, answer: Answer::Happened, result: Some(result) },
     })
 }

@@ -37,6 +37,7 @@ fn is_survived(executor: &tokio::runtime::Runtime, scenario: Scenario, jump_s: i
     let outcome = executor.block_on(runtime.call(scenario.call(0)));
     assert!(outcome.duration_us < 60_000_000, "it did not take that long: {outcome:?}");
     executor.block_on(check_times(&store, outcome.call_id));
+    store.close().unwrap();
     drop((runtime, bench, store));
     let context = format!("a jump of {jump_s} s at {at}");
     Aftermath { context, place: &place, world: &world, executor }.check(scenario, 0, true, &[]);

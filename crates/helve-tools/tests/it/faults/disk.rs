@@ -82,6 +82,8 @@ fn is_survived(
     if by == By::Itself {
         reports.extend(executor.block_on(recover(&runtime, &*bench.ledger, remote)));
     }
+    // The process goes.
+    store.close().unwrap();
     drop((runtime, bench, store));
     if by == By::Another {
         let ledger: Arc<dyn Ledger> = Arc::new(place.open());
