@@ -16,6 +16,10 @@ use crate::runs::table as runs;
 /// The format that this version writes.
 pub(crate) const VERSION: i64 = 2;
 
+/// More than the writer has statements, so that it prepares none twice. A cache that is too small
+/// by one is as good as none, where they are used in turn.
+const STATEMENTS_MAX: usize = 64;
+
 /// How long to wait for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -91,6 +95,7 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(sqlite)?;
     db.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
+    db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     check_version(&db, path)?;
     configure(&db).map_err(sqlite)?;
     create_tables(&mut db).map_err(sqlite)?;

@@ -147,8 +147,10 @@ fn lint_knows_timeouts_that_are_cut_and_names_that_providers_change() {
 #[test]
 fn the_documentations_examples_are_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    for page in ["README.md", "docs/tools.md", "docs/limits.md", "docs/preconditions.md", "docs/memory.md"] {
-        let text = std::fs::read_to_string(root.join(page)).unwrap();
+    let pages =
+        ["tools", "composition", "limits", "preconditions", "memory"].map(|name| format!("docs/{name}.md"));
+    for page in pages.into_iter().chain(["README.md".to_owned()]) {
+        let text = std::fs::read_to_string(root.join(&page)).unwrap();
         let blocks: Vec<_> =
             text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
         assert!(!blocks.is_empty(), "{page} has no examples any more");

@@ -4,6 +4,7 @@
 //! - `config`: layers, where values came from, what is refused;
 //! - `tools`: list, show, search, export;
 //! - `lint`: what `tools lint` finds in each sort of file;
+//! - `composition`: tools made of tools;
 //! - `call`: arguments, results, every exit code;
 //! - `conditions`: what must hold before a tool runs;
 //! - `memory`: what agents remember;
@@ -18,6 +19,7 @@ mod home;
 
 mod audit;
 mod call;
+mod composition;
 mod conditions;
 mod config;
 mod docs;

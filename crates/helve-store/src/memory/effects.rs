@@ -186,11 +186,13 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Result<Applied, ValueError>> {
 fn sweep(db: &Connection, run: CallId, now: Timestamp) -> rusqlite::Result<()> {
     // Ids are ordered by time.
     let oldest = CallId::new(now.checked_sub(KEPT).unwrap_or(Timestamp::UNIX_EPOCH));
-    db.prepare_cached(
-        "DELETE FROM effects WHERE rowid IN \
-         (SELECT rowid FROM effects WHERE call_id < ?1 AND run_id <> ?3 \
-          AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = effects.run_id) ORDER BY call_id LIMIT ?2)",
-    )?
-    .execute(params![oldest.to_string(), SWEPT_PER_EFFECT, run.to_string()])
-    .map(drop)
+    let swept = db
+        .prepare_cached(
+            "SELECT rowid FROM effects WHERE call_id < ?1 AND run_id <> ?3 \
+             AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.run_id = effects.run_id) ORDER BY call_id LIMIT ?2",
+        )?
+        .query_map(params![oldest.to_string(), SWEPT_PER_EFFECT, run.to_string()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut delete = db.prepare_cached("DELETE FROM effects WHERE rowid = ?1")?;
+    swept.into_iter().try_for_each(|row| delete.execute([row]).map(drop))
 }

@@ -3,6 +3,9 @@
 //! What an owner has in a scope is counted in a table beside, so that limits cost no scan. What has
 //! expired counts until it is swept, a few with every change, and all of it before anybody is told
 //! that there is no room.
+//!
+//! Several plain statements instead of one with `RETURNING` or a subquery: SQLite makes a table in
+//! memory for those each time, which costs more than all the rest.
 
 use helve_core::memory::{
     Changed, MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Remembered,
@@ -125,12 +128,13 @@ pub(super) fn put(
     expires_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Result<Option<Remembered>, ValueError> {
-    let replaced = db
-        .prepare_cached("DELETE FROM memory WHERE scope = ?1 AND owner = ?2 AND key = ?3 RETURNING bytes")?
-        .query_one(params![number(place.scope), place.owner, place.key], |row| row.get::<_, i64>(0))
+    let replaced: Option<(i64, i64)> = db
+        .prepare_cached("SELECT id, bytes FROM memory WHERE scope = ?1 AND owner = ?2 AND key = ?3")?
+        .query_one(params![number(place.scope), place.owner, place.key], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let Some(value) = value else {
-        if let Some(bytes) = replaced {
+        if let Some((id, bytes)) = replaced {
+            remove(db, id)?;
             count(db, number(place.scope), &place.owner, -1, -bytes)?;
         }
         return Ok(None);
@@ -138,29 +142,39 @@ pub(super) fn put(
     let text = text(&value)?;
     let bytes = i64::try_from(text.len()).unwrap_or(i64::MAX);
     let version = next_version(db)?;
-    db.prepare_cached(
-        "INSERT INTO memory (scope, owner, key, value, version, changed_at, expires_at, bytes) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    )?
-    .execute(params![
-        number(place.scope),
-        place.owner,
-        place.key,
-        text,
-        version,
-        now.as_microsecond(),
-        expires_at.map(Timestamp::as_microsecond),
-        bytes
-    ])?;
-    let more = i64::from(replaced.is_none());
-    count(db, number(place.scope), &place.owner, more, bytes - replaced.unwrap_or(0))?;
+    let (changed_at, expires_us) = (now.as_microsecond(), expires_at.map(Timestamp::as_microsecond));
+    match replaced {
+        Some((id, _)) => db
+            .prepare_cached(
+                "UPDATE memory SET value = ?2, version = ?3, changed_at = ?4, expires_at = ?5, bytes = ?6 \
+                 WHERE id = ?1",
+            )?
+            .execute(params![id, text, version, changed_at, expires_us, bytes])?,
+        None => db
+            .prepare_cached(
+                "INSERT INTO memory (value, version, changed_at, expires_at, bytes, scope, owner, key) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            )?
+            .execute(params![
+                text,
+                version,
+                changed_at,
+                expires_us,
+                bytes,
+                number(place.scope),
+                place.owner,
+                place.key
+            ])?,
+    };
+    let (more, old_bytes) = replaced.map_or((1, 0), |(_, bytes)| (0, bytes));
+    count(db, number(place.scope), &place.owner, more, bytes - old_bytes)?;
     Ok(Some(Remembered { value, version: version.unsigned_abs(), changed_at: now, expires_at }))
 }
 
 /// One number for all keys, so that none has a version twice, also not after a deletion.
 fn next_version(db: &Connection) -> rusqlite::Result<i64> {
-    db.prepare_cached("UPDATE meta SET value = value + 1 WHERE name = 'memory_version' RETURNING value")?
-        .query_one([], |row| row.get(0))
+    db.prepare_cached("UPDATE meta SET value = value + 1 WHERE name = 'memory_version'")?.execute([])?;
+    db.prepare_cached("SELECT value FROM meta WHERE name = 'memory_version'")?.query_one([], |row| row.get(0))
 }
 
 /// Makes sure that a value of so many bytes may be put at a place.
@@ -222,17 +236,23 @@ fn count(db: &Connection, scope: i64, owner: &str, values: i64, bytes: i64) -> r
 
 /// Forgets what expired first, anybody's, and returns how much.
 fn sweep(db: &Connection, now: Timestamp, most: i64) -> rusqlite::Result<usize> {
-    let mut delete = db.prepare_cached(
-        "DELETE FROM memory WHERE id IN (SELECT id FROM memory WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2) \
-         RETURNING scope, owner, bytes",
-    )?;
-    let swept = delete
-        .query_map(params![now.as_microsecond(), most], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-        .collect::<rusqlite::Result<Vec<(i64, String, i64)>>>()?;
-    for (scope, owner, bytes) in &swept {
+    let swept = db
+        .prepare_cached(
+            "SELECT id, scope, owner, bytes FROM memory WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
+        )?
+        .query_map(params![now.as_microsecond(), most], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        })?
+        .collect::<rusqlite::Result<Vec<(i64, i64, String, i64)>>>()?;
+    for (id, scope, owner, bytes) in &swept {
+        remove(db, *id)?;
         count(db, *scope, owner, -1, -bytes)?;
     }
     Ok(swept.len())
+}
+
+fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM memory WHERE id = ?1")?.execute([id]).map(drop)
 }
 
 /// A row, whether or not it has expired.

@@ -1,6 +1,6 @@
 //! Finds out whether a tool's preconditions hold.
 //!
-//! [`evaluate`] checks them all at once, each within a bounded time. Whatever keeps a check from
+//! `evaluate` checks them all at once, each within a bounded time. Whatever keeps a check from
 //! answering (an error, a panic, too much time) counts as "does not hold": a check that breaks must
 //! never let a call through.
 

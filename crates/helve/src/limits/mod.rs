@@ -1,8 +1,8 @@
 //! What keeps one caller from taking all, and all callers from pressing on a tool that is unwell.
 //!
-//! - [`Limits`] holds calls to the configured rules, counted by a [`Limiter`](helve_core::ports::Limiter);
+//! - `Limits` holds calls to the configured rules, counted by a [`Limiter`](helve_core::ports::Limiter);
 //!   [`LocalLimiter`] is the one that counts in this process.
-//! - [`Health`] knows which tools fail: it has the circuit breaker and the retry budget of each.
+//! - `Health` knows which tools fail: it has the circuit breaker and the retry budget of each.
 
 mod local;
 mod rules;

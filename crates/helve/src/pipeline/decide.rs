@@ -1,5 +1,6 @@
 //! The gate: allow, deny or ask. The strictest voice wins.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helve_core::json::{canonical, sha256_hex};
@@ -34,17 +35,17 @@ pub(super) enum Decision {
 pub(super) fn permitted_before(
     prepared: PreparedCall,
     record: &OpenRecord<'_>,
-) -> Result<PermittedCall, PreparedCall> {
-    let Some((_, earlier)) = record.cut_short() else { return Err(prepared) };
+) -> ControlFlow<PermittedCall, PreparedCall> {
+    let Some((_, earlier)) = record.cut_short() else { return ControlFlow::Continue(prepared) };
     let ResolvedCall { tool, call } = &prepared.0;
     let same = earlier.started.as_ref().is_some_and(|started| {
         started.digest == *tool.digest() && !started.withheld && parse(&started.arguments) == call.arguments
     });
     if !same {
-        return Err(prepared);
+        return ControlFlow::Continue(prepared);
     }
     let ResolvedCall { tool, call } = prepared.0;
-    Ok(PermittedCall { tool, call })
+    ControlFlow::Break(PermittedCall { tool, call })
 }
 
 pub(super) fn decide(parts: &Parts, ready: ReadyCall) -> Result<Decision, ToolError> {

@@ -16,6 +16,7 @@ mod ready;
 mod record;
 mod resolve;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helve_core::{Call, Outcome, Stage, Status, ToolError};
@@ -69,8 +70,8 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
     let prepared = prepare::prepare(parts, authorized, record)?;
 
     let permitted = match decide::permitted_before(prepared, record) {
-        Ok(permitted) => permitted,
-        Err(prepared) => {
+        ControlFlow::Break(permitted) => permitted,
+        ControlFlow::Continue(prepared) => {
             record.enter(Stage::Ready);
             let ready = match ready::ready(parts, prepared)? {
                 Readiness::Ready(ready) => ready,

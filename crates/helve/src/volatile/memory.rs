@@ -43,6 +43,8 @@ struct Undo {
     before: Option<Remembered>,
     /// The version that the effect left; 0 where it left no value.
     left: u64,
+    /// When what it left was forgotten by itself.
+    left_until: Option<Timestamp>,
 }
 
 impl MemoryTable {
@@ -138,8 +140,9 @@ impl MemoryTable {
             return Ok(Applied::Before);
         }
         let changed = self.change(place.clone(), &change, now)?;
-        let left = changed.after.map_or(0, |after| after.version);
-        let undo = Undo { place, operation: change.operation, before: changed.before, left };
+        let left = changed.after.as_ref().map_or(0, |after| after.version);
+        let left_until = changed.after.and_then(|after| after.expires_at);
+        let undo = Undo { place, operation: change.operation, before: changed.before, left, left_until };
         self.effects.insert(effect, undo);
         self.effects_applied.push_back(effect);
         if self.effects_applied.len() > EFFECTS_MAX
@@ -153,13 +156,15 @@ impl MemoryTable {
     pub(crate) fn undo(&mut self, effect: EffectId, now: Timestamp) -> Result<(), MemoryError> {
         let Some(undo) = self.effects.get(&effect) else { return Err(MemoryError::NothingToUndo) };
         let found = self.read(&undo.place, now).map_or(0, |value| value.version);
+        let expired = found == 0 && undo.left_until.is_some_and(|until| until <= now);
+        let untouched = found == undo.left || expired;
         match &undo.operation {
             // What others have added since is theirs.
-            Operation::Add(number) if found != undo.left => {
+            Operation::Add(number) if !untouched => {
                 let change = MemoryChange::new(Operation::Add(negative(number)));
                 self.change(undo.place.clone(), &change, now)?;
             }
-            _ if found != undo.left => {
+            _ if !untouched => {
                 return Err(MemoryError::ChangedSince { key: undo.place.key.clone() });
             }
             _ => {

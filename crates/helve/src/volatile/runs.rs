@@ -1,6 +1,6 @@
 //! What happened, and which runs are open.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::ready;
 use std::sync::Arc;
 
@@ -20,7 +20,9 @@ const FINISHED_MAX: usize = 1_000;
 pub(super) struct Log {
     entries: VecDeque<Arc<Entry>>,
     open: BTreeMap<CallId, Open>,
-    finished: VecDeque<(CallId, Vec<Arc<Entry>>)>,
+    /// Finished runs, oldest first, and their stories.
+    finished: VecDeque<CallId>,
+    stories: HashMap<CallId, Vec<Arc<Entry>>>,
 }
 
 struct Open {
@@ -60,18 +62,27 @@ impl Log {
             if !is_part && matches!(*entry, Entry::Finished(_)) {
                 self.close(run);
             }
-        } else if let Some((_, story)) = self.finished.iter_mut().rev().find(|(known, _)| *known == run) {
+        } else if let Some(story) = self.stories.get_mut(&run) {
             story.push(entry);
+        } else if matches!(*entry, Entry::Step(_)) {
+            self.keep(run, vec![entry]);
         }
     }
 
     fn close(&mut self, run: CallId) {
         if let Some(open) = self.open.remove(&run) {
-            if self.finished.len() == FINISHED_MAX {
-                self.finished.pop_front();
-            }
-            self.finished.push_back((run, open.story));
+            self.keep(run, open.story);
         }
+    }
+
+    fn keep(&mut self, run: CallId, story: Vec<Arc<Entry>>) {
+        if self.finished.len() == FINISHED_MAX
+            && let Some(oldest) = self.finished.pop_front()
+        {
+            self.stories.remove(&oldest);
+        }
+        self.finished.push_back(run);
+        self.stories.insert(run, story);
     }
 
     pub(super) fn abandon(&mut self) {
@@ -81,8 +92,7 @@ impl Log {
     }
 
     fn story(&self, run: CallId) -> Vec<Entry> {
-        let finished = || self.finished.iter().find(|(known, _)| *known == run).map(|(_, story)| story);
-        let story = self.open.get(&run).map(|open| &open.story).or_else(finished);
+        let story = self.open.get(&run).map(|open| &open.story).or_else(|| self.stories.get(&run));
         story.into_iter().flatten().map(|entry| Entry::clone(entry)).collect()
     }
 }

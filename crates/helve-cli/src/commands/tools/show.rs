@@ -1,5 +1,6 @@
 //! `helve tools show`: everything about one tool, readable.
 
+use helve::compose::effects_of_parts;
 use helve::schema::{Redactor, example};
 use helve::{Definition, Registered, Registry, Schema};
 use serde_json::{Value, json};
@@ -29,12 +30,16 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
         let mut document = serde_json::to_value(&registered)?;
         document["warnings"] = json!(registered.tool.warnings());
+        if registered.tool.is_composed() {
+            document["parts"] = json!(registered.tool.handler().parts());
+            document["effects_of_parts"] = json!(effects_of_parts(&registered.tool, &registry));
+        }
         app.ui.json(&document)?;
         return Ok(Exit::Done);
     }
     let ui = &mut *app.ui;
     heading(&registered, ui)?;
-    facts(&registered, ui)?;
+    facts(&registered, &registry, ui)?;
     parameter_section("Parameters", registered.tool.input(), ui)?;
     if let Some(output) = registered.tool.output() {
         parameter_section("Result", output, ui)?;
@@ -77,7 +82,7 @@ fn heading(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn facts(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
+fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::Result<()> {
     let definition = registered.tool.definition();
     let mut table = Table::bare().indented();
     let mut fact = |name: &str, value: String| {
@@ -106,6 +111,10 @@ fn facts(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let effects: Vec<_> =
         definition.effects.iter().filter_map(|one| serde_json::to_string(one).ok()).collect();
     fact("effects", effects.join("; "));
+    fact("made of", registered.tool.handler().parts().join(", "));
+    let of_parts = effects_of_parts(&registered.tool, registry);
+    let of_parts: Vec<_> = of_parts.iter().map(|(part, effect)| format!("{part}: {effect}")).collect();
+    fact("effects of parts", of_parts.join("; "));
     fact("digest", registered.tool.digest().to_string());
     ui.line("")?;
     ui.table(table)?;
