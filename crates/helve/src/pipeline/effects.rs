@@ -362,7 +362,7 @@ fn wrong(error: ExpressionError) -> ToolError {
 fn not_remembered(run: &ActiveRun, error: MemoryError) -> ToolError {
     match error {
         MemoryError::Unavailable(error) => {
-            run.lose();
+            run.refused_by(&error);
             unavailable(error)
         }
         error => ToolError::new(ErrorCode::EffectFailed, error.to_string()),

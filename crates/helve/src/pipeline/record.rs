@@ -20,7 +20,7 @@ use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
 use super::origin::Origin;
-use crate::runs::{ActiveRun, Deed, Done, Earlier, History, Waiting, step, wind_up_dropped};
+use crate::runs::{ActiveRun, Deed, Done, Earlier, History, Waiting, step, was_cut_off, wind_up_dropped};
 use crate::runtime::{Durability, Parts};
 
 /// What is known so far of a running call. Dropped before it is closed, it records that the
@@ -40,6 +40,8 @@ pub(super) struct OpenRecord<'p> {
     result_withheld: bool,
     effects: Vec<EffectReport>,
     deed: Option<Deed>,
+    /// Whether the tool was stopped in the middle of its work.
+    cut_off: bool,
     attempts: Vec<Attempt>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
@@ -96,6 +98,7 @@ impl<'p> OpenRecord<'p> {
             result_withheld: false,
             effects: Vec::new(),
             deed: None,
+            cut_off: false,
             attempts: Vec::new(),
             result_bytes: None,
             replay_of: None,
@@ -193,6 +196,7 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
+        self.cut_off = was_cut_off(&self.attempts);
     }
 
     pub(super) fn last_attempt(&self) -> Option<&Attempt> {
@@ -354,7 +358,7 @@ impl<'p> OpenRecord<'p> {
                 return Ok(());
             }
             (Some(run), Origin::Part(_)) => {
-                return ledger.append(entry).inspect_err(|_| run.lose());
+                return ledger.append(entry).inspect_err(|error| run.refused_by(error));
             }
             (Some(run), Origin::Outside | Origin::Resumed(_)) => {
                 if self.wait == Wait::Yes && self.claim.is_none() {
@@ -379,10 +383,13 @@ impl<'p> OpenRecord<'p> {
     /// Whether the journal has failed in the middle of the run, so that nobody may call this an end.
     fn is_lost_with(&self, status: &Status) -> bool {
         let Some(run) = &self.run else { return false };
-        if matches!(status, Status::Failed(error) if error.code() == ErrorCode::JournalUnavailable) {
-            run.lose();
+        if let Status::Failed(error) = status
+            && error.code() == ErrorCode::JournalUnavailable
+        {
+            run.refused_by(&JournalError::new(error.message()));
         }
-        run.is_lost()
+        // Whether the run had begun is certain when all its parts have ended.
+        if self.is_root() { run.is_lost() } else { run.is_refused() }
     }
 
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
@@ -456,6 +463,7 @@ impl<'p> OpenRecord<'p> {
         let state = match status {
             Status::Done(output) if output.is_failure => PartState::Failed,
             Status::Done(_) => PartState::Done,
+            Status::Failed(_) if self.cut_off && self.facts.changes_world => PartState::Unknown,
             Status::Failed(error) => match error.code() {
                 ErrorCode::Cancelled => PartState::Cancelled,
                 ErrorCode::OutcomeUnknown => PartState::Unknown,

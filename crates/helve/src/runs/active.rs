@@ -86,8 +86,8 @@ struct State {
     waiting: Option<Waiting>,
     /// Whether something of the run is in the ledger.
     begun: bool,
-    /// Whether the ledger has refused something that has happened since.
-    lost: bool,
+    /// Why the ledger refused something that the run had to say.
+    refused: Option<JournalError>,
     progress: ProgressTree,
 }
 
@@ -178,6 +178,12 @@ impl ActiveRun {
 
     /// Writes what is held and an entry, and waits for it.
     pub(crate) async fn commit(&self, journal: &dyn Journal, entry: Entry) -> Result<(), JournalError> {
+        if matches!(entry, Entry::Started(_))
+            && let Some(refused) = self.lock().refused.clone()
+        {
+            // The run's own start may be lost with another part's; nothing of it may run.
+            return Err(refused);
+        }
         let entries = self.held_with(entry);
         self.noted(journal.commit_all(entries).await)
     }
@@ -186,7 +192,7 @@ impl ActiveRun {
     fn noted(&self, written: Result<(), JournalError>) -> Result<(), JournalError> {
         match written {
             Ok(()) => self.begin(),
-            Err(_) => self.lose(),
+            Err(ref error) => self.refused_by(error),
         }
         written
     }
@@ -196,22 +202,28 @@ impl ActiveRun {
         self.lock().begun = true;
     }
 
-    /// The ledger does not take what the run has to say. From now on it says less than what has
-    /// happened, so that nothing more may happen: the run is left as it is, to be taken up again
-    /// from what the ledger has. One that had not begun has just failed.
-    pub(crate) fn lose(&self) {
-        let mut state = self.lock();
-        state.lost |= state.begun;
+    /// The ledger does not take what the run has to say. From now on it may say less than what has
+    /// happened, so that nothing more may happen.
+    pub(crate) fn refused_by(&self, error: &JournalError) {
+        self.lock().refused.get_or_insert_with(|| error.clone());
     }
 
+    /// Whether the ledger has refused something.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.lock().refused.is_some()
+    }
+
+    /// Whether the ledger has refused something after the run had begun. Then it is left as it is,
+    /// to be taken up again from what the ledger has. One that has not begun has just failed.
     pub(crate) fn is_lost(&self) -> bool {
-        self.lock().lost
+        let state = self.lock();
+        state.begun && state.refused.is_some()
     }
 
     /// Whether the run goes on later, if at all: nothing new starts, and nothing is given up.
     pub(crate) fn is_halted(&self) -> bool {
         let state = self.lock();
-        state.lost || state.waiting.is_some()
+        state.refused.is_some() || state.waiting.is_some()
     }
 
     /// A part begins. It ends when the guard is dropped.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::record::{EndStatus, Finished};
+use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
 use helve_core::run::{EffectState, Part, PartReport, PartState, WaitingFor};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
 use serde_json::Value;
@@ -94,7 +94,7 @@ async fn call_new(
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         return pipeline::refuse(parts, call, ToolError::new(ErrorCode::ExecutionFailed, message)).await;
     }
-    if run.is_lost() {
+    if run.is_refused() {
         let message = "the journal has failed in the middle of the run; nothing new starts";
         return pipeline::refuse(parts, call, ToolError::new(ErrorCode::JournalUnavailable, message)).await;
     }
@@ -116,8 +116,8 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
     let (call_id, earlier) = run.history.part(path)?;
     let finished = earlier.finished.as_ref()?;
     let status = match recorded(finished) {
-        // It was asked for, and may be allowed by now.
-        Recorded::Pending => return None,
+        // It was asked for, and may be allowed by now; or it was refused for lack of a journal.
+        Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
             run.wait_for(Waiting { reason: WaitingFor::Decision, call_id, pending: None });
@@ -134,7 +134,7 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
 
 enum Recorded {
     Ended(Status),
-    Pending,
+    NotRun,
     Withheld,
 }
 
@@ -151,9 +151,17 @@ fn recorded(finished: &Finished) -> Recorded {
             Some(_) | None => Recorded::Withheld,
         },
         EndStatus::Returned => Recorded::Ended(Status::Done(Output::failure(&error()))),
+        // Nothing runs without a journal, and what had run before it failed is not recorded so.
+        EndStatus::Failed if finished.ending.code == Some(ErrorCode::JournalUnavailable) => Recorded::NotRun,
         EndStatus::Failed | EndStatus::Denied => Recorded::Ended(Status::Failed(error())),
-        EndStatus::Pending => Recorded::Pending,
+        EndStatus::Pending => Recorded::NotRun,
     }
+}
+
+/// Whether the tool was stopped in the middle of its work, so that nobody knows how far it came.
+pub(crate) fn was_cut_off(attempts: &[Attempt]) -> bool {
+    let last = attempts.last().map(|attempt| attempt.handler);
+    matches!(last, Some(HandlerEnd::Stopped | HandlerEnd::Abandoned))
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
@@ -166,6 +174,9 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
         (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Pending, _) => PartState::Waiting,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
+            Some(_) if finished.facts.changes_world && was_cut_off(&finished.ending.attempts) => {
+                PartState::Unknown
+            }
             Some(ErrorCode::Cancelled) => PartState::Cancelled,
             Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
             Some(_) | None => PartState::Failed,
