@@ -112,6 +112,8 @@ pub enum StepKind {
     },
     /// Somebody asked to stop the run.
     CancelRequested,
+    /// The run is not gone on with after a crash: what it did is undone.
+    RollingBack,
 }
 
 /// What a run waits for.
@@ -297,6 +299,29 @@ pub enum EffectState {
     RollbackFailed,
     /// An earlier one had failed.
     NotReached,
+}
+
+impl EffectState {
+    /// What became of an effect, where a step is about one.
+    pub fn after(step: &StepKind) -> Option<Self> {
+        match step {
+            StepKind::EffectApplied { .. } => Some(Self::Applied),
+            StepKind::EffectSkipped { .. } => Some(Self::Skipped),
+            StepKind::EffectFailed { .. } => Some(Self::Failed),
+            StepKind::EffectRolledBack { .. } => Some(Self::RolledBack),
+            StepKind::RollbackFailed { .. } => Some(Self::RollbackFailed),
+            StepKind::Attempted { .. }
+            | StepKind::Executed { .. }
+            | StepKind::UndoStarted
+            | StepKind::Undone
+            | StepKind::UndoFailed { .. }
+            | StepKind::Resumed
+            | StepKind::Waiting { .. }
+            | StepKind::Settled { .. }
+            | StepKind::CancelRequested
+            | StepKind::RollingBack => None,
+        }
+    }
 }
 
 /// How far something has come.

@@ -19,7 +19,7 @@ pub type Fault = Arc<dyn Fn(Boundary) -> Result<(), JournalError> + Send + Sync>
 pub enum Boundary {
     /// Before anything is written.
     Before,
-    /// After it is on disk, before anybody is told.
+    /// After it is on disk, before anybody is told. An entry that nobody waits for may not be yet.
     After,
 }
 
@@ -79,7 +79,9 @@ impl Journal for FaultyLedger {
 
     fn append(&self, entry: Entry) -> Result<(), JournalError> {
         (self.fault)(Boundary::Before)?;
-        self.inner.append(entry)
+        self.inner.append(entry)?;
+        // Handed over, and perhaps not on disk yet.
+        (self.fault)(Boundary::After)
     }
 
     fn is_behind(&self) -> bool {

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod builtin;
+#[cfg(unix)]
+mod faults;
 mod http;
 mod openapi;
 mod program;

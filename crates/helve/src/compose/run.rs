@@ -32,7 +32,8 @@ pub(super) struct Run<'a> {
 pub(super) enum Ended {
     Done(Value),
     Failed(ToolError),
-    /// It was taken back, or a person is asked: whatever the policy, nothing more is started.
+    /// It was taken back, or a person is asked, also for what became of it: whatever the policy,
+    /// nothing more is started.
     Stopped(ToolError),
 }
 
@@ -80,7 +81,9 @@ impl<'a> Run<'a> {
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),
-            Status::Failed(error) if error.code() == ErrorCode::Cancelled => Ended::Stopped(error),
+            Status::Failed(error) if matches!(error.code(), ErrorCode::Cancelled | ErrorCode::OutcomeUnknown) => {
+                Ended::Stopped(error)
+            }
             Status::Failed(error) => Ended::Failed(error),
             Status::Pending(pending) => Ended::Stopped(pending.into_error()),
         };

@@ -78,7 +78,10 @@ async fn apply_all(
                     deed.effects[index] = state;
                     continue;
                 }
-                Err(error) if run.is_waiting() => return Err(error),
+                Err(error) if run.is_halted() => {
+                    record.suspend();
+                    return Err(error);
+                }
                 Err(error) => {
                     deed.effects[index] = EffectState::Failed;
                     let kind = StepKind::EffectFailed { index: number(index), code: error.code() };
@@ -88,6 +91,9 @@ async fn apply_all(
             },
         };
         roll_back(parts, run, deed).await;
+        if run.is_halted() {
+            record.suspend();
+        }
         return Err(effect_failed(deed, effect, &failed));
     }
     Ok(())
@@ -97,17 +103,9 @@ async fn apply_all(
 fn take_up(deed: &mut Deed, record: &OpenRecord<'_>) {
     let Some((_, earlier)) = record.cut_short() else { return };
     for (index, (kind, value)) in &earlier.effects {
-        let Some(state) = usize::try_from(*index).ok().and_then(|index| deed.effects.get_mut(index)) else {
-            continue;
-        };
-        *state = match kind {
-            StepKind::EffectApplied { .. } => EffectState::Applied,
-            StepKind::EffectSkipped { .. } => EffectState::Skipped,
-            StepKind::EffectFailed { .. } => EffectState::Failed,
-            StepKind::EffectRolledBack { .. } => EffectState::RolledBack,
-            StepKind::RollbackFailed { .. } => EffectState::RollbackFailed,
-            _ => continue,
-        };
+        let state = usize::try_from(*index).ok().and_then(|index| deed.effects.get_mut(index));
+        let (Some(state), Some(known)) = (state, EffectState::after(kind)) else { continue };
+        *state = known;
         deed.notes.insert(*index, value.clone());
     }
 }
@@ -133,7 +131,7 @@ async fn apply_one(
         let mut step = deed.step(parts, applied);
         step.payload = to_raw_value(&value).ok();
         deed.notes.insert(number(index), value);
-        parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)?;
+        run.commit(&*parts.ledger, Entry::Step(step)).await.map_err(unavailable)?;
         return Ok(EffectState::Applied);
     }
     match &effect.change {
@@ -180,7 +178,7 @@ async fn remember(
     let place = MemoryPlace::of(&deed.caller, memory, key);
     let effect = EffectId { call_id: deed.call_id, index: number(index) };
     let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
-    parts.memory.apply(effect, place, change, step).await.map_err(not_remembered)
+    parts.memory.apply(effect, place, change, step).await.map_err(|error| not_remembered(run, error))
 }
 
 fn state_change(
@@ -241,6 +239,8 @@ pub(crate) async fn roll_back(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &m
         }
         deed.effects[index] = match roll_back_one(parts, run, deed, index, effect).await {
             Ok(()) => EffectState::RolledBack,
+            // Not given up: it is taken back when the run goes on.
+            Err(_) if run.is_halted() => return,
             Err(error) => {
                 tracing::warn!(call_id = %deed.call_id, index, %error, "an effect could not be taken back");
                 let kind = StepKind::RollbackFailed { index: number(index) };
@@ -270,7 +270,8 @@ async fn roll_back_one(
         Change::StateChange { .. } | Change::Memory { .. } => {
             run.settle(&*parts.ledger).await.map_err(unavailable)?;
             let effect = EffectId { call_id: deed.call_id, index: number(index) };
-            parts.memory.undo(effect, deed.step(parts, taken_back)).await.map_err(not_remembered)
+            let undone = parts.memory.undo(effect, deed.step(parts, taken_back)).await;
+            undone.map_err(|error| not_remembered(run, error))
         }
         Change::Notification { .. } => {
             Err(ToolError::new(ErrorCode::EffectFailed, "what was told cannot be taken back"))
@@ -299,7 +300,7 @@ async fn note(
 ) -> Result<(), ToolError> {
     let mut step = deed.step(parts, kind);
     step.payload = error.and_then(|error| to_raw_value(error).ok());
-    parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
+    run.commit(&*parts.ledger, Entry::Step(step)).await.map_err(unavailable)
 }
 
 /// Runs code of a tool's own: a panic fails it alone, and it has its time.
@@ -358,9 +359,12 @@ fn wrong(error: ExpressionError) -> ToolError {
     ToolError::new(ErrorCode::EffectFailed, error.to_string())
 }
 
-fn not_remembered(error: MemoryError) -> ToolError {
+fn not_remembered(run: &ActiveRun, error: MemoryError) -> ToolError {
     match error {
-        MemoryError::Unavailable(error) => unavailable(error),
+        MemoryError::Unavailable(error) => {
+            run.refused_by(&error);
+            unavailable(error)
+        }
         error => ToolError::new(ErrorCode::EffectFailed, error.to_string()),
     }
 }

@@ -25,6 +25,7 @@ use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
+pub(crate) use take_up::recall_started;
 
 pub(super) enum Executed {
     /// The tool ran.
@@ -121,7 +122,7 @@ async fn run(
     let result = attempts(parts, tool, &call, arguments, deadline, record).await;
     if let (Err(error), Some(run)) = (&result, record.run())
         && tool.handler().undoes_on_error()
-        && !run.is_waiting()
+        && !run.is_halted()
     {
         let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
         let all = undo_below(parts, &run, path.as_deref().unwrap_or_default()).await;

@@ -27,6 +27,7 @@ use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
 use decide::Decision;
 pub(crate) use effects::{guarded, roll_back};
+pub(crate) use execute::recall_started as recall;
 pub(crate) use origin::{Origin, PartOf};
 use ready::Readiness;
 pub(crate) use ready::report;

@@ -20,7 +20,9 @@ use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
 use super::origin::Origin;
-use crate::runs::{ActiveRun, Deed, Done, Earlier, History, InFlight, Waiting, step, wind_up_dropped};
+use crate::runs::{
+    ActiveRun, Deed, Done, Earlier, History, InFlight, Waiting, step, was_cut_off, wind_up_dropped,
+};
 use crate::runtime::{Durability, Parts};
 
 /// What is known so far of a running call. Dropped before it is closed, it records that the
@@ -41,6 +43,8 @@ pub(super) struct OpenRecord<'p> {
     result_withheld: bool,
     effects: Vec<EffectReport>,
     deed: Option<Deed>,
+    /// Whether the tool was stopped in the middle of its work.
+    cut_off: bool,
     attempts: Vec<Attempt>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
@@ -48,6 +52,8 @@ pub(super) struct OpenRecord<'p> {
     announced: bool,
     degraded: Option<Arc<[String]>>,
     claim: Option<KeyClaim>,
+    /// Whether its effects are half applied, or half taken back, and go on when the run does.
+    suspended: bool,
     wait: Wait,
     stage: Stage,
     since: Instant,
@@ -96,6 +102,7 @@ impl<'p> OpenRecord<'p> {
             result_withheld: false,
             effects: Vec::new(),
             deed: None,
+            cut_off: false,
             attempts: Vec::new(),
             result_bytes: None,
             replay_of: None,
@@ -103,6 +110,7 @@ impl<'p> OpenRecord<'p> {
             degraded: None,
             origin,
             claim: None,
+            suspended: false,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
             since: Instant::now(),
@@ -193,6 +201,7 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
+        self.cut_off = was_cut_off(&self.attempts);
     }
 
     pub(super) fn last_attempt(&self) -> Option<&Attempt> {
@@ -294,7 +303,10 @@ impl<'p> OpenRecord<'p> {
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
-        match self.waiting() {
+        if self.is_lost_with(&status) {
+            return self.close_lost(status);
+        }
+        match self.waiting(&status) {
             Some(waiting) if self.is_root() => return Box::pin(self.close_waiting(waiting, status)).await,
             // It goes on when its run does.
             Some(_) => return self.outcome(status),
@@ -308,7 +320,13 @@ impl<'p> OpenRecord<'p> {
         let written = self.write_end(entry, &status).await;
         let status = match written {
             Ok(()) => status,
-            Err(error) => self.unrecorded(status, attempted, error),
+            Err(error) => {
+                // Whoever recovers finds out whether the end got there after all.
+                if self.is_root() && self.run.is_some() {
+                    self.parts.runs.leave(self.facts.call_id);
+                }
+                self.unrecorded(status, attempted, error)
+            }
         };
         self.enter(Stage::Record);
         let mut outcome = self.outcome(status);
@@ -344,10 +362,12 @@ impl<'p> OpenRecord<'p> {
                 run.hold(entry);
                 return Ok(());
             }
-            (Some(_), Origin::Part(_)) => return ledger.append(entry),
+            (Some(run), Origin::Part(_)) => {
+                return ledger.append(entry).inspect_err(|error| run.refused_by(error));
+            }
             (Some(run), Origin::Outside | Origin::Resumed(_)) => {
                 if self.wait == Wait::Yes && self.claim.is_none() {
-                    return ledger.commit_all(run.held_with(entry)).await;
+                    return run.commit(&**ledger, entry).await;
                 }
                 run.release(&**ledger)?;
             }
@@ -365,6 +385,42 @@ impl<'p> OpenRecord<'p> {
         }
     }
 
+    /// Whether the journal has failed in the middle of the run, so that nobody may call this an end.
+    fn is_lost_with(&self, status: &Status) -> bool {
+        let Some(run) = &self.run else { return false };
+        if let Status::Failed(error) = status
+            && error.code() == ErrorCode::JournalUnavailable
+        {
+            run.refused_by(&JournalError::new(error.message()));
+        }
+        // Whether the run had begun is certain when all its parts have ended.
+        if self.is_root() { run.is_lost() } else { run.is_refused() }
+    }
+
+    /// The run is left as the journal has it. What is known to be done is said, in case it can be.
+    fn close_lost(&mut self, status: Status) -> Outcome {
+        let ledger = &self.parts.ledger;
+        if let (Status::Done(_), false, Some(_)) = (&status, self.suspended, &self.facts.part) {
+            let payload = std::mem::take(&mut self.payload);
+            let attempts = std::mem::take(&mut self.attempts);
+            let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
+            if let Err(error) = ledger.append(entry) {
+                tracing::error!(call_id = %self.facts.call_id, %error, "a part could not be recorded");
+            }
+        }
+        if !self.is_root() {
+            return self.outcome(status);
+        }
+        if let Some(run) = &self.run {
+            if let Err(error) = run.release(&**ledger) {
+                tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
+            }
+            self.parts.runs.leave(run.id);
+        }
+        let error = left_open(self.facts.call_id, status).at(Stage::Record);
+        self.outcome(Status::Failed(error))
+    }
+
     /// The run cannot go on by itself: it stays open, and says what for.
     async fn close_waiting(&mut self, waiting: Waiting, status: Status) -> Outcome {
         let (run, kind) = (self.facts.call_id, waiting.step());
@@ -374,9 +430,15 @@ impl<'p> OpenRecord<'p> {
             step.payload = to_raw_value(&self.shown_error(error)).ok();
         }
         let entry = Entry::Step(step);
-        let entries = self.run.as_ref().map_or_else(Vec::new, |run| run.held_with(entry));
-        let status = match (self.parts.ledger.commit_all(entries).await, waiting.pending) {
-            (Err(error), _) => self.unrecorded(status, 1, error),
+        let written = match &self.run {
+            Some(run) => run.commit(&*self.parts.ledger, entry).await,
+            None => self.parts.ledger.commit(entry).await,
+        };
+        let status = match (written, waiting.pending) {
+            (Err(error), _) => {
+                self.parts.runs.leave(run);
+                self.unrecorded(status, 1, error)
+            }
             (Ok(()), Some(pending)) => Status::Pending(pending),
             (Ok(()), None) => Status::Failed(waits(waiting.call_id, status).at(Stage::Execute)),
         };
@@ -384,12 +446,20 @@ impl<'p> OpenRecord<'p> {
     }
 
     /// Why the call cannot end now: it has begun, and it or a part of it waits for a person.
-    fn waiting(&self) -> Option<Waiting> {
+    fn waiting(&self, status: &Status) -> Option<Waiting> {
         let waiting = self.run.as_ref()?.waiting()?;
         let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
-        let itself = waiting.call_id == self.facts.call_id && waiting.pending.is_none();
-        (self.announced && (composed || itself || self.facts.undo_of.is_some() || self.is_root()))
+        // Each part that was cut short asks for itself, one after the other.
+        let unknown =
+            matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
+        let undoes = self.facts.undo_of.is_some();
+        (self.announced && (composed || unknown || self.suspended || undoes || self.is_root()))
             .then_some(waiting)
+    }
+
+    /// Its effects go on when the run does.
+    pub(super) fn suspend(&mut self) {
+        self.suspended = true;
     }
 
     fn is_root(&self) -> bool {
@@ -403,6 +473,7 @@ impl<'p> OpenRecord<'p> {
         let state = match status {
             Status::Done(output) if output.is_failure => PartState::Failed,
             Status::Done(_) => PartState::Done,
+            Status::Failed(_) if self.cut_off && self.facts.changes_world => PartState::Unknown,
             Status::Failed(error) => match error.code() {
                 ErrorCode::Cancelled => PartState::Cancelled,
                 ErrorCode::OutcomeUnknown => PartState::Unknown,
@@ -461,13 +532,16 @@ impl<'p> OpenRecord<'p> {
                 run.hold(started);
                 Ok(())
             }
-            Some(run) => self.parts.ledger.commit_all(run.held_with(started)).await,
+            Some(run) => run.commit(&*self.parts.ledger, started).await,
             None => self.parts.ledger.commit(started).await,
         }
     }
 
     pub(super) fn was_announced(&mut self) {
         self.announced = true;
+        if let Some(run) = &self.run {
+            run.begin();
+        }
     }
 
     /// Says in the journal that the tool has answered and its effects come next, and waits for it.
@@ -483,7 +557,7 @@ impl<'p> OpenRecord<'p> {
         self.must_survive();
         let mut step = self.step(StepKind::Executed { withheld: self.result_withheld });
         step.payload = self.payload.result.clone();
-        self.parts.ledger.commit_all(run.held_with(Entry::Step(step))).await.map_err(unavailable)
+        run.commit(&*self.parts.ledger, Entry::Step(step)).await.map_err(unavailable)
     }
 
     /// Writes what the run has held back, before something that may take its time.
@@ -631,6 +705,11 @@ impl Drop for OpenRecord<'_> {
         if let Some(run) = &run
             && self.is_root()
         {
+            if self.state == State::Open && run.is_lost() {
+                self.parts.runs.leave(run.id);
+                self.parts.runs.remove(run.id);
+                return;
+            }
             if self.leaves_parts() {
                 return wind_up_dropped(self.parts, run, &self.facts, self.payload.arguments.as_ref());
             }
@@ -703,6 +782,18 @@ fn ran_unrecorded(error: JournalError) -> ToolError {
         .retryable(false)
         .suggest("find out what the tool did before calling it again")
         .with_source(error)
+}
+
+/// The journal has failed in the middle of a run. It has not ended, whatever its parts came to.
+fn left_open(run: CallId, status: Status) -> ToolError {
+    let before = match &status {
+        Status::Failed(error) => error.message().to_owned(),
+        Status::Done(_) | Status::Pending(_) => "its end could not be recorded".to_owned(),
+    };
+    let message = format!("the journal failed in the middle of {run}, which is left as it was: {before}");
+    ToolError::new(ErrorCode::JournalUnavailable, message)
+        .retryable(false)
+        .suggest(format!("do not call again: once the journal can be written, {run} goes on when it is recovered"))
 }
 
 /// A run that waits for a person has not failed, whatever its parts came to.

@@ -1,6 +1,6 @@
 //! The runs of this process, from their start to their end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,11 @@ use super::progress::ProgressTree;
 
 /// The runs of this process that have not ended.
 #[derive(Default)]
-pub(crate) struct ActiveRuns(Mutex<HashMap<CallId, Arc<ActiveRun>>>);
+pub(crate) struct ActiveRuns {
+    active: Mutex<HashMap<CallId, Arc<ActiveRun>>>,
+    /// Runs that this process holds and is not at: the ledger failed in their middle.
+    left: Mutex<HashSet<CallId>>,
+}
 
 impl ActiveRuns {
     pub(crate) fn get(&self, run: CallId) -> Option<Arc<ActiveRun>> {
@@ -37,7 +41,26 @@ impl ActiveRuns {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<CallId, Arc<ActiveRun>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves a run as it is in the ledger, for whoever recovers.
+    pub(crate) fn leave(&self, run: CallId) {
+        self.left().insert(run);
+    }
+
+    /// Whether this process holds a run and has left it.
+    pub(crate) fn is_left(&self, run: CallId) -> bool {
+        self.left().contains(&run)
+    }
+
+    /// Takes up a run that this process has left. Returns whether it had.
+    pub(crate) fn take_left(&self, run: CallId) -> bool {
+        self.left().remove(&run)
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashSet<CallId>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -61,6 +84,10 @@ struct State {
     going_on: Vec<GoingOn>,
     parts: Vec<Done>,
     waiting: Option<Waiting>,
+    /// Whether something of the run is in the ledger.
+    begun: bool,
+    /// Why the ledger refused something that the run had to say.
+    refused: Option<JournalError>,
     progress: ProgressTree,
 }
 
@@ -137,7 +164,7 @@ impl ActiveRun {
     }
 
     /// What is held, to be written before or with `entry`.
-    pub(crate) fn held_with(&self, entry: Entry) -> Vec<Entry> {
+    fn held_with(&self, entry: Entry) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.lock().held);
         entries.push(entry);
         entries
@@ -152,7 +179,57 @@ impl ActiveRun {
     /// Writes what is held, and waits for it.
     pub(crate) async fn settle(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let held = std::mem::take(&mut self.lock().held);
-        if held.is_empty() { Ok(()) } else { journal.commit_all(held).await }
+        if held.is_empty() { Ok(()) } else { self.noted(journal.commit_all(held).await) }
+    }
+
+    /// Writes what is held and an entry, and waits for it.
+    pub(crate) async fn commit(&self, journal: &dyn Journal, entry: Entry) -> Result<(), JournalError> {
+        if matches!(entry, Entry::Started(_))
+            && let Some(refused) = self.lock().refused.clone()
+        {
+            // The run's own start may be lost with another part's; nothing of it may run.
+            return Err(refused);
+        }
+        let entries = self.held_with(entry);
+        self.noted(journal.commit_all(entries).await)
+    }
+
+    /// Keeps in mind what became of a write.
+    fn noted(&self, written: Result<(), JournalError>) -> Result<(), JournalError> {
+        match written {
+            Ok(()) => self.begin(),
+            Err(ref error) => self.refused_by(error),
+        }
+        written
+    }
+
+    /// Something of the run is in the ledger.
+    pub(crate) fn begin(&self) {
+        self.lock().begun = true;
+    }
+
+    /// The ledger does not take what the run has to say. From now on it may say less than what has
+    /// happened, so that nothing more may happen.
+    pub(crate) fn refused_by(&self, error: &JournalError) {
+        self.lock().refused.get_or_insert_with(|| error.clone());
+    }
+
+    /// Whether the ledger has refused something.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.lock().refused.is_some()
+    }
+
+    /// Whether the ledger has refused something after the run had begun. Then it is left as it is,
+    /// to be taken up again from what the ledger has. One that has not begun has just failed.
+    pub(crate) fn is_lost(&self) -> bool {
+        let state = self.lock();
+        state.begun && state.refused.is_some()
+    }
+
+    /// Whether the run goes on later, if at all: nothing new starts, and nothing is given up.
+    pub(crate) fn is_halted(&self) -> bool {
+        let state = self.lock();
+        state.refused.is_some() || state.waiting.is_some()
     }
 
     /// The run itself or a part of it begins. It ends when the guard is dropped.

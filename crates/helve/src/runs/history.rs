@@ -16,6 +16,8 @@ pub(crate) struct History {
     calls: HashMap<CallId, Earlier>,
     /// The last call of each part.
     paths: HashMap<Arc<str>, CallId>,
+    /// Calls that were started, in order.
+    started: Vec<CallId>,
     /// Parts that have ended, in order.
     ended: Vec<CallId>,
 }
@@ -34,7 +36,10 @@ impl History {
         }
         let call = self.calls.entry(call_id).or_default();
         match entry {
-            Entry::Started(started) => call.started = Some(*started),
+            Entry::Started(started) => {
+                call.started = Some(*started);
+                self.started.push(call_id);
+            }
             Entry::Finished(finished) => {
                 call.finished = Some(*finished);
                 self.ended.push(call_id);
@@ -55,6 +60,14 @@ impl History {
     pub(crate) fn part(&self, path: &str) -> Option<(CallId, &Earlier)> {
         let call_id = *self.paths.get(path)?;
         Some((call_id, self.calls.get(&call_id)?))
+    }
+
+    /// Calls that were started and have not ended, in order.
+    pub(crate) fn cut_short(&self) -> impl Iterator<Item = (CallId, &Started, &Earlier)> {
+        self.started.iter().filter_map(|call_id| {
+            let earlier = self.calls.get(call_id).filter(|earlier| earlier.finished.is_none())?;
+            Some((*call_id, earlier.started.as_ref()?, earlier))
+        })
     }
 
     /// Calls that have ended, in order, each once.
@@ -107,7 +120,8 @@ impl Earlier {
             StepKind::Attempted { .. }
             | StepKind::UndoStarted
             | StepKind::Waiting { .. }
-            | StepKind::CancelRequested => {}
+            | StepKind::CancelRequested
+            | StepKind::RollingBack => {}
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use helve_core::record::{EndStatus, Finished};
+use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
 use helve_core::run::{EffectState, Part, PartReport, PartState, WaitingFor};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
 use serde_json::Value;
@@ -92,8 +92,12 @@ pub(super) fn call_at(
     let refusal = if path.matches('/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
+    } else if run.is_refused() {
+        let message = "the journal has failed in the middle of the run; nothing new starts";
+        Some(ToolError::new(ErrorCode::JournalUnavailable, message))
     } else if run.is_waiting() {
-        Some(ToolError::new(ErrorCode::Cancelled, "the run waits for a person; nothing new starts"))
+        // Not cancelled: that would take back what runs beside it, and is still wanted.
+        Some(ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts"))
     } else {
         None
     };
@@ -110,8 +114,8 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
     let (call_id, earlier) = run.history.part(path)?;
     let finished = earlier.finished.as_ref()?;
     let status = match recorded(finished) {
-        // It was asked for, and may be allowed by now.
-        Recorded::Pending => return None,
+        // It was asked for, and may be allowed by now; or it was refused for lack of a journal.
+        Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
             run.wait_for(Waiting { reason: WaitingFor::Decision, call_id, pending: None });
@@ -128,7 +132,7 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
 
 enum Recorded {
     Ended(Status),
-    Pending,
+    NotRun,
     Withheld,
 }
 
@@ -145,9 +149,17 @@ fn recorded(finished: &Finished) -> Recorded {
             Some(_) | None => Recorded::Withheld,
         },
         EndStatus::Returned => Recorded::Ended(Status::Done(Output::failure(&error()))),
+        // Nothing runs without a journal, and what had run before it failed is not recorded so.
+        EndStatus::Failed if finished.ending.code == Some(ErrorCode::JournalUnavailable) => Recorded::NotRun,
         EndStatus::Failed | EndStatus::Denied => Recorded::Ended(Status::Failed(error())),
-        EndStatus::Pending => Recorded::Pending,
+        EndStatus::Pending => Recorded::NotRun,
     }
+}
+
+/// Whether the tool was stopped in the middle of its work, so that nobody knows how far it came.
+pub(crate) fn was_cut_off(attempts: &[Attempt]) -> bool {
+    let last = attempts.last().map(|attempt| attempt.handler);
+    matches!(last, Some(HandlerEnd::Stopped | HandlerEnd::Abandoned))
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
@@ -160,6 +172,9 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
         (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Pending, _) => PartState::Waiting,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
+            Some(_) if finished.facts.changes_world && was_cut_off(&finished.ending.attempts) => {
+                PartState::Unknown
+            }
             Some(ErrorCode::Cancelled) => PartState::Cancelled,
             Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
             Some(_) | None => PartState::Failed,
@@ -185,6 +200,15 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
         }
     });
     Some(Done { report, deed: deed.map(Arc::new) })
+}
+
+/// What had become of the effects of a call that has not ended.
+pub(super) fn effects_so_far(count: usize, earlier: &Earlier) -> Vec<EffectState> {
+    let state = |index: usize| {
+        let step = u32::try_from(index).ok().and_then(|index| earlier.effects.get(&index));
+        step.and_then(|(kind, _)| EffectState::after(kind)).unwrap_or(EffectState::NotReached)
+    };
+    (0..count).map(state).collect()
 }
 
 fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<EffectState> {

@@ -6,15 +6,15 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use helve_core::ports::{Adoption, Holder, JournalError};
 use helve_core::record::{Entry, Facts, RawJson, Started};
-use helve_core::run::{Answer, OnCrash, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
+use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
-use super::active::{ActiveRun, Done, Waiting, step};
-use super::history::{History, parse};
-use super::part::done_before;
+use super::active::{ActiveRun, Deed, Done, Waiting, step};
+use super::history::{Earlier, History, parse};
+use super::part::{done_before, effects_so_far};
 use super::undo::undo_below;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
@@ -54,6 +54,9 @@ pub enum RunError {
 /// What a person found out about the call that a run waits for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
+    /// The call. Where the run waits for another one by now, the answer is not used. Absent:
+    /// whichever call it waits for.
+    pub call_id: Option<CallId>,
     /// Whether it happened.
     pub answer: Answer,
     /// What it returned, where it happened and that is known.
@@ -80,6 +83,15 @@ pub enum TakenUp {
     Failed(RunError),
 }
 
+impl TakenUp {
+    fn into_outcome(self) -> Result<Outcome, RunError> {
+        match self {
+            Self::Ended(outcome) | Self::Waits(outcome) => Ok(outcome),
+            Self::Failed(error) => Err(error),
+        }
+    }
+}
+
 impl Runtime {
     /// Takes up every run that was cut short when its process went: each goes on after the last
     /// step that had finished, is rolled back, or waits for a person, as its tool says.
@@ -92,10 +104,15 @@ impl Runtime {
             let page = parts.ledger.open_runs(after, PAGE).await?;
             let Some(last) = page.last() else { return Ok(recovered) };
             after = Some(last.run);
-            let left = page.into_iter().filter(|open| open.holder == Holder::Nobody);
+            let left = page.into_iter().filter(|open| match open.holder {
+                Holder::Nobody => true,
+                // The ledger failed in its middle, and may work again.
+                Holder::Us => parts.runs.is_left(open.run),
+                Holder::Others | Holder::Person => false,
+            });
             let taken_up = left.map(|open| async move {
                 let taken_up = match take_up(parts, open.run, None, open.cancel_requested).await {
-                    Ok(outcome) => self.judge(open.run, outcome).await,
+                    Ok(taken_up) => taken_up,
                     Err(error) => TakenUp::Failed(error),
                 };
                 Recovered { run: open.run, taken_up }
@@ -110,21 +127,12 @@ impl Runtime {
         }
     }
 
-    async fn judge(&self, run: CallId, outcome: Outcome) -> TakenUp {
-        let waits = match &outcome.status {
-            Status::Pending(_) => true,
-            Status::Failed(error) => error.code() == ErrorCode::OutcomeUnknown && outcome.call_id == run,
-            Status::Done(_) => false,
-        };
-        if waits { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) }
-    }
-
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
     /// is a call whose outcome is unknown.
     pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
         // Somebody asked for it, so what the tool says of crashes does not count.
         let settlement = Asked { settlement };
-        take_up(self.parts(), run, Some(settlement), false).await
+        take_up(self.parts(), run, Some(settlement), false).await?.into_outcome()
     }
 
     /// Stops a run, wherever it is. One of this process stops at once, one of another process
@@ -140,7 +148,7 @@ impl Runtime {
             return Ok(None);
         }
         match take_up(parts, run, None, true).await {
-            Ok(outcome) => Ok(Some(outcome)),
+            Ok(taken_up) => taken_up.into_outcome().map(Some),
             Err(RunError::Busy(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -193,12 +201,29 @@ async fn take_up(
     run: CallId,
     asked: Option<Asked>,
     cancel: bool,
-) -> Result<Outcome, RunError> {
-    match parts.ledger.adopt(run).await? {
-        Adoption::Adopted => {}
-        Adoption::Busy => return Err(RunError::Busy(run)),
-        Adoption::NotOpen => return Err(not_open(parts, run).await),
+) -> Result<TakenUp, RunError> {
+    if !parts.runs.take_left(run) {
+        match parts.ledger.adopt(run).await? {
+            Adoption::Adopted => {}
+            Adoption::Busy => return Err(RunError::Busy(run)),
+            Adoption::NotOpen => return Err(not_open(parts, run).await),
+        }
     }
+    let outcome = take_up_ours(parts, run, asked, cancel).await;
+    if matches!(outcome, Err(RunError::Journal(_))) {
+        // It is ours now, and nobody is at it.
+        parts.runs.leave(run);
+    }
+    outcome
+}
+
+/// Takes up a run that this process holds.
+async fn take_up_ours(
+    parts: &Arc<Parts>,
+    run: CallId,
+    asked: Option<Asked>,
+    cancel: bool,
+) -> Result<TakenUp, RunError> {
     let mut entries = parts.ledger.history(run).await?;
     let by_hand = asked.is_some();
     if let Some(settlement) = asked.and_then(|asked| asked.settlement)
@@ -207,46 +232,97 @@ async fn take_up(
         parts.ledger.commit(entry.clone()).await?;
         entries.push(entry);
     }
+    let ending = Ending::of(&entries, cancel);
     let history = History::new(entries);
-    let Some(started) = history.call(run).and_then(|root| root.started.clone()) else {
-        return Err(RunError::NotFound(run));
+    let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
+    let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
+    if root.finished.is_some() {
+        return Err(RunError::Ended(run));
+    }
+    let undoing = match started.facts.undo_of {
+        Some(undone) => Some(undoing(parts, undone).await?),
+        None => None,
     };
     let active = taken_up(parts, run, history);
-    let call = call_of(&started);
-    if let Some(undone) = started.facts.undo_of {
-        let undoing = undoing(parts, undone).await?;
-        return Ok(pipeline::undo(parts, call, Origin::Resumed(active), undoing).await);
+    let outcome = match undoing {
+        Some(undoing) => {
+            pipeline::undo(parts, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
+        }
+        None => go_on(parts, &started, Arc::clone(&active), ending, by_hand).await,
+    };
+    Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
+}
+
+/// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
+/// whoever takes it up.
+#[derive(Clone, Copy, PartialEq)]
+enum Ending {
+    No,
+    Cancelled,
+    RollingBack,
+}
+
+impl Ending {
+    fn of(entries: &[Entry], cancel: bool) -> Self {
+        let was = |kind: &StepKind| {
+            entries.iter().any(|entry| matches!(entry, Entry::Step(step) if step.kind == *kind))
+        };
+        if cancel || was(&StepKind::CancelRequested) {
+            Self::Cancelled
+        } else if was(&StepKind::RollingBack) {
+            Self::RollingBack
+        } else {
+            Self::No
+        }
     }
+}
+
+/// Resumes, rolls back or asks, as the tool says of crashes.
+async fn go_on(
+    parts: &Arc<Parts>,
+    started: &Started,
+    active: Arc<ActiveRun>,
+    ending: Ending,
+    by_hand: bool,
+) -> Outcome {
+    let call = call_of(started);
     let tool = parts.registry.tool(&started.facts.tool);
-    if cancel {
-        let error = ToolError::new(ErrorCode::Cancelled, "the run was cancelled after it was cut short");
-        return Ok(end(parts, call, active, tool, error).await);
+    let rolled_back = || ToolError::failed("the run was cut short by a crash, and rolled back");
+    match ending {
+        Ending::Cancelled => {
+            let error = ToolError::new(ErrorCode::Cancelled, "the run was cancelled after it was cut short");
+            return end(parts, call, active, tool, error).await;
+        }
+        Ending::RollingBack => return end(parts, call, active, tool, rolled_back()).await,
+        Ending::No => {}
     }
     let Some(tool) = tool else {
         let message = format!("there is no tool `{}` any more; cancel the run", started.facts.tool);
-        return Ok(park(parts, call, active, message).await);
+        return park(parts, call, active, message).await;
     };
     let policy = tool.definition().on_crash;
     if started.digest != *tool.digest() {
         let message =
             format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
-        return Ok(park(parts, call, active, message).await);
+        return park(parts, call, active, message).await;
     }
     if started.withheld {
         let message = "its arguments hold a secret, which is not kept; cancel the run".to_owned();
-        return Ok(park(parts, call, active, message).await);
+        return park(parts, call, active, message).await;
     }
     match policy {
         OnCrash::Ask if !by_hand => {
             let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
-            Ok(park(parts, call, active, message).await)
+            park(parts, call, active, message).await
         }
         OnCrash::RollBack if !by_hand => {
-            let error = ToolError::failed("the run was cut short by a crash, and rolled back");
-            Ok(end(parts, call, active, Some(tool), error).await)
+            // A person may have to be asked in the middle of it, and then it must still be known.
+            let kind = StepKind::RollingBack;
+            active.hold(Entry::Step(step(parts.clock.now(), active.id, active.id, kind)));
+            end(parts, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
-            Ok(pipeline::run(parts, call, Origin::Resumed(active)).await)
+            pipeline::run(parts, call, Origin::Resumed(active)).await
         }
     }
 }
@@ -265,6 +341,9 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
         })
     };
     let call_id = call_id.or_else(started)?;
+    if settlement.call_id.is_some_and(|about| about != call_id) {
+        return None;
+    }
     let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer: settlement.answer });
     step.payload = settlement.result.as_ref().and_then(|result| to_raw_value(result).ok());
     Some(Entry::Step(step))
@@ -277,6 +356,7 @@ fn taken_up(parts: &Arc<Parts>, run: CallId, history: History) -> Arc<ActiveRun>
     ended
         .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
         .for_each(|done| active.add(done));
+    active.begin();
     let active = Arc::new(active);
     parts.runs.insert(&active);
     Watch::begin(parts);
@@ -308,18 +388,99 @@ async fn end(
     let rolls_back = tool.as_ref().is_some_and(|tool| {
         tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
     });
+    find_out(parts, &run).await;
     if rolls_back {
         undo_below(parts, &run, "").await;
     }
-    let unknown = run.history.call(run.id).is_some_and(|root| root.executed.is_none())
-        && tool.is_some_and(|tool| !tool.is_composed());
-    let error = if unknown {
-        let message = format!("{error}; nobody knows whether the tool had its effect");
-        ToolError::new(ErrorCode::OutcomeUnknown, message)
-    } else {
+    let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
+    let unknown: Vec<_> = unknown.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
+    let error = if unknown.is_empty() {
         error
+    } else {
+        let message = format!("{error}; nobody knows whether these had their effect: {}", unknown.join(", "));
+        ToolError::new(ErrorCode::OutcomeUnknown, message)
+            .suggest("find out what they did, and undo it by hand")
     };
     pipeline::wind_up(parts, call, run, error).await
+}
+
+/// Adds calls that were started and have not ended to the parts of a run that will not go on: what
+/// they did is undone with the rest where that is known, and listed as unknown where it is not.
+async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
+    for (call_id, started, earlier) in run.history.cut_short() {
+        let tool = parts.registry.tool(&started.facts.tool);
+        // The parts of a composition tell by themselves; and taking back goes on by itself.
+        if tool.as_ref().is_some_and(Tool::is_composed) || undoes_another(parts, run, started) {
+            continue;
+        }
+        if let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await {
+            run.add(done);
+        }
+    }
+}
+
+/// Whether a call undoes another one of the run.
+fn undoes_another(parts: &Parts, run: &ActiveRun, started: &Started) -> bool {
+    let path = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
+    let undone = match path.rsplit_once('/') {
+        Some((undone, "undo")) => undone,
+        Some(_) => return false,
+        None if path == "undo" => "",
+        None => return false,
+    };
+    let earlier = match undone {
+        "" => run.history.call(run.id),
+        undone => run.history.part(undone).map(|(_, earlier)| earlier),
+    };
+    let of = earlier.and_then(|earlier| earlier.started.as_ref());
+    of.and_then(|of| parts.registry.tool(&of.facts.tool)).is_some_and(|tool| !tool.is_composed())
+}
+
+/// What a call that was cut short did, as far as anybody knows. `None`: nothing.
+async fn cut_short(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    call_id: CallId,
+    started: &Started,
+    earlier: &Earlier,
+    tool: Option<Tool>,
+) -> Option<Done> {
+    let path = started.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
+    let mut report = PartReport {
+        path: Arc::clone(&path),
+        call_id,
+        tool: Arc::clone(&started.facts.tool),
+        state: PartState::Unknown,
+    };
+    let unknown = |report| Some(Done { report, deed: None });
+    let Some(tool) = tool else { return unknown(report) };
+    let arguments = parse(&started.arguments);
+    let (result, withheld) = match (&earlier.executed, &earlier.settled) {
+        (Some((result, withheld)), _) => (result.clone(), *withheld),
+        (None, Some((Answer::Happened, result))) => (result.clone(), false),
+        (None, Some((Answer::DidNotHappen, _))) => return None,
+        (None, None) if !tool.definition().changes_world() => return None,
+        (None, None) => match pipeline::recall(parts, &tool, call_id, started).await {
+            Ok(Recalled::Happened(result)) => (result, false),
+            Ok(Recalled::DidNotHappen) => return None,
+            Ok(Recalled::Unknown) | Err(_) => return unknown(report),
+        },
+    };
+    report.state = PartState::Done;
+    let deed = Deed {
+        call_id,
+        run: run.id,
+        path,
+        caller: Arc::clone(&started.facts.caller),
+        effects: effects_so_far(tool.definition().effects.len(), earlier),
+        notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
+        tool,
+        arguments,
+        result,
+        withheld: withheld || started.withheld,
+        undone: earlier.undone,
+    };
+    Some(Done { report, deed: Some(Arc::new(deed)) })
 }
 
 /// Ends a composed run whose caller went away: its parts are stopped, then undone or listed.

@@ -38,7 +38,7 @@ async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool 
         let state = undo(parts, run, deed).await;
         run.set_state(&done.report.path, state);
         all &= state == PartState::Undone || !deed.tool.definition().changes_world();
-        if run.is_waiting() {
+        if run.is_halted() {
             return false;
         }
     }
@@ -52,6 +52,9 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
     }
     let mut deed = deed.clone();
     roll_back(parts, run, &mut deed).await;
+    if run.is_halted() {
+        return PartState::Done;
+    }
     let Some(declared) = deed.tool.definition().undo.clone() else {
         // Nothing to be done, or nothing that can be.
         return if deed.tool.definition().changes_world() { PartState::Done } else { PartState::Undone };
@@ -70,7 +73,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
             }
         }
     };
-    if run.is_waiting() {
+    if run.is_halted() {
         return PartState::Done;
     }
     let mut step = deed.step(parts, StepKind::Undone);
@@ -83,7 +86,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
             PartState::UndoFailed
         }
     };
-    if let Err(error) = parts.ledger.commit_all(run.held_with(Entry::Step(step))).await {
+    if let Err(error) = run.commit(&*parts.ledger, Entry::Step(step)).await {
         tracing::error!(call_id = %deed.call_id, %error, "that a call was undone could not be recorded");
     }
     state

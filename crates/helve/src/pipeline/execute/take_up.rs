@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use helve_core::expression::Scope;
+use helve_core::record::Started;
 use helve_core::run::{Answer, Recall, Recalled, StepKind, WaitingFor};
-use helve_core::{Call, Context, ErrorCode, Tool, ToolError};
+use helve_core::{Call, CallId, Context, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
 use super::super::effects::guarded;
 use super::super::record::OpenRecord;
 use crate::pipeline::{self, Origin};
-use crate::runs::Waiting;
+use crate::runs::{Waiting, parse};
 use crate::runtime::Parts;
 
 /// Where a call goes on.
@@ -55,7 +56,7 @@ pub(super) async fn take_up(
         (None, None) if tool.definition().repeatable() => return Ok(TakeUp::Again),
         (None, None) => {}
     }
-    match recall(parts, tool, call, context).await {
+    match recall(parts, tool, &call.arguments, context).await {
         Ok(Recalled::Happened(result)) => Ok(TakeUp::Answered(result)),
         Ok(Recalled::DidNotHappen) => Ok(TakeUp::Again),
         Ok(Recalled::Unknown) => {
@@ -77,16 +78,31 @@ pub(super) async fn take_up(
 async fn recall(
     parts: &Arc<Parts>,
     tool: &Tool,
-    call: &Call,
+    arguments: &Value,
     context: Context,
 ) -> Result<Recalled, ToolError> {
     if let Some(handler) = tool.recall_handler() {
-        return guarded(parts, handler.recall(call.arguments.clone(), context)).await;
+        return guarded(parts, handler.recall(arguments.clone(), context)).await;
     }
     let Some(declared) = &tool.definition().recall else { return Ok(Recalled::Unknown) };
     let key = context.idempotency_key().map_or(Value::Null, Value::from);
-    let scope = Scope::new().with("arguments", &call.arguments).with("key", &key);
+    let scope = Scope::new().with("arguments", arguments).with("key", &key);
     ask(parts, declared, &scope, &context).await
+}
+
+/// Asks what became of a call that was cut short and will not go on.
+pub(crate) async fn recall_started(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call_id: CallId,
+    started: &Started,
+) -> Result<Recalled, ToolError> {
+    let (facts, deadline) = (&started.facts, std::time::Instant::now() + parts.settings.timeout_default);
+    let context = Context::new(call_id, tool.name().clone(), Arc::clone(&facts.caller), deadline)
+        .with_idempotency_key(facts.idempotency_key.clone())
+        .with_part(facts.part.clone())
+        .with_host(Arc::clone(parts) as _);
+    recall(parts, tool, &parse(&started.arguments), context).await
 }
 
 async fn ask(
