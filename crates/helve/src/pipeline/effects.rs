@@ -19,7 +19,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
 use super::record::{OpenRecord, unavailable};
-use crate::runs::{ActiveRun, Deed, UndoState, cascade, join, undo_below};
+use crate::runs::{ActiveRun, Deed, UndoState, cascade, cascade_path, undo_below};
 use crate::runtime::Parts;
 
 /// What a call that may have effects did.
@@ -52,9 +52,9 @@ pub(super) async fn apply(
     let applied =
         if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
     record.effects_are(reports(&deed));
-    applied?;
+    // Also where an effect failed: what the tool itself did stands, and can be undone.
     record.keep_deed(deed);
-    Ok(status)
+    applied.map(|()| status)
 }
 
 async fn apply_all(
@@ -284,10 +284,6 @@ async fn roll_back_one(
             note(parts, run, deed, taken_back, None).await
         }
     }
-}
-
-fn cascade_path(path: &str, index: usize) -> Arc<str> {
-    join(Some(path), &format!("effect-{index}"))
 }
 
 /// Records a step, and waits for it.

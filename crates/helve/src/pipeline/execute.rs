@@ -107,7 +107,8 @@ fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut OpenR
 /// Whether what was asked will be needed after the tool has answered.
 fn needs_deed(tool: &Tool, record: &OpenRecord<'_>) -> bool {
     let definition = tool.definition();
-    !definition.effects.is_empty() || (definition.undo.is_some() && record.part().is_some())
+    !definition.effects.is_empty()
+        || (record.part().is_some() && definition.changes_world() && !tool.is_composed())
 }
 
 /// Runs the tool, and undoes its parts where they are made to stand or fall together.

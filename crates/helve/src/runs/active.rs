@@ -120,6 +120,16 @@ pub(crate) struct Done {
     pub(crate) deed: Option<Arc<Deed>>,
 }
 
+impl Done {
+    /// What could not be undone is tried again when somebody asks again.
+    pub(crate) fn once_more(mut self) -> Self {
+        if self.report.state == PartState::UndoFailed {
+            self.report.state = PartState::Done;
+        }
+        self
+    }
+}
+
 /// What a call did, as far as undoing it needs to know.
 #[derive(Clone)]
 pub(crate) struct Deed {
@@ -286,6 +296,11 @@ impl ActiveRun {
             state.parts.retain(|earlier| earlier.report.path != done.report.path);
         }
         state.parts.push(done);
+    }
+
+    /// What became of a part.
+    pub(crate) fn state_of(&self, path: &str) -> Option<PartState> {
+        self.lock().parts.iter().find(|done| &*done.report.path == path).map(|done| done.report.state)
     }
 
     /// Changes what is said of a part.

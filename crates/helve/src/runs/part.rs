@@ -1,6 +1,5 @@
 //! Calls within a run.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
@@ -16,17 +15,37 @@ use crate::runtime::Parts;
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
 
-/// The path of a step within a part, or within the run itself.
-pub(crate) fn join(outer: Option<&str>, step: &str) -> Arc<str> {
+/// The last part of the path of a call that undoes another one.
+pub(super) const UNDO: &str = "undo";
+/// How the last part of the path of a call begins that an effect makes.
+const EFFECT: &str = "effect-";
+
+/// The path of a tool's own step within a part, or within the run itself. Never one of ours.
+fn join(outer: Option<&str>, step: &str) -> Arc<str> {
     // As in a JSON Pointer: a step's own slash is no border between steps.
-    let step = match step.contains(['~', '/']) {
-        true => Cow::Owned(step.replace('~', "~0").replace('/', "~1")),
-        false => Cow::Borrowed(step),
-    };
+    if step == UNDO || step.starts_with(EFFECT) || step.contains(['~', '/']) {
+        let ours = if step == UNDO || step.starts_with(EFFECT) { "~2" } else { "" };
+        return within(outer, &format!("{ours}{}", step.replace('~', "~0").replace('/', "~1")));
+    }
+    within(outer, step)
+}
+
+/// The path of a step within a part, or within the run itself.
+pub(super) fn within(outer: Option<&str>, step: &str) -> Arc<str> {
     match outer {
         None | Some("") => step.into(),
         Some(outer) => format!("{outer}/{step}").into(),
     }
+}
+
+/// The path of the call that effect number `index` of the call at `path` makes.
+pub(crate) fn cascade_path(path: &str, index: usize) -> Arc<str> {
+    within(Some(path), &format!("{EFFECT}{index}"))
+}
+
+/// Whether the call at `path` undoes another one.
+pub(super) fn is_undo(path: &str) -> bool {
+    path.strip_suffix(UNDO).is_some_and(|outer| outer.is_empty() || outer.ends_with('/'))
 }
 
 /// Calls a tool as a part of the call that `context` belongs to.
@@ -171,6 +190,8 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
         (EndStatus::Done, super::UndoState::Undone) => PartState::Undone,
         (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Pending, _) => PartState::Waiting,
+        (_, super::UndoState::Undone) => PartState::Undone,
+        (_, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
             Some(_) if finished.facts.changes_world && was_cut_off(&finished.ending.attempts) => {
                 PartState::Unknown
@@ -182,7 +203,11 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
     };
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    let deed = parts.registry.tool(&finished.facts.tool).map(|tool| {
+    // A tool can succeed and its effects fail: then its call has failed, and its deed stands.
+    let stands = finished.ending.status == EndStatus::Done
+        || finished.ending.code == Some(ErrorCode::EffectFailed) && finished.facts.changes_world;
+    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| stands);
+    let deed = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
         Deed {
@@ -222,4 +247,21 @@ fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<E
         }
     };
     (0..count).map(state).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tools_own_steps_never_look_like_ours() {
+        assert_eq!(&*join(None, "web/fetch"), "web~1fetch");
+        assert_eq!(&*join(Some("a"), "b"), "a/b");
+        for step in ["undo", "effect-0", "~2undo"] {
+            assert_ne!(join(Some("a"), step), within(Some("a"), step), "{step}");
+            assert!(!is_undo(&join(Some("a"), step)), "{step}");
+        }
+        assert!(is_undo(&within(Some("a"), UNDO)) && is_undo(&within(None, UNDO)));
+        assert!(!is_undo("a/redundo"));
+    }
 }

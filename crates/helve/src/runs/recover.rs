@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Deed, Done, Waiting, step};
 use super::history::{Earlier, History, parse};
-use super::part::{done_before, effects_so_far};
+use super::part::{done_before, effects_so_far, is_undo};
 use super::undo::undo_below;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
@@ -185,8 +185,9 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
     let composed = parts.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
     let done = history
         .ended()
-        .filter(|(call_id, _)| (*call_id == run) != composed)
+        .filter(|(call_id, _)| *call_id != run || !composed)
         .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
+        .map(Done::once_more)
         .collect();
     Ok(Undoing { run, done, started })
 }
@@ -410,30 +411,15 @@ async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
     for (call_id, started, earlier) in run.history.cut_short() {
         let tool = parts.registry.tool(&started.facts.tool);
         // The parts of a composition tell by themselves; and taking back goes on by itself.
-        if tool.as_ref().is_some_and(Tool::is_composed) || undoes_another(parts, run, started) {
+        if tool.as_ref().is_some_and(Tool::is_composed)
+            || started.facts.part.as_ref().is_some_and(|part| is_undo(&part.path))
+        {
             continue;
         }
         if let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await {
             run.add(done);
         }
     }
-}
-
-/// Whether a call undoes another one of the run.
-fn undoes_another(parts: &Parts, run: &ActiveRun, started: &Started) -> bool {
-    let path = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
-    let undone = match path.rsplit_once('/') {
-        Some((undone, "undo")) => undone,
-        Some(_) => return false,
-        None if path == "undo" => "",
-        None => return false,
-    };
-    let earlier = match undone {
-        "" => run.history.call(run.id),
-        undone => run.history.part(undone).map(|(_, earlier)| earlier),
-    };
-    let of = earlier.and_then(|earlier| earlier.started.as_ref());
-    of.and_then(|of| parts.registry.tool(&of.facts.tool)).is_some_and(|tool| !tool.is_composed())
 }
 
 /// What a call that was cut short did, as far as anybody knows. `None`: nothing.

@@ -9,7 +9,7 @@ use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
-use super::part::{call_at, join};
+use super::part::{UNDO, call_at, is_undo, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
 
@@ -26,8 +26,12 @@ pub(crate) fn undo_below<'a>(
 
 async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool {
     let mut all = true;
-    for done in run.parts_below(path).into_iter().rev() {
-        let (PartState::Done, Some(deed)) = (done.report.state, &done.deed) else {
+    let parts_done = run.parts_below(path).into_iter().filter(|done| !is_undo(&done.report.path));
+    for mut done in parts_done.rev() {
+        // Taking back another one's effects may have undone it meanwhile.
+        done.report.state = run.state_of(&done.report.path).unwrap_or(done.report.state);
+        // A tool can succeed and its effects fail: then its call has failed, and its deed stands.
+        let (PartState::Done | PartState::Failed, Some(deed)) = (done.report.state, &done.deed) else {
             all &= !matches!(done.report.state, PartState::UndoFailed | PartState::Unknown);
             continue;
         };
@@ -102,7 +106,7 @@ async fn by_handler(parts: &Arc<Parts>, run: &ActiveRun, deed: &Deed) -> Result<
 }
 
 async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Call) -> Result<(), ToolError> {
-    let path = join(Some(&deed.path), "undo");
+    let path = within(Some(&deed.path), UNDO);
     // Not the run's own cancellation: a run is undone because it was cancelled.
     let call = call.by(Arc::clone(&deed.caller));
     let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, call, false).await;

@@ -47,20 +47,24 @@ async fn nobody_gets_more_time_than_the_maximum_and_a_caller_can_ask_for_less() 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_listens_can_clean_up_before_it_is_stopped() {
     let cleaned = Arc::new(AtomicBool::new(false));
-    let flag = cleaned.clone();
-    let tool = Tool::builder("tidy").description("Cleans up.").timeout(Duration::from_secs(1)).handler(
-        move |_, context| {
-            let flag = flag.clone();
-            async move {
-                context.cancelled().await;
-                flag.store(true, Ordering::SeqCst);
-                Ok(json!("too late"))
-            }
-        },
-    );
-    let bench = Bench::new([tool]);
-    assert_eq!(code(&bench.call("tidy", json!({})).await), "timeout");
+    let tidy = |name: &str| {
+        let flag = cleaned.clone();
+        Tool::builder(name).description("Cleans up.").timeout(Duration::from_secs(1)).handler(
+            move |_, context| {
+                let flag = flag.clone();
+                async move {
+                    context.cancelled().await;
+                    flag.store(true, Ordering::SeqCst);
+                    Ok(json!("too late"))
+                }
+            },
+        )
+    };
+    let bench = Bench::new([tidy("look").read_only(), tidy("pay")]);
+    assert_eq!(code(&bench.call("look", json!({})).await), "timeout");
     assert!(cleaned.load(Ordering::SeqCst));
+    // What has changed the world is not said to have failed.
+    assert_eq!(bench.call("pay", json!({})).await.into_result().unwrap(), "too late");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

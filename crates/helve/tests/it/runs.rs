@@ -235,6 +235,80 @@ async fn a_rollback_that_fails_is_recorded_and_the_others_go_on() {
 }
 
 #[tokio::test]
+async fn a_part_whose_effect_failed_is_undone_with_its_saga() {
+    let world = World::default();
+    let [order, unorder] = world.doable("order");
+    let tools = [order.effect(cascade("pack")).effect(cascade("broken")), unorder, failing("broken")];
+    let tools = tools.into_iter().chain(world.doable("pack")).chain(world.doable("write"));
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "order"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(code(&outcome), "effect_failed");
+    assert_eq!(world.done(), ["write", "order", "pack", "unpack", "unorder", "unwrite"]);
+    // The same without a saga: what stands is undone when somebody asks.
+    let alone = runtime.call(Call::new("order", json!({}))).await;
+    assert_eq!(code(&alone), "effect_failed");
+    assert_eq!(world.count("unorder"), 1);
+    let undone = runtime.undo_run(alone.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!((world.count("unorder"), world.count("unpack")), (2, 2));
+}
+
+#[tokio::test]
+async fn what_a_part_set_off_is_undone_once() {
+    let world = World::default();
+    let [order, unorder] = world.doable("order");
+    let tools = [order.effect(cascade("pack")), unorder, failing("broken")];
+    let tools = tools.into_iter().chain(world.doable("pack"));
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["order", "broken"], OnError::Undo);
+    runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["order", "pack", "unpack", "unorder"]);
+    let alone = runtime.call(Call::new("order", json!({}))).await;
+    assert!(alone.is_success());
+    runtime.undo_run(alone.call_id, Caller::local()).await.unwrap();
+    assert_eq!((world.count("unpack"), world.count("unorder")), (2, 2));
+}
+
+#[tokio::test]
+async fn a_saga_with_a_step_that_cannot_be_undone_says_that_it_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("shout"), failing("broken")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "shout", "broken"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["write", "shout", "unwrite"]);
+    let suggestions = outcome.error().unwrap().suggestions().join(" ");
+    assert!(suggestions.contains("could not all be undone"), "{suggestions}");
+    assert!(states(&outcome).contains(&("shout", PartState::Done)));
+}
+
+#[tokio::test]
+async fn an_undo_that_failed_is_tried_again_when_somebody_asks_again() {
+    let world = World::default();
+    let fails = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let (broken, undone) = (fails.clone(), world.clone());
+    let book = world.act("book").undo_handled(move |_: Value, _: Value, _: helve::Context| {
+        let (broken, undone) = (broken.clone(), undone.clone());
+        async move {
+            if broken.load(std::sync::atomic::Ordering::SeqCst) {
+                return Err(ToolError::failed("the line is dead"));
+            }
+            undone.0.lock().unwrap().push("unbook".to_owned());
+            Ok(())
+        }
+    });
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [book], Settings::default());
+    let outcome = runtime.call(Call::new("book", json!({}))).await;
+    let first = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!first.is_success());
+    fails.store(false, std::sync::atomic::Ordering::SeqCst);
+    let second = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(second.is_success(), "{second:?}");
+    assert_eq!(world.done(), ["book", "unbook"]);
+}
+
+#[tokio::test]
 async fn effects_that_go_in_a_circle_are_stopped() {
     let world = World::default();
     let tools = [
