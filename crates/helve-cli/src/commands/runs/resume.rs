@@ -65,8 +65,8 @@ impl Args {
         });
         let result = result.transpose()?;
         Ok(match (self.happened, self.did_not_happen) {
-            (true, _) => Some(Settlement { answer: Answer::Happened, result }),
-            (false, true) => Some(Settlement { answer: Answer::DidNotHappen, result: None }),
+            (true, _) => Some(Settlement { call_id: None, answer: Answer::Happened, result }),
+            (false, true) => Some(Settlement { call_id: None, answer: Answer::DidNotHappen, result: None }),
             (false, false) => None,
         })
     }

@@ -228,16 +228,18 @@ impl Known {
             | StepKind::Resumed
             | StepKind::Waiting { .. }
             | StepKind::Settled { .. }
-            | StepKind::CancelRequested => {}
+            | StepKind::CancelRequested
+            | StepKind::RollingBack => {}
         }
     }
 
     fn state(&self) -> PartState {
         match (self.ended, self.undo) {
             (None, _) => PartState::Running,
+            // Also what failed: a tool can succeed and its effects fail.
+            (Some(_), Undo::Undone) => PartState::Undone,
+            (Some(_), Undo::Failed) => PartState::UndoFailed,
             (Some((EndStatus::Done, _)), Undo::NotTried | Undo::Begun) => PartState::Done,
-            (Some((EndStatus::Done, _)), Undo::Undone) => PartState::Undone,
-            (Some((EndStatus::Done, _)), Undo::Failed) => PartState::UndoFailed,
             (Some((EndStatus::Pending, _)), _) => PartState::Waiting,
             (Some((EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, code)), _) => match code {
                 Some(ErrorCode::Cancelled) => PartState::Cancelled,

@@ -63,6 +63,7 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             };
             ("·", format!("a person says: {answer}"), Tone::Strong)
         }
+        StepKind::RollingBack => ("↶", "rolled back after a crash".to_owned(), Tone::Warn),
         StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
     }
 }
