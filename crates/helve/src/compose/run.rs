@@ -81,7 +81,9 @@ impl<'a> Run<'a> {
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),
-            Status::Failed(error) if matches!(error.code(), ErrorCode::Cancelled | ErrorCode::OutcomeUnknown) => {
+            Status::Failed(error)
+                if matches!(error.code(), ErrorCode::Cancelled | ErrorCode::OutcomeUnknown) =>
+            {
                 Ended::Stopped(error)
             }
             Status::Failed(error) => Ended::Failed(error),

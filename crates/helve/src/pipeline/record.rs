@@ -440,8 +440,7 @@ impl<'p> OpenRecord<'p> {
         let waiting = self.run.as_ref()?.waiting()?;
         let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
         // Each part that was cut short asks for itself, one after the other.
-        let unknown =
-            matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
+        let unknown = matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
         let undoes = self.facts.undo_of.is_some();
         (self.announced && (composed || unknown || self.suspended || undoes || self.is_root()))
             .then_some(waiting)
@@ -773,9 +772,9 @@ fn left_open(run: CallId, status: Status) -> ToolError {
         Status::Done(_) | Status::Pending(_) => "its end could not be recorded".to_owned(),
     };
     let message = format!("the journal failed in the middle of {run}, which is left as it was: {before}");
-    ToolError::new(ErrorCode::JournalUnavailable, message)
-        .retryable(false)
-        .suggest(format!("do not call again: once the journal can be written, {run} goes on when it is recovered"))
+    ToolError::new(ErrorCode::JournalUnavailable, message).retryable(false).suggest(format!(
+        "do not call again: once the journal can be written, {run} goes on when it is recovered"
+    ))
 }
 
 /// A run that waits for a person has not failed, whatever its parts came to.

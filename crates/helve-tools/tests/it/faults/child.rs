@@ -168,7 +168,8 @@ fn killing(inner: Arc<dyn Ledger>, at: u64) -> FaultyLedger {
         inner,
         Arc::new(move |_| {
             if passed.fetch_add(1, Ordering::SeqCst) == at {
-                let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                let _ =
+                    rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
                 // Nothing more happens on this thread, however long the signal takes.
                 loop {
                     std::thread::park();

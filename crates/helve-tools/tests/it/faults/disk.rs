@@ -116,7 +116,9 @@ fn troubled(store: &Arc<Store>, trouble: Trouble, at: u64, passed: Arc<AtomicU64
                 }
                 Ok(())
             }
-            Trouble::ReadOnly if number >= at && number < u64::MAX / 2 && boundary == Boundary::Before => refused(),
+            Trouble::ReadOnly if number >= at && number < u64::MAX / 2 && boundary == Boundary::Before => {
+                refused()
+            }
             Trouble::Hiccup if number == at => refused(),
             Trouble::ReadOnly | Trouble::Hiccup => Ok(()),
         }

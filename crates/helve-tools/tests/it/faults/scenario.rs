@@ -88,12 +88,8 @@ impl Scenario {
             Self::Cascade => (&["root", "pack"], 2),
             Self::CascadeFails => (&["root", "pack", "unpack"], 0),
             Self::Nested => (&["a", "b", "c", "d", "e"], 5),
-            Self::NestedUndone => {
-                (&["a", "b", "c", "d", "e", "une", "und", "unc", "unb", "una"], 0)
-            }
-            Self::ParallelUndone => {
-                (&["a", "b", "c", "d", "e", "una", "unb", "unc", "und", "une"], 0)
-            }
+            Self::NestedUndone => (&["a", "b", "c", "d", "e", "une", "und", "unc", "unb", "una"], 0),
+            Self::ParallelUndone => (&["a", "b", "c", "d", "e", "una", "unb", "unc", "und", "une"], 0),
             Self::Map => (&["a", "a", "a", "a"], 4),
         }
     }

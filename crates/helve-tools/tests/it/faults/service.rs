@@ -53,7 +53,9 @@ impl World {
 
     async fn seen(State(world): State<Self>, Json(key): Json<String>) -> Json<Value> {
         let deeds = world.0.lock().unwrap();
-        Json(deeds.iter().find(|deed| deed.key == key).map_or(Value::Null, |deed| json!({ "did": deed.what })))
+        Json(
+            deeds.iter().find(|deed| deed.key == key).map_or(Value::Null, |deed| json!({ "did": deed.what })),
+        )
     }
 
     pub(super) fn deeds(&self) -> Vec<Deed> {

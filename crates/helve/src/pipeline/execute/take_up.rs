@@ -9,8 +9,8 @@ use helve_core::{Call, CallId, Context, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
 use super::super::effects::guarded;
-use super::key_of;
 use super::super::record::OpenRecord;
+use super::key_of;
 use crate::pipeline::{self, Origin};
 use crate::runs::{Waiting, parse};
 use crate::runtime::Parts;
