@@ -6,6 +6,7 @@
 //! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
+//! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
@@ -27,6 +28,7 @@ mod preconditions;
 mod recording;
 mod registry;
 mod retry;
+mod run_model;
 mod runs;
 mod sdk;
 mod seeds;
