@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::{OpenRecord, unavailable};
-use crate::runs::{Undoing, Watch, undo_below};
+use crate::runs::{Undoing, Watch, find_out_below, undo_below};
 use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
@@ -50,11 +50,13 @@ pub(super) async fn execute(
     let (tool, mut call) = permitted.into_parts();
     parts.pulse.call();
     let deadline = Instant::now() + timeout(parts, &tool, &call);
-    if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
+    // What had started before a crash must be found out, whether or not it is still wanted.
+    let is_new = record.cut_short().is_none();
+    if is_new && call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
         return Err(attempt::cancelled());
     }
     join_run(parts, &tool, &mut call, record);
-    let taken_up = if record.cut_short().is_some() {
+    let taken_up = if !is_new {
         let context = context(parts, &tool, &call, record, deadline);
         Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
     } else {
@@ -121,15 +123,18 @@ async fn run(
 ) -> Result<Value, ToolError> {
     let arguments = std::mem::take(&mut call.arguments);
     let result = attempts(parts, tool, &call, arguments, deadline, record).await;
-    if let (Err(error), Some(run)) = (&result, record.run())
-        && tool.handler().undoes_on_error()
-        && !run.is_halted()
-    {
-        let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
-        let all = undo_below(parts, &run, path.as_deref().unwrap_or_default()).await;
-        return Err(undone(error.clone(), all));
+    let (Err(error), Some(run)) = (&result, record.run()) else { return result };
+    if !tool.is_composed() || run.is_halted() {
+        return result;
     }
-    result
+    let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
+    let path = path.as_deref().unwrap_or_default();
+    find_out_below(parts, &run, path).await;
+    if !tool.handler().undoes_on_error() || run.is_halted() {
+        return result;
+    }
+    let all = undo_below(parts, &run, path).await;
+    Err(undone(error.clone(), all))
 }
 
 fn undone(error: ToolError, all: bool) -> ToolError {

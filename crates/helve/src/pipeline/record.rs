@@ -306,6 +306,7 @@ impl<'p> OpenRecord<'p> {
         if self.is_lost_with(&status) {
             return self.close_lost(status);
         }
+        let status = self.without_refused(status);
         match self.waiting(&status) {
             Some(waiting) if self.is_root() => return Box::pin(self.close_waiting(waiting, status)).await,
             // It goes on when its run does.
@@ -397,10 +398,21 @@ impl<'p> OpenRecord<'p> {
         if self.is_root() { run.is_lost() } else { run.is_refused() }
     }
 
+    /// A run that went on without its parts because the journal refused them all has not succeeded.
+    fn without_refused(&self, status: Status) -> Status {
+        let refused = self.run.as_ref().filter(|_| self.is_root()).and_then(|run| run.refused());
+        match (status, refused) {
+            (Status::Done(_), Some(error)) => Status::Failed(unavailable(error).at(Stage::Execute)),
+            (status, _) => status,
+        }
+    }
+
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
     fn close_lost(&mut self, status: Status) -> Outcome {
         let ledger = &self.parts.ledger;
-        if let (Status::Done(_), false, Some(_)) = (&status, self.suspended, &self.facts.part) {
+        // A composed one may only seem done: it went on without the parts that were refused.
+        let done = matches!(status, Status::Done(_)) && !self.tool.as_ref().is_some_and(Tool::is_composed);
+        if done && !self.suspended && self.facts.part.is_some() {
             let payload = std::mem::take(&mut self.payload);
             let attempts = std::mem::take(&mut self.attempts);
             let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);

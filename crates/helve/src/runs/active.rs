@@ -224,6 +224,11 @@ impl ActiveRun {
         self.lock().refused.get_or_insert_with(|| error.clone());
     }
 
+    /// Why the ledger has refused something.
+    pub(crate) fn refused(&self) -> Option<JournalError> {
+        self.lock().refused.clone()
+    }
+
     /// Whether the ledger has refused something.
     pub(crate) fn is_refused(&self) -> bool {
         self.lock().refused.is_some()

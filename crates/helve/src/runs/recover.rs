@@ -7,12 +7,12 @@ use futures_util::StreamExt;
 use helve_core::ports::{Adoption, Holder, JournalError};
 use helve_core::record::{Entry, Facts, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
+use helve_core::{BoxFuture, Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
-use super::active::{ActiveRun, Deed, Done, Waiting, step};
+use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
 use super::history::{Earlier, History, parse};
 use super::part::{done_before, effects_so_far, is_undo};
 use super::undo::undo_below;
@@ -389,7 +389,7 @@ async fn end(
     let rolls_back = tool.as_ref().is_some_and(|tool| {
         tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
     });
-    find_out(parts, &run).await;
+    find_out(parts, &run, "").await;
     if rolls_back {
         undo_below(parts, &run, "").await;
     }
@@ -405,10 +405,38 @@ async fn end(
     pipeline::wind_up(parts, call, run, error).await
 }
 
+/// Finds out about calls below `path` that were started before a crash and not come to again,
+/// because something beside them had failed. The run waits for a person where nobody knows.
+pub(crate) fn find_out_below<'a>(
+    parts: &'a Arc<Parts>,
+    run: &'a Arc<ActiveRun>,
+    path: &'a str,
+) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        // Nearly always there was no crash.
+        if run.history.is_empty() {
+            return;
+        }
+        find_out(parts, run, path).await;
+        let unknown = run.parts_below(path).into_iter().find(|part| part.report.state == PartState::Unknown);
+        if let Some(Done { report, .. }) = unknown
+            && run.history.is_cut_short(report.call_id)
+        {
+            let reason = WaitingFor::UnknownOutcome;
+            run.wait_for(Waiting { reason, call_id: report.call_id, pending: None });
+        }
+    })
+}
+
 /// Adds calls that were started and have not ended to the parts of a run that will not go on: what
 /// they did is undone with the rest where that is known, and listed as unknown where it is not.
-async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
+async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, below: &str) {
     for (call_id, started, earlier) in run.history.cut_short() {
+        let path = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
+        let reached = run.state_of(path).is_some_and(|state| state != PartState::Cancelled);
+        if reached || !(below.is_empty() || is_below(path, below)) {
+            continue;
+        }
         let tool = parts.registry.tool(&started.facts.tool);
         // The parts of a composition tell by themselves; and taking back goes on by itself.
         if tool.as_ref().is_some_and(Tool::is_composed)

@@ -73,7 +73,14 @@ async fn run(
     };
     // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
     let grace = if tool.is_composed() { COMPOSED_GRACE } else { parts.settings.cancel_grace };
-    (Err(error), running.stop(grace).await)
+    match running.stop(grace).await {
+        // It has changed the world, and nobody could undo what is said not to have happened.
+        Ok(Ok(Ok(value))) if tool.definition().changes_world() && !tool.is_composed() => {
+            (Ok(value), HandlerEnd::Returned)
+        }
+        Ok(_) => (Err(error), HandlerEnd::Stopped),
+        Err(end) => (Err(error), end),
+    }
 }
 
 /// A handler's future.
@@ -107,15 +114,16 @@ struct Running {
 }
 
 impl Running {
-    async fn stop(&mut self, grace: Duration) -> HandlerEnd {
+    /// Tells the handler to stop: its end if it comes in time, else how it was made to.
+    async fn stop(&mut self, grace: Duration) -> Result<Joined, HandlerEnd> {
         self.told.cancellation().cancel();
-        if tokio::time::timeout(grace, &mut self.task).await.is_ok() {
-            return HandlerEnd::Stopped;
+        if let Ok(joined) = tokio::time::timeout(grace, &mut self.task).await {
+            return Ok(joined);
         }
         self.task.abort();
         match tokio::time::timeout(ABORT_WAIT, &mut self.task).await {
-            Ok(_) => HandlerEnd::Stopped,
-            Err(_) => HandlerEnd::Abandoned,
+            Ok(_) => Err(HandlerEnd::Stopped),
+            Err(_) => Err(HandlerEnd::Abandoned),
         }
     }
 }

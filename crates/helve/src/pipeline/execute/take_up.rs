@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::super::effects::guarded;
 use super::super::record::OpenRecord;
-use super::key_of;
 use crate::pipeline::{self, Origin};
 use crate::runs::{Waiting, parse};
 use crate::runtime::Parts;
