@@ -17,6 +17,6 @@ pub use recover::{Recovered, RunError, Settlement, TakenUp};
 pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, UndoState, Waiting, step};
 pub(crate) use history::{Earlier, History, parse};
 pub(crate) use part::{call_part, cascade, join, was_cut_off};
-pub(crate) use recover::{Undoing, wind_up_dropped};
+pub(crate) use recover::{Undoing, Unknown, find_out, wind_up_dropped};
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

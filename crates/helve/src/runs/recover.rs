@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
 
-use super::active::{ActiveRun, Deed, Done, Waiting, step};
+use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
 use super::history::{Earlier, History, parse};
 use super::part::{done_before, effects_so_far};
 use super::undo::undo_below;
@@ -388,7 +388,7 @@ async fn end(
     let rolls_back = tool.as_ref().is_some_and(|tool| {
         tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
     });
-    find_out(parts, &run).await;
+    find_out(parts, &run, "", Unknown::List).await;
     if rolls_back {
         undo_below(parts, &run, "").await;
     }
@@ -404,18 +404,34 @@ async fn end(
     pipeline::wind_up(parts, call, run, error).await
 }
 
-/// Adds calls that were started and have not ended to the parts of a run that will not go on: what
-/// they did is undone with the rest where that is known, and listed as unknown where it is not.
-async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
+/// What to do about a call of which nobody knows whether it had its effect.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Unknown {
+    /// Ask a person, and go on then.
+    Ask,
+    /// Say so.
+    List,
+}
+
+/// Adds calls at and below `path` that had started, had not ended and will not go on, to the parts
+/// of a run: what they did is undone with the rest where that is known.
+pub(crate) async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str, unknown: Unknown) {
     for (call_id, started, earlier) in run.history.cut_short() {
+        let own = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
+        if !(path.is_empty() || is_below(own, path)) || run.has_ended(own) {
+            continue;
+        }
         let tool = parts.registry.tool(&started.facts.tool);
         // The parts of a composition tell by themselves; and taking back goes on by itself.
         if tool.as_ref().is_some_and(Tool::is_composed) || undoes_another(parts, run, started) {
             continue;
         }
-        if let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await {
-            run.add(done);
+        let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await else { continue };
+        if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
+            run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
+            return;
         }
+        run.add(done);
     }
 }
 
