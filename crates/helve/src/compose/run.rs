@@ -32,8 +32,8 @@ pub(super) struct Run<'a> {
 pub(super) enum Ended {
     Done(Value),
     Failed(ToolError),
-    /// It was taken back, or a person is asked, also for what became of it: whatever the policy,
-    /// nothing more is started.
+    /// It was taken back, a person is asked, or there is no journal: whatever the policy, nothing
+    /// more is started.
     Stopped(ToolError),
 }
 
@@ -81,11 +81,7 @@ impl<'a> Run<'a> {
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),
-            Status::Failed(error)
-                if matches!(error.code(), ErrorCode::Cancelled | ErrorCode::OutcomeUnknown) =>
-            {
-                Ended::Stopped(error)
-            }
+            Status::Failed(error) if stops(error.code()) => Ended::Stopped(error),
             Status::Failed(error) => Ended::Failed(error),
             Status::Pending(pending) => Ended::Stopped(pending.into_error()),
         };
@@ -126,6 +122,12 @@ impl<'a> Run<'a> {
         }
         Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back between two of its steps"))
     }
+}
+
+/// Whether a part has not failed by itself: it was taken back, or it goes on when the run does,
+/// because a person is asked or the journal has refused it.
+fn stops(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::Cancelled | ErrorCode::OutcomeUnknown | ErrorCode::JournalUnavailable)
 }
 
 /// The error within a failure that the tool's failure mode made a result of.

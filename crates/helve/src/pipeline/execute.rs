@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::{OpenRecord, unavailable};
-use crate::runs::{Undoing, Watch, find_out_below, undo_below};
+use crate::runs::{Undoing, Unknown, Watch, find_out, undo_below};
 use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
@@ -50,13 +50,13 @@ pub(super) async fn execute(
     let (tool, mut call) = permitted.into_parts();
     parts.pulse.call();
     let deadline = Instant::now() + timeout(parts, &tool, &call);
-    // What had started before a crash must be found out, whether or not it is still wanted.
-    let is_new = record.cut_short().is_none();
-    if is_new && call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
+    let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
+    // What became of a call that had started must be found out, wanted or not.
+    if cancelled && record.cut_short().is_none() {
         return Err(attempt::cancelled());
     }
     join_run(parts, &tool, &mut call, record);
-    let taken_up = if !is_new {
+    let taken_up = if record.cut_short().is_some() {
         let context = context(parts, &tool, &call, record, deadline);
         Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
     } else {
@@ -69,6 +69,7 @@ pub(super) async fn execute(
             reclaim(&tool, &call, record);
             Ok(result)
         }
+        TakeUp::Again if cancelled && !tool.is_composed() => return Err(attempt::cancelled()),
         TakeUp::Again => {
             reclaim(&tool, &call, record);
             run(parts, &tool, call, deadline, record).await
@@ -123,18 +124,18 @@ async fn run(
 ) -> Result<Value, ToolError> {
     let arguments = std::mem::take(&mut call.arguments);
     let result = attempts(parts, tool, &call, arguments, deadline, record).await;
-    let (Err(error), Some(run)) = (&result, record.run()) else { return result };
-    if !tool.is_composed() || run.is_halted() {
+    let Some(run) = record.run().filter(|run| tool.is_composed() && !run.is_halted()).cloned() else {
         return result;
+    };
+    let Err(error) = result else { return result };
+    let path = record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
+    // This time it may have failed before it came to a part that it had started before a crash.
+    find_out(parts, &run, &path, Unknown::Ask).await;
+    if run.is_halted() || !tool.handler().undoes_on_error() {
+        return Err(error);
     }
-    let (run, path) = (Arc::clone(run), record.part().map(|part| Arc::clone(&part.path)));
-    let path = path.as_deref().unwrap_or_default();
-    find_out_below(parts, &run, path).await;
-    if !tool.handler().undoes_on_error() || run.is_halted() {
-        return result;
-    }
-    let all = undo_below(parts, &run, path).await;
-    Err(undone(error.clone(), all))
+    let all = undo_below(parts, &run, &path).await;
+    Err(undone(error, all))
 }
 
 fn undone(error: ToolError, all: bool) -> ToolError {

@@ -410,9 +410,9 @@ impl<'p> OpenRecord<'p> {
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
     fn close_lost(&mut self, status: Status) -> Outcome {
         let ledger = &self.parts.ledger;
-        // A composed one may only seem done: it went on without the parts that were refused.
-        let done = matches!(status, Status::Done(_)) && !self.tool.as_ref().is_some_and(Tool::is_composed);
-        if done && !self.suspended && self.facts.part.is_some() {
+        // What a composition came to without the parts that were refused is not what it comes to.
+        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        if matches!(status, Status::Done(_)) && !self.suspended && !composed && !self.is_root() {
             let payload = std::mem::take(&mut self.payload);
             let attempts = std::mem::take(&mut self.attempts);
             let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);

@@ -315,6 +315,11 @@ impl ActiveRun {
         }
     }
 
+    /// Whether a part has ended, now or before.
+    pub(crate) fn has_ended(&self, path: &str) -> bool {
+        self.lock().parts.iter().any(|done| &*done.report.path == path)
+    }
+
     /// The parts at and below `path`, in the order in which they ended.
     pub(crate) fn parts_below(&self, path: &str) -> Vec<Done> {
         let below =

@@ -70,11 +70,6 @@ impl History {
         })
     }
 
-    /// Whether a call was started and has not ended.
-    pub(crate) fn is_cut_short(&self, call_id: CallId) -> bool {
-        self.call(call_id).is_some_and(|earlier| earlier.started.is_some() && earlier.finished.is_none())
-    }
-
     /// Calls that have ended, in order, each once.
     pub(crate) fn ended(&self) -> impl Iterator<Item = (CallId, &Earlier)> {
         self.ended.iter().filter_map(|call_id| Some((*call_id, self.calls.get(call_id)?)))

@@ -17,6 +17,6 @@ pub use recover::{Recovered, RunError, Settlement, TakenUp};
 pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, InFlight, UndoState, Waiting, step};
 pub(crate) use history::{Earlier, History, parse};
 pub(crate) use part::{call_part, cascade, cascade_path, was_cut_off};
-pub(crate) use recover::{Undoing, find_out_below, wind_up_dropped};
+pub(crate) use recover::{Undoing, Unknown, find_out, wind_up_dropped};
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use helve_core::ports::{Adoption, Holder, JournalError};
 use helve_core::record::{Entry, Facts, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
-use helve_core::{BoxFuture, Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tokio_util::sync::CancellationToken;
@@ -389,7 +389,7 @@ async fn end(
     let rolls_back = tool.as_ref().is_some_and(|tool| {
         tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
     });
-    find_out(parts, &run, "").await;
+    find_out(parts, &run, "", Unknown::List).await;
     if rolls_back {
         undo_below(parts, &run, "").await;
     }
@@ -405,36 +405,21 @@ async fn end(
     pipeline::wind_up(parts, call, run, error).await
 }
 
-/// Finds out about calls below `path` that were started before a crash and not come to again,
-/// because something beside them had failed. The run waits for a person where nobody knows.
-pub(crate) fn find_out_below<'a>(
-    parts: &'a Arc<Parts>,
-    run: &'a Arc<ActiveRun>,
-    path: &'a str,
-) -> BoxFuture<'a, ()> {
-    Box::pin(async move {
-        // Nearly always there was no crash.
-        if run.history.is_empty() {
-            return;
-        }
-        find_out(parts, run, path).await;
-        let unknown = run.parts_below(path).into_iter().find(|part| part.report.state == PartState::Unknown);
-        if let Some(Done { report, .. }) = unknown
-            && run.history.is_cut_short(report.call_id)
-        {
-            let reason = WaitingFor::UnknownOutcome;
-            run.wait_for(Waiting { reason, call_id: report.call_id, pending: None });
-        }
-    })
+/// What to do about a call of which nobody knows whether it had its effect.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Unknown {
+    /// Ask a person, and go on then.
+    Ask,
+    /// Say so.
+    List,
 }
 
-/// Adds calls that were started and have not ended to the parts of a run that will not go on: what
-/// they did is undone with the rest where that is known, and listed as unknown where it is not.
-async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, below: &str) {
+/// Adds calls at and below `path` that had started, had not ended and will not go on, to the parts
+/// of a run: what they did is undone with the rest where that is known.
+pub(crate) async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str, unknown: Unknown) {
     for (call_id, started, earlier) in run.history.cut_short() {
-        let path = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
-        let reached = run.state_of(path).is_some_and(|state| state != PartState::Cancelled);
-        if reached || !(below.is_empty() || is_below(path, below)) {
+        let own = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
+        if !(path.is_empty() || is_below(own, path)) || run.has_ended(own) {
             continue;
         }
         let tool = parts.registry.tool(&started.facts.tool);
@@ -444,9 +429,12 @@ async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, below: &str) {
         {
             continue;
         }
-        if let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await {
-            run.add(done);
+        let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await else { continue };
+        if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
+            run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
+            return;
         }
+        run.add(done);
     }
 }
 

@@ -367,7 +367,7 @@ async fn check(shape: &Shape, trouble: Trouble) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
     fn a_run_that_was_cut_short_comes_to_what_the_model_says(shape in shapes(), trouble in troubles()) {
         let executor = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

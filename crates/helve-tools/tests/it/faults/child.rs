@@ -221,6 +221,7 @@ async fn truth(ledger: &dyn Ledger, run: CallId, remote: Remote) -> Option<Settl
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
     })?;
     let facts = history.iter().filter_map(Entry::facts).find(|facts| facts.call_id == asked)?;
+    assert!(!facts.tool.starts_with("recall-"), "{asked} could have been asked, and a person is");
     let key = match (&facts.part, &facts.idempotency_key) {
         (Some(part), _) => format!("{}/{}", part.run, part.path),
         (None, Some(key)) => key.to_string(),
