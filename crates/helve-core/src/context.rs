@@ -26,6 +26,7 @@ struct Inner {
     deadline: Instant,
     attempt: u32,
     idempotency_key: Option<Arc<str>>,
+    has_own_key: bool,
     part: Option<Part>,
     degraded: Option<Arc<[String]>>,
     host: Option<Arc<dyn Host>>,
@@ -33,7 +34,7 @@ struct Inner {
     outer_cancellation: Option<CancellationToken>,
     /// These are made when somebody first asks: most tools are done before anybody would.
     cancellation: OnceLock<CancellationToken>,
-    part_key: OnceLock<String>,
+    made_key: OnceLock<String>,
 }
 
 impl Context {
@@ -46,12 +47,13 @@ impl Context {
             deadline,
             attempt: 1,
             idempotency_key: None,
+            has_own_key: false,
             part: None,
             degraded: None,
             host: None,
             outer_cancellation: None,
             cancellation: OnceLock::new(),
-            part_key: OnceLock::new(),
+            made_key: OnceLock::new(),
         }))
     }
 
@@ -64,6 +66,13 @@ impl Context {
     /// Passes on the key that makes repeating this call safe.
     pub fn with_idempotency_key(mut self, key: Option<Arc<str>>) -> Self {
         self.inner().idempotency_key = key;
+        self
+    }
+
+    /// Uses the call's own id as the key where nobody gave one: it is the same again when the call
+    /// is taken up after a crash.
+    pub fn with_own_key(mut self, has_own_key: bool) -> Self {
+        self.inner().has_own_key = has_own_key;
         self
     }
 
@@ -131,7 +140,10 @@ impl Context {
     pub fn idempotency_key(&self) -> Option<&str> {
         match (&self.0.idempotency_key, &self.0.part) {
             (Some(key), _) => Some(key),
-            (None, Some(part)) => Some(self.0.part_key.get_or_init(|| format!("{}/{}", part.run, part.path))),
+            (None, Some(part)) => Some(self.0.made_key.get_or_init(|| format!("{}/{}", part.run, part.path))),
+            (None, None) if self.0.has_own_key => {
+                Some(self.0.made_key.get_or_init(|| self.0.call_id.to_string()))
+            }
             (None, None) => None,
         }
     }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::PermittedCall;
 use super::effects::Doing;
-use super::record::{OpenRecord, unavailable};
+use super::record::OpenRecord;
 use crate::runs::{Undoing, Unknown, Watch, find_out, undo_below};
 use crate::runtime::Parts;
 use start::Start;
@@ -167,6 +167,7 @@ fn context(
     let context =
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
             .with_idempotency_key(call.idempotency_key.clone())
+            .with_own_key(tool.definition().changes_world())
             .with_part(record.part().cloned())
             .with_degraded(record.degraded())
             .with_host(Arc::clone(parts) as _);
@@ -214,10 +215,12 @@ pub(super) async fn undo(
 ) -> Result<Status, ToolError> {
     if record.cut_short().is_some() {
         record.hold_step(StepKind::Resumed);
-        record.must_survive();
+        record.claimed(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
-        record.announce_start(false).await.map_err(unavailable)?;
+        if let Start::Replay(status) = start::start_undo(parts, undoing.claim(), record).await? {
+            return Ok(status);
+        }
     }
     let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
     let done: HashSet<_> = undoing.done.iter().map(|done| done.report.call_id).collect();

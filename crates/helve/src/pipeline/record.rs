@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::origin::Origin;
 use crate::runs::{
-    ActiveRun, Deed, Done, Earlier, History, InFlight, Waiting, step, was_cut_off, wind_up_dropped,
+    ActiveRun, Deed, Done, Earlier, History, InFlight, Waiting, in_doubt, step, wind_up_dropped,
 };
 use crate::runtime::{Durability, Parts};
 
@@ -97,7 +97,7 @@ impl<'p> OpenRecord<'p> {
             facts,
             tool: None,
             payload: Payload::default(),
-            secrets: Vec::new(),
+            secrets: origin.run().map(|run| run.secrets()).unwrap_or_default(),
             arguments_withheld: false,
             result_withheld: false,
             effects: Vec::new(),
@@ -165,10 +165,12 @@ impl<'p> OpenRecord<'p> {
         let schema = self.tool.as_ref().map(Tool::input);
         let redactor = &self.parts.settings.redactor;
         let shown = redactor.redact(schema, arguments);
-        self.arguments_withheld = matches!(shown, Cow::Owned(_));
-        if self.arguments_withheld {
-            self.secrets = redactor.secrets_in(schema, arguments);
+        if matches!(shown, Cow::Owned(_)) {
+            let secrets = redactor.secrets_in(schema, arguments);
+            self.hide(secrets);
         }
+        let shown = without(shown, &self.secrets);
+        self.arguments_withheld = matches!(shown, Cow::Owned(_));
         self.payload.arguments = to_raw_value(&shown).ok();
     }
 
@@ -201,7 +203,7 @@ impl<'p> OpenRecord<'p> {
 
     pub(super) fn attempted(&mut self, attempt: Attempt) {
         self.attempts.push(attempt);
-        self.cut_off = was_cut_off(&self.attempts);
+        self.cut_off = in_doubt(&self.attempts);
     }
 
     pub(super) fn last_attempt(&self) -> Option<&Attempt> {
@@ -222,6 +224,11 @@ impl<'p> OpenRecord<'p> {
             self.result_withheld = true;
             return;
         }
+        let schema = self.tool.as_ref().and_then(Tool::output);
+        if self.run.is_some() && matches!(settings.redactor.redact(schema, value), Cow::Owned(_)) {
+            let secrets = settings.redactor.secrets_in(schema, value);
+            self.hide(secrets);
+        }
         self.payload.result = match self.shown(value) {
             Cow::Borrowed(_) => Some(text),
             Cow::Owned(shown) => {
@@ -234,11 +241,16 @@ impl<'p> OpenRecord<'p> {
     /// A result as it may be recorded: without its own secrets and without the arguments'.
     fn shown<'v>(&self, result: &'v Value) -> Cow<'v, Value> {
         let schema = self.tool.as_ref().and_then(Tool::output);
-        let mut shown = self.parts.settings.redactor.redact(schema, result);
-        if !self.secrets.is_empty() {
-            scrub(shown.to_mut(), &self.secrets);
+        without(self.parts.settings.redactor.redact(schema, result), &self.secrets)
+    }
+
+    /// Keeps texts out of everything that is recorded from now on, in this call and in its run: a
+    /// template may hand them to another tool under a name that does not give them away.
+    fn hide(&mut self, secrets: Vec<String>) {
+        if let Some(run) = &self.run {
+            run.hide(&secrets);
         }
-        shown
+        self.secrets.extend(secrets);
     }
 
     /// An error as it may be recorded: tools like to repeat what they were given.
@@ -473,6 +485,10 @@ impl<'p> OpenRecord<'p> {
         self.suspended = true;
     }
 
+    fn is_composed(&self) -> bool {
+        self.tool.as_ref().is_some_and(Tool::is_composed)
+    }
+
     fn is_root(&self) -> bool {
         self.facts.part.is_none()
     }
@@ -484,7 +500,9 @@ impl<'p> OpenRecord<'p> {
         let state = match status {
             Status::Done(output) if output.is_failure => PartState::Failed,
             Status::Done(_) => PartState::Done,
-            Status::Failed(_) if self.cut_off && self.facts.changes_world => PartState::Unknown,
+            Status::Failed(_) if self.cut_off && self.facts.changes_world && !self.is_composed() => {
+                PartState::Unknown
+            }
             Status::Failed(error) => match error.code() {
                 ErrorCode::Cancelled => PartState::Cancelled,
                 ErrorCode::OutcomeUnknown => PartState::Unknown,
@@ -518,6 +536,7 @@ impl<'p> OpenRecord<'p> {
     /// The call is a run of its own.
     pub(super) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
         let run = Arc::new(ActiveRun::new(self.facts.call_id, cancellation, History::default()));
+        run.hide(&self.secrets);
         self.parts.runs.insert(&run);
         self.run = Some(run);
         self.enter_run(tool);
@@ -826,6 +845,16 @@ fn waits(call_id: CallId, status: Status) -> ToolError {
 /// Whether what a tool did stands when its call ended so: a tool can succeed and its effects fail.
 fn stands(state: PartState) -> bool {
     matches!(state, PartState::Done | PartState::Failed)
+}
+
+/// A value without texts that must not be seen. Borrowed where there are none.
+fn without<'v>(value: Cow<'v, Value>, secrets: &[String]) -> Cow<'v, Value> {
+    if secrets.is_empty() {
+        return value;
+    }
+    let mut scrubbed = Value::clone(&value);
+    scrub(&mut scrubbed, secrets);
+    if scrubbed == *value { value } else { Cow::Owned(scrubbed) }
 }
 
 fn went_away() -> ToolError {

@@ -86,6 +86,8 @@ struct State {
     waiting: Option<Waiting>,
     /// Whether something of the run is in the ledger.
     begun: bool,
+    /// Texts that calls of the run were given or answered as secrets.
+    secrets: Vec<String>,
     /// Why the ledger refused something that the run had to say.
     refused: Option<JournalError>,
     progress: ProgressTree,
@@ -329,6 +331,23 @@ impl ActiveRun {
 
     pub(crate) fn reports(&self) -> Vec<PartReport> {
         self.lock().parts.iter().map(|done| done.report.clone()).collect()
+    }
+
+    /// Keeps texts out of what is recorded of the run.
+    pub(crate) fn hide(&self, secrets: &[String]) {
+        if !secrets.is_empty() {
+            self.lock().secrets.extend_from_slice(secrets);
+        }
+    }
+
+    /// Texts to be kept out of what is recorded of the run.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        self.lock().secrets.clone()
+    }
+
+    /// Nobody is waited for any more.
+    pub(crate) fn stop_waiting(&self) {
+        self.lock().waiting = None;
     }
 
     /// The run cannot go on by itself. The first reason stays.

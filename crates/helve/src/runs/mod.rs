@@ -16,7 +16,8 @@ pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
 pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, InFlight, UndoState, Waiting, step};
 pub(crate) use history::{Earlier, History, parse};
-pub(crate) use part::{call_part, cascade, cascade_path, was_cut_off};
+pub use part::left_in_doubt;
+pub(crate) use part::{call_part, cascade, cascade_path, in_doubt};
 pub(crate) use recover::{Undoing, Unknown, find_out, wind_up_dropped};
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

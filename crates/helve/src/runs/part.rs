@@ -175,10 +175,31 @@ fn recorded(finished: &Finished) -> Recorded {
     }
 }
 
-/// Whether the tool was stopped in the middle of its work, so that nobody knows how far it came.
-pub(crate) fn was_cut_off(attempts: &[Attempt]) -> bool {
-    let last = attempts.last().map(|attempt| attempt.handler);
-    matches!(last, Some(HandlerEnd::Stopped | HandlerEnd::Abandoned))
+/// Whether nobody knows if the tool had its effect: it was stopped in the middle of its work, or
+/// the other side was asked and did not say.
+pub(crate) fn in_doubt(attempts: &[Attempt]) -> bool {
+    use ErrorCode::{McpConnection, Network, ServerError, Timeout};
+    attempts.last().is_some_and(|last| {
+        matches!(last.handler, HandlerEnd::Stopped | HandlerEnd::Abandoned)
+            || matches!(last.code, Some(Timeout | Network | ServerError | McpConnection))
+    })
+}
+
+/// Whether nobody knows if a call that has failed had its effect. Of a composed one its parts tell.
+pub fn left_in_doubt(finished: &Finished) -> bool {
+    let failed =
+        matches!(finished.ending.status, EndStatus::Failed | EndStatus::Returned | EndStatus::Denied);
+    failed && finished.facts.changes_world && in_doubt(&finished.ending.attempts)
+}
+
+/// Whether an effect that should have been taken back could not be.
+fn effects_stand(earlier: &Earlier) -> bool {
+    use helve_core::run::StepKind;
+    earlier.effects.values().any(|(kind, _)| matches!(kind, StepKind::RollbackFailed { .. }))
+}
+
+fn is_composed(parts: &Parts, finished: &Finished) -> bool {
+    parts.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
@@ -187,15 +208,14 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
     let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     let state = match (finished.ending.status, earlier.undone) {
         (EndStatus::Done, super::UndoState::NotTried) => PartState::Done,
+        (_, super::UndoState::Undone) if effects_stand(earlier) => PartState::UndoFailed,
         (EndStatus::Done, super::UndoState::Undone) => PartState::Undone,
         (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Pending, _) => PartState::Waiting,
         (_, super::UndoState::Undone) => PartState::Undone,
         (_, super::UndoState::Failed) => PartState::UndoFailed,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
-            Some(_) if finished.facts.changes_world && was_cut_off(&finished.ending.attempts) => {
-                PartState::Unknown
-            }
+            Some(_) if left_in_doubt(finished) && !is_composed(parts, finished) => PartState::Unknown,
             Some(ErrorCode::Cancelled) => PartState::Cancelled,
             Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
             Some(_) | None => PartState::Failed,

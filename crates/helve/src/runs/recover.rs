@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use helve_core::ports::{Adoption, Holder, JournalError};
+use helve_core::ports::{Adoption, Holder, JournalError, KeyClaim, OpenRun};
 use helve_core::record::{Entry, Facts, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
+use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
@@ -160,6 +161,13 @@ impl Runtime {
     pub async fn undo_run(&self, run: CallId, caller: Arc<Caller>) -> Result<Outcome, RunError> {
         let parts = self.parts();
         let undoing = undoing(parts, run).await?;
+        if let Some(open) = open_undo(parts, run).await? {
+            // One that was cut short or waits goes on; nothing is undone twice.
+            return match open.holder {
+                Holder::Us | Holder::Others => Err(RunError::Busy(open.run)),
+                Holder::Nobody | Holder::Person => self.resume_run(open.run, None).await,
+            };
+        }
         let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
         Ok(pipeline::undo(parts, call, Origin::Outside, undoing).await)
     }
@@ -169,11 +177,44 @@ impl Runtime {
 pub(crate) struct Undoing {
     pub(crate) run: CallId,
     pub(crate) done: Vec<Done>,
+    /// How often something of it could not be undone.
+    failures: usize,
     started: Started,
 }
 
+impl Undoing {
+    /// A run is undone by one call at a time. What came of it is the answer to whoever asks next,
+    /// until there is something to be tried again.
+    pub(crate) fn claim(&self) -> KeyClaim {
+        let scoped_key = Sha256::digest(format!("helve undo {} {}", self.run, self.failures)).into();
+        KeyClaim { scoped_key, fingerprint: [0; 32], repeatable: false }
+    }
+}
+
+/// The open run that undoes another one.
+async fn open_undo(parts: &Arc<Parts>, run: CallId) -> Result<Option<OpenRun>, RunError> {
+    let mut after = Some(run);
+    loop {
+        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        after = Some(last.run);
+        for open in page {
+            let history = parts.ledger.history(open.run).await?;
+            if history.first().and_then(Entry::facts).is_some_and(|facts| facts.undo_of == Some(run)) {
+                return Ok(Some(open));
+            }
+        }
+    }
+}
+
 async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
-    let history = History::new(parts.ledger.history(run).await?);
+    let entries = parts.ledger.history(run).await?;
+    let failed = |entry: &&Entry| {
+        matches!(entry, Entry::Step(step)
+            if matches!(step.kind, StepKind::UndoFailed { .. } | StepKind::RollbackFailed { .. }))
+    };
+    let failures = entries.iter().filter(failed).count();
+    let history = History::new(entries);
     let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
     let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
     if started.facts.undo_of.is_some() {
@@ -189,7 +230,7 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
         .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
         .map(Done::once_more)
         .collect();
-    Ok(Undoing { run, done, started })
+    Ok(Undoing { run, done, failures, started })
 }
 
 /// Somebody asked to take up a run.
@@ -392,6 +433,10 @@ async fn end(
     find_out(parts, &run, "", Unknown::List).await;
     if rolls_back {
         undo_below(parts, &run, "").await;
+    }
+    if error.code() == ErrorCode::Cancelled {
+        // Whoever cancels wants an end: what could not be undone is listed.
+        run.stop_waiting();
     }
     let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
     let unknown: Vec<_> = unknown.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();

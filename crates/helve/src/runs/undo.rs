@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use helve_core::expression::Scope;
 use helve_core::record::Entry;
-use helve_core::run::{PartState, StepKind, Undo};
+use helve_core::run::{EffectState, PartState, StepKind, Undo};
+use helve_core::schema::redact::REDACTED;
 use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
+use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
@@ -59,20 +61,26 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
     if run.is_halted() {
         return PartState::Done;
     }
+    let effects_stand = deed.effects.contains(&EffectState::RollbackFailed);
     let Some(declared) = deed.tool.definition().undo.clone() else {
         // Nothing to be done, or nothing that can be.
-        return if deed.tool.definition().changes_world() { PartState::Done } else { PartState::Undone };
+        return match deed.tool.definition().changes_world() {
+            true => PartState::Done,
+            false if effects_stand => PartState::UndoFailed,
+            false => PartState::Undone,
+        };
     };
     run.hold(Entry::Step(deed.step(parts, StepKind::UndoStarted)));
     let undone = match declared {
-        _ if deed.withheld => Err(ToolError::failed(
-            "what the tool was given or answered was not kept: it holds a secret or is too large",
-        )),
+        Undo::Handler if deed.withheld => Err(not_kept()),
         Undo::Handler => by_handler(parts, run, &deed).await,
         Undo::Tool { tool, arguments } => {
             let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
             match arguments.render(&scope) {
+                // Only what it takes to undo must be known.
+                Ok(arguments) if deed.withheld && is_redacted(&arguments) => Err(not_kept()),
                 Ok(arguments) => by_tool(parts, run, &deed, Call::new(tool, arguments)).await,
+                Err(_) if deed.withheld => Err(not_kept()),
                 Err(error) => Err(ToolError::new(ErrorCode::ExecutionFailed, error.to_string())),
             }
         }
@@ -82,6 +90,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
     }
     let mut step = deed.step(parts, StepKind::Undone);
     let state = match undone {
+        Ok(()) if effects_stand => PartState::UndoFailed,
         Ok(()) => PartState::Undone,
         Err(error) => {
             tracing::warn!(call_id = %deed.call_id, tool = %deed.tool.name(), %error, "a call could not be undone");
@@ -94,6 +103,15 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
         tracing::error!(call_id = %deed.call_id, %error, "that a call was undone could not be recorded");
     }
     state
+}
+
+fn not_kept() -> ToolError {
+    ToolError::failed("what it takes to undo it was not kept: it holds a secret or is too large")
+        .suggest("undo it by hand")
+}
+
+fn is_redacted(arguments: &Value) -> bool {
+    arguments.to_string().contains(REDACTED)
 }
 
 async fn by_handler(parts: &Arc<Parts>, run: &ActiveRun, deed: &Deed) -> Result<(), ToolError> {

@@ -550,3 +550,113 @@ async fn a_run_can_be_left_to_a_person() {
     assert!(matches!(recovered[0].taken_up, TakenUp::Waits(_)), "{recovered:?}");
     assert!(runtime.recover().await.unwrap().is_empty(), "it waits, and is not taken up again");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_undone_once_however_many_ask_at_the_same_time() {
+    let world = World::default();
+    let runtime = runtime(Arc::new(VolatileLedger::default()), world.doable("pay"), Settings::default());
+    let paid = runtime.call(Call::new("pay", json!({}))).await.call_id;
+    let asking: Vec<_> = (0..8)
+        .map(|_| {
+            let runtime = runtime.clone();
+            tokio::spawn(async move { runtime.undo_run(paid, Caller::local()).await })
+        })
+        .collect();
+    for asked in asking {
+        match asked.await.unwrap() {
+            Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
+            Err(error) => assert!(matches!(error, helve::runs::RunError::Busy(_)), "{error}"),
+        }
+    }
+    assert_eq!(world.count("unpay"), 1);
+}
+
+#[tokio::test]
+async fn a_call_of_its_own_has_a_key_that_stays_the_same() {
+    let seen = Arc::new(Mutex::new(None));
+    let kept = seen.clone();
+    let tool = Tool::builder("pay").description("Pays.").handler(move |_, context| {
+        *kept.lock().unwrap() = context.idempotency_key().map(str::to_owned);
+        async { Ok(json!({})) }
+    });
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [tool], Settings::default());
+    let outcome = runtime.call(Call::new("pay", json!({}))).await;
+    assert_eq!(seen.lock().unwrap().as_deref(), Some(outcome.call_id.to_string().as_str()));
+}
+
+#[tokio::test]
+async fn a_step_that_may_have_happened_is_not_said_to_be_nothing() {
+    let world = World::default();
+    let lost = Tool::builder("post")
+        .description("Is not answered.")
+        .input_schema(json!({ "type": "object" }))
+        .handler(|_, _| async { Err(ToolError::new(helve::ErrorCode::Network, "the line broke")) });
+    let runtime = runtime(
+        Arc::new(VolatileLedger::default()),
+        world.doable("write").into_iter().chain([lost]),
+        Settings::default(),
+    );
+    sequence(&runtime, "saga", &["write", "post"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(states(&outcome)[..2], [("write", PartState::Undone), ("post", PartState::Unknown)]);
+    let suggestions = outcome.error().unwrap().suggestions().join(" ");
+    assert!(!suggestions.contains("nothing stands"), "{suggestions}");
+}
+
+#[tokio::test]
+async fn an_effect_that_stands_is_said_to_stand_when_a_run_is_undone() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let set = Change::StateChange {
+        state: Template::literal(json!("n")),
+        change: StateOperation::Set,
+        value: Some(Template::literal(json!(5))),
+        scope: MemoryScope::ShortTerm,
+    };
+    let [pay, unpay] = world.doable("pay");
+    let tools = [pay.effect(Effect::new("sets n", set).reversible()), unpay];
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let outcome = runtime.call(Call::new("pay", json!({}))).await;
+    let place = MemoryPlace::of(&Caller::local(), MemoryScope::ShortTerm, "n");
+    let change = helve::memory::MemoryChange::new(helve::memory::Operation::Write(json!(99)));
+    ledger.change(place.clone(), change).await.unwrap();
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!undone.is_success(), "{undone:?}");
+    assert_eq!(ledger.read(place).await.unwrap().unwrap().value, json!(99));
+}
+
+#[tokio::test]
+async fn a_secret_stays_one_wherever_a_run_hands_it() {
+    let ledger = Arc::new(VolatileLedger::default());
+    let schema = json!({ "type": "object", "properties": {
+        "password": { "type": "string" }, "text": { "type": "string" } } });
+    let open = |name: &str| {
+        Tool::builder(name)
+            .description("Takes a password.")
+            .input_schema(schema.clone())
+            .handler(|arguments, _| async move { Ok(json!({ "id": 7, "said": arguments })) })
+    };
+    let told = Change::Cascade {
+        tool: "note".to_owned(),
+        arguments: Template::parse(json!({ "text": "pw {{ arguments.password }}" })).unwrap(),
+    };
+    let undo = Undo::Tool {
+        tool: "close".to_owned(),
+        arguments: Template::parse(json!({ "text": "{{ result.id }}" })).unwrap(),
+    };
+    let tools = [open("open").effect(Effect::new("is noted", told)).undo(undo), open("note"), open("close")];
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let composed = compose::sequence("job")
+        .description("A job.")
+        .input_schema(schema.clone())
+        .step(Step::of("open").arguments(json!({ "password": "{{ input.password }}" })))
+        .step(Step::of("note").arguments(json!({ "text": "again {{ input.password }}" })));
+    compose(&runtime, composed.build(runtime.registry()).unwrap());
+    let outcome = runtime.call(Call::new("job", json!({ "password": "hunter2" }))).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    // What it takes to undo holds no secret, so it can be undone.
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    let entries = format!("{:?}", ledger.entries());
+    assert!(entries.contains("close"), "{undone:?}");
+    assert!(!entries.contains("hunter2"), "{entries}");
+}

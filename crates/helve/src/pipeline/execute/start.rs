@@ -55,7 +55,21 @@ async fn begin(
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call) => return Err(attempt::cancelled()),
     };
-    match begun.map_err(unavailable)? {
+    settle(begun.map_err(unavailable)?, claim, record)
+}
+
+/// The start of a call that undoes a run: whoever else wants the same waits for it.
+pub(super) async fn start_undo(
+    parts: &Parts,
+    claim: KeyClaim,
+    record: &mut OpenRecord<'_>,
+) -> Result<Start, ToolError> {
+    let begun = parts.ledger.begin(record.started(), claim.clone()).await.map_err(unavailable)?;
+    settle(begun, claim, record)
+}
+
+fn settle(begun: Begun, claim: KeyClaim, record: &mut OpenRecord<'_>) -> Result<Start, ToolError> {
+    match begun {
         Begun::Fresh => {
             record.was_announced();
             record.claimed(claim);
