@@ -162,3 +162,39 @@ fn the_documentations_examples_are_valid() {
         }
     }
 }
+
+#[test]
+fn lint_knows_the_tools_that_others_name() {
+    let home = Home::new();
+    let tool = |name: &str, more: &str| {
+        format!(
+            "[[tool.program]]\nname = \"{name}\"\ndescription = \"Does something for a test.\"\ncommand = \"true\"\n{more}\n"
+        )
+    };
+    let cascade = |to: &str| {
+        format!("effects = [{{ type = \"cascade\", description = \"Calls {to}\", tool = \"{to}\" }}]")
+    };
+    let text = [
+        tool("a", &cascade("b")),
+        tool("b", &cascade("a")),
+        tool("c", &cascade("nobody")),
+        tool("d", "undo = { tool = \"nobody\" }"),
+        tool("e", "undo = { tool = \"e\" }"),
+        tool("f", "recall = { tool = \"a\", happened = \"answer\" }"),
+        tool("g", "undo = { tool = \"a\" }\nrecall = { tool = \"time-now\", happened = \"answer\" }"),
+    ];
+    home.write("helve.toml", text.join("\n"));
+    let ran = home.run(&["tools", "lint", "helve.toml"]);
+    for expected in [
+        "`a` → `b` → `a`",
+        "there is no tool `nobody`",
+        "cannot undo itself",
+        "only a read-only tool is asked",
+    ] {
+        assert!(ran.all().contains(expected), "{expected}: {}", ran.all());
+    }
+    let findings: serde_json::Value =
+        serde_json::from_str(&home.run(&["tools", "lint", "helve.toml", "--json"]).stdout).unwrap();
+    let errors = findings["findings"].as_array().unwrap().iter().filter(|one| one["level"] == "error");
+    assert_eq!(errors.count(), 6, "{findings}");
+}

@@ -278,7 +278,11 @@ fn another_process_can_stop_a_run_but_not_take_it_over() {
         &["is running in another process", &format!("`helve runs cancel {run}` asks it to stop")],
     );
     assert_says(&home.run(&["runs", "undo", &run]), 2, &["has not ended", "helve runs cancel"]);
-    assert_says(&home.run(&["runs", "cancel", &run]), 0, &["asked", "was stopped", "done, and undone"]);
+    assert_says(
+        &home.run(&["runs", "cancel", &run]),
+        1,
+        &["asked", "was stopped", "done, and undone", "nobody knows"],
+    );
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(1));
     assert_eq!(world(&home), ["write", "remove"]);
     assert_eq!(state(&home, &run), "cancelled");

@@ -44,6 +44,8 @@ pub(super) struct Waiting {
 struct Known {
     facts: Option<Facts>,
     ended: Option<(EndStatus, Option<ErrorCode>)>,
+    /// Whether nobody knows if it had its effect.
+    in_doubt: bool,
     undo: Undo,
 }
 
@@ -73,6 +75,7 @@ impl Story {
                     // What came first tells when it came; a run that was resumed came again.
                     known.facts.get_or_insert_with(|| ended.facts.clone());
                     known.ended = Some((ended.ending.status, ended.ending.code));
+                    known.in_doubt = helve::runs::left_in_doubt(ended);
                     if ended.facts.call_id == run {
                         finished = Some(ended.clone());
                     }
@@ -179,7 +182,8 @@ impl Story {
         let known = self.calls.get(&call_id)?;
         let facts = known.facts.as_ref().filter(|facts| !self.undoes(facts))?;
         let path = Arc::clone(&facts.part.as_ref()?.path);
-        Some(PartReport { path, call_id, tool: Arc::clone(&facts.tool), state: known.state() })
+        let state = known.state(self.is_composed(facts));
+        Some(PartReport { path, call_id, tool: Arc::clone(&facts.tool), state })
     }
 
     /// How many of its steps are done, undone, and there at all.
@@ -233,7 +237,7 @@ impl Known {
         }
     }
 
-    fn state(&self) -> PartState {
+    fn state(&self, composed: bool) -> PartState {
         match (self.ended, self.undo) {
             (None, _) => PartState::Running,
             // Also what failed: a tool can succeed and its effects fail.
@@ -242,6 +246,8 @@ impl Known {
             (Some((EndStatus::Done, _)), Undo::NotTried | Undo::Begun) => PartState::Done,
             (Some((EndStatus::Pending, _)), _) => PartState::Waiting,
             (Some((EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, code)), _) => match code {
+                // Of a composed one its parts tell.
+                _ if self.in_doubt && !composed => PartState::Unknown,
                 Some(ErrorCode::Cancelled) => PartState::Cancelled,
                 Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
                 Some(_) | None => PartState::Failed,

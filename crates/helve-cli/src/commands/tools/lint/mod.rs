@@ -1,6 +1,7 @@
 //! `helve tools lint`: checks definitions and schemas. Nothing is run, nothing is fetched.
 
 mod definition;
+mod named;
 mod openapi;
 mod toml_file;
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::rc::Rc;
 
-use helve::{DefinitionError, Layer, Problem, Registry, Settings};
+use helve::{DefinitionError, Layer, Problem, Registry, Settings, Tool};
 use helve_net::NetPolicy;
 use serde_json::Value;
 
-use super::{Finding, Level, Report, openapi};
+use super::{Finding, Level, Report, named, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
 use crate::wire::{InOrder, Made, Maker, in_order, parts};
@@ -39,6 +39,7 @@ pub(super) fn check(file: &Path) -> Report {
         refused(file, entry, error, &mut report);
     }
     let remote: Vec<_> = entries.iter().filter(|one| one.remote_document().is_some()).collect();
+    let mut made = Vec::new();
     for entry in in_order {
         match parts(entry).into_iter().find(|part| !registry.has(part) && is_of(part, &remote)) {
             Some(part) => {
@@ -46,9 +47,20 @@ pub(super) fn check(file: &Path) -> Report {
                 let finding = Finding { level: Level::Warning, ..Finding::error(file, message) };
                 report.findings.push(finding.placed(&entry.origin()));
             }
-            None => check_entry(file, entry, &maker, &registry, &mut report),
+            None => {
+                let tools = check_entry(file, entry, &maker, &registry, &mut report);
+                made.extend(tools.into_iter().map(|tool| (entry, tool)));
+            }
         }
         report.findings.extend(check_timeout(file, entry, longest));
+    }
+    // Once all are known: tools may name those that come later.
+    for (entry, tool) in made {
+        let problems = named::problems(&tool, &registry, |name| is_of(name, &remote));
+        report.findings.extend(problems.into_iter().map(|problem| {
+            let origin = entry.origin_of(&problem.at);
+            Finding::of_tool(Level::Error, file, tool.name().as_str(), problem).placed(&origin)
+        }));
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
     report
@@ -68,12 +80,19 @@ fn refused(file: &Path, entry: &ToolEntry, error: DefinitionError, report: &mut 
     }));
 }
 
-fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, registry: &Registry, report: &mut Report) {
+/// Checks one entry; gives the tools that it makes.
+fn check_entry(
+    file: &Path,
+    entry: &ToolEntry,
+    maker: &Maker,
+    registry: &Registry,
+    report: &mut Report,
+) -> Vec<Tool> {
     if let Some(url) = entry.remote_document() {
         let message = format!("`{url}` is not checked, because nothing is fetched here");
         let finding = Finding { level: Level::Warning, ..Finding::error(file, message) };
         report.findings.push(finding.placed(&entry.origin_of("document")));
-        return;
+        return Vec::new();
     }
     let placed = |level: Level, tool: &str, problem: Problem| {
         let origin = entry.origin_of(&problem.at);
@@ -87,14 +106,18 @@ fn check_entry(file: &Path, entry: &ToolEntry, maker: &Maker, registry: &Registr
             if let Err(error) = registry.register_many(Layer::Project, tools.iter().cloned()) {
                 report.findings.push(Finding::error(file, error.to_string()).placed(&entry.origin()));
             }
-            for tool in tools {
+            for tool in &tools {
                 let warnings = tool.warnings().into_iter();
                 report
                     .findings
                     .extend(warnings.map(|problem| placed(Level::Warning, tool.name().as_str(), problem)));
             }
+            tools
         }
-        Err(error) => refused(file, entry, error, report),
+        Err(error) => {
+            refused(file, entry, error, report);
+            Vec::new()
+        }
     }
 }
 
