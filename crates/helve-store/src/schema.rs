@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior};
 
@@ -22,6 +22,9 @@ const STATEMENTS_MAX: usize = 64;
 
 /// How long to wait for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Pause before a file that others are just making is tried again.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 // - `entries`: the chain. `payload` and `salt` are NULL once erased. `made_ms` is the time in the
 //   call's id, 0 without a call, and where a call's entries are found. Indexed instead of the id,
@@ -96,10 +99,16 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let mut db = Connection::open_with_flags(path, flags).map_err(sqlite)?;
     db.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    check_version(&db, path)?;
-    configure(&db).map_err(sqlite)?;
-    create_tables(&mut db).map_err(sqlite)?;
-    Ok(db)
+    // SQLite itself does not wait for others while the log is first made, nor for their locks then.
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let prepared = check_version(&db, path).and_then(|()| configure(&db).map_err(sqlite));
+        match prepared.and_then(|()| create_tables(&mut db).map_err(sqlite)) {
+            Ok(()) => return Ok(db),
+            Err(StoreError::Busy { .. }) if Instant::now() < deadline => std::thread::sleep(BUSY_PAUSE),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn configure(db: &Connection) -> rusqlite::Result<()> {
