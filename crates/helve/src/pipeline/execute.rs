@@ -164,17 +164,26 @@ fn context(
     record: &OpenRecord<'_>,
     deadline: Instant,
 ) -> Context {
-    let context =
+    let mut context =
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-            .with_idempotency_key(call.idempotency_key.clone())
-            .with_own_key(tool.definition().changes_world())
-            .with_part(record.part().cloned())
-            .with_degraded(record.degraded())
             .with_host(Arc::clone(parts) as _);
-    match &call.cancellation {
-        Some(token) => context.with_cancellation(token.clone()),
-        None => context,
+    // Most calls have none of these, and asking costs less than setting.
+    if let Some(key) = &call.idempotency_key {
+        context = context.with_idempotency_key(Some(Arc::clone(key)));
     }
+    if tool.definition().changes_world() {
+        context = context.with_own_key(true);
+    }
+    if let Some(part) = record.part() {
+        context = context.with_part(Some(part.clone()));
+    }
+    if let Some(conditions) = record.degraded() {
+        context = context.with_degraded(Some(conditions));
+    }
+    if let Some(token) = &call.cancellation {
+        context = context.with_cancellation(token.clone());
+    }
+    context
 }
 
 async fn attempts(
@@ -188,7 +197,10 @@ async fn attempts(
     let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
     loop {
-        let context = context(parts, tool, call, record, deadline).with_attempt(number);
+        let mut context = context(parts, tool, call, record, deadline);
+        if number > 1 {
+            context = context.with_attempt(number);
+        }
         // Only an attempt that others may follow leaves them a copy.
         let given = if number > retries_max { std::mem::take(&mut arguments) } else { arguments.clone() };
         let error = match attempt::attempt(parts, tool, call, context, given, deadline, record).await {
