@@ -173,6 +173,13 @@ fn add(a: &Number, b: &Number) -> Result<Number, MemoryError> {
     sum.and_then(Number::from_f64).ok_or(MemoryError::NotANumber)
 }
 
+/// The number to add that takes another one away.
+pub fn negated(number: &Number) -> Result<Number, MemoryError> {
+    let whole = number.as_i64().and_then(i64::checked_neg).map(Number::from);
+    let fraction = || number.as_f64().and_then(|number| Number::from_f64(-number));
+    whole.or_else(fraction).ok_or(MemoryError::NotANumber)
+}
+
 /// What a change did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Changed {

@@ -5,7 +5,7 @@
 
 use helve_core::CallId;
 use helve_core::memory::{
-    MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Operation, Remembered,
+    MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Operation, Remembered, negated,
 };
 use helve_core::ports::EffectId;
 use jiff::{SignedDuration, Timestamp};
@@ -134,12 +134,6 @@ impl Applied {
             None => self.version == 0 || self.expires_at.is_some_and(|at| at <= now),
         }
     }
-}
-
-fn negated(number: &Number) -> Result<Number, MemoryError> {
-    let integer = number.as_i64().and_then(i64::checked_neg).map(Number::from);
-    let float = || number.as_f64().and_then(|number| Number::from_f64(-number));
-    integer.or_else(float).ok_or(MemoryError::NotANumber)
 }
 
 fn exists(db: &Connection, effect: EffectId) -> rusqlite::Result<bool> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
 use helve_core::event::EventKind;
 use helve_core::expression::{ExpressionError, Scope};
-use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation};
+use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation, negated};
 use helve_core::ports::{EffectId, Memory};
 use helve_core::record::Entry;
 use helve_core::run::{EffectReport, EffectState, StepKind};
@@ -189,7 +189,10 @@ fn state_change(
     let by = |sign: i64| match value {
         None => Ok(Number::from(sign)),
         Some(value) => match value.render(scope).map_err(wrong)? {
-            Value::Number(number) => Ok(if sign < 0 { negative(&number) } else { number }),
+            Value::Number(number) if sign < 0 => {
+                negated(&number).map_err(|error| ToolError::new(ErrorCode::EffectFailed, error.to_string()))
+            }
+            Value::Number(number) => Ok(number),
             _ => Err(ToolError::new(ErrorCode::EffectFailed, "only a number can be counted up or down by")),
         },
     };
@@ -199,11 +202,6 @@ fn state_change(
         StateOperation::Increment => Operation::Add(by(1)?),
         StateOperation::Decrement => Operation::Add(by(-1)?),
     }))
-}
-
-fn negative(number: &Number) -> Number {
-    let whole = number.as_i64().and_then(i64::checked_neg).map(Number::from);
-    whole.or_else(|| Number::from_f64(-number.as_f64()?)).unwrap_or_else(|| number.clone())
 }
 
 fn memory_change(

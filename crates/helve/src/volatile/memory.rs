@@ -6,12 +6,12 @@ use std::future::ready;
 use helve_core::BoxFuture;
 use helve_core::memory::{
     Changed, MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Operation, Remembered,
+    negated,
 };
 use helve_core::ports::{EffectId, Memory};
 use helve_core::record::Entry;
 use helve_core::run::Step;
 use jiff::Timestamp;
-use serde_json::Number;
 
 use super::{VolatileLedger, lock};
 
@@ -161,7 +161,7 @@ impl MemoryTable {
         match &undo.operation {
             // What others have added since is theirs.
             Operation::Add(number) if !untouched => {
-                let change = MemoryChange::new(Operation::Add(negative(number)));
+                let change = MemoryChange::new(Operation::Add(negated(number)?));
                 self.change(undo.place.clone(), &change, now)?;
             }
             _ if !untouched => {
@@ -244,11 +244,6 @@ pub(crate) enum Applied {
 
 fn size(value: &Remembered) -> usize {
     value.value.to_string().len()
-}
-
-fn negative(number: &Number) -> Number {
-    let whole = number.as_i64().and_then(i64::checked_neg).map(Number::from);
-    whole.or_else(|| number.as_f64().and_then(|number| Number::from_f64(-number))).unwrap_or_else(|| 0.into())
 }
 
 impl Memory for VolatileLedger {
