@@ -72,6 +72,11 @@ pub(super) async fn execute(
         TakeUp::Again if cancelled && !tool.is_composed() => return Err(attempt::cancelled()),
         TakeUp::Again => {
             reclaim(&tool, &call, record);
+            if !tool.is_composed() {
+                // A person's word that it did not happen is good for this one time: that it is used
+                // must be on disk first.
+                record.settle_run().await?;
+            }
             run(parts, &tool, call, deadline, record).await
         }
         TakeUp::Start => {
