@@ -58,8 +58,14 @@ fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<
         output_bytes: output_bytes_max,
         ..limits.clone()
     };
-    let policy =
-        Policy { read, write: access.write, network: access.network, limits, min_level, grace: CLEAN_UP_GRACE };
+    let policy = Policy {
+        read,
+        write: access.write,
+        network: access.network,
+        limits,
+        min_level,
+        grace: CLEAN_UP_GRACE,
+    };
     (Job { command, args, env, work_dir, files: Vec::new(), policy }, stdin)
 }
 

@@ -52,7 +52,12 @@ pub struct SandboxOptions {
 
 impl Default for SandboxOptions {
     fn default() -> Self {
-        Self { path: PATH.split(':').map(PathBuf::from).collect(), limits: Limits::default(), min_level: Level::default(), egress: None }
+        Self {
+            path: PATH.split(':').map(PathBuf::from).collect(),
+            limits: Limits::default(),
+            min_level: Level::default(),
+            egress: None,
+        }
     }
 }
 
@@ -223,7 +228,11 @@ fn installation(program: &Path) -> Vec<PathBuf> {
 fn proxy_variables() -> impl Iterator<Item = (String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let to_proxy = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let own = [("NO_PROXY", "localhost,127.0.0.1,::1"), ("no_proxy", "localhost,127.0.0.1,::1"), ("NODE_USE_ENV_PROXY", "1")];
+    let own = [
+        ("NO_PROXY", "localhost,127.0.0.1,::1"),
+        ("no_proxy", "localhost,127.0.0.1,::1"),
+        ("NODE_USE_ENV_PROXY", "1"),
+    ];
     to_proxy
         .map(|name| (name.to_owned(), proxy.clone()))
         .into_iter()
