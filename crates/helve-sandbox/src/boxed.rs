@@ -66,7 +66,7 @@ fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<
         min_level,
         grace: CLEAN_UP_GRACE,
     };
-    (Job { command, args, env, work_dir, files: Vec::new(), policy }, stdin)
+    (Job { command, args, env, work_dir, files: Vec::new(), listen: Vec::new(), policy }, stdin)
 }
 
 fn status(end: End) -> ExitStatus {

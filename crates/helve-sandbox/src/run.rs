@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
@@ -90,7 +90,7 @@ async fn attend(
     cancellation: CancellationToken,
 ) -> Finished {
     let Attendance { stdin: input, limits, grace, listener } = attendance;
-    let began = running.began;
+    let began = Instant::now();
     let (wall, output_bytes) = (limits.wall(), limits.output_bytes);
     let own_input = if input.is_some() { running.stdin.take() } else { None };
     let input = input.unwrap_or_default();

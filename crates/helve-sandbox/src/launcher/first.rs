@@ -23,7 +23,6 @@ use super::mounts::{self, Proc};
 use super::sys::{self, Fork};
 use super::watch::Watch;
 use super::worker;
-use crate::PROXY_PORT;
 use crate::policy::WORK_DIR;
 use crate::report::{Confinement, End, Guard, Level, Usage};
 use crate::wire::{self, FileHead, FromBox, Order, ToBox};
@@ -105,8 +104,8 @@ impl Life<'_> {
         }
         mounts::finish(&order.grants, opened, order.limits.work_bytes)?;
         put_files(&order.files, contents)?;
-        let listener =
-            order.network.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))).transpose()?;
+        let listeners = order.listen.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
+        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
         let work_dir: OwnedFd = fs::File::open(WORK_DIR)?.into();
         // The worker's user is ours: it must not reach into this process.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -120,9 +119,9 @@ impl Life<'_> {
         let landlock = hear_worker(report)?;
         let confinement = self.confinement(landlock);
         let mut descriptors = vec![work_dir.as_fd()];
-        descriptors.extend(listener.as_ref().map(AsFd::as_fd));
+        descriptors.extend(listeners.iter().map(AsFd::as_fd));
         wire::send(&self.helve, &FromBox::Running(confinement), &descriptors)?;
-        drop((listener, work_dir));
+        drop((listeners, work_dir));
         let end = self.attend(worker, &order)?;
         let (cpu_ms, memory_peak_bytes) = sys::children_usage();
         let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
