@@ -4,5 +4,8 @@
 
 mod fetch;
 mod hostile_urls;
+mod policy;
+mod rebinding;
 mod redirects;
 mod server;
+mod streams;
