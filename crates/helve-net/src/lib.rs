@@ -6,7 +6,8 @@
 //! - `policy` says which of them may be reached all the same;
 //! - `resolver` looks a name up once and lets a connection only go to addresses that passed;
 //! - `check` says what would become of a URL;
-//! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size.
+//! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size;
+//! - `proxy` lets confined programs out, under the same checks.
 
 pub mod address;
 mod pattern;
@@ -19,6 +20,7 @@ pub mod check;
 pub mod client;
 pub mod error;
 pub mod message;
+pub mod proxy;
 
 pub use check::{Report, Verdict, check};
 pub use client::Client;

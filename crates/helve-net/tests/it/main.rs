@@ -5,6 +5,7 @@
 mod fetch;
 mod hostile_urls;
 mod policy;
+mod proxy;
 mod rebinding;
 mod redirects;
 mod server;
