@@ -4,6 +4,7 @@
 
 mod fetch;
 mod hostile_urls;
+mod http2;
 mod policy;
 mod proxy;
 mod rebinding;

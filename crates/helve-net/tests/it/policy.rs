@@ -15,6 +15,7 @@ fn verdict(policy: &NetPolicy, url: &str, dns: &str) -> &'static str {
     match policy.verdict(&url, &[address]) {
         Ok(()) => "ok",
         Err(NetError::Forbidden { .. }) => "forbidden",
+        Err(NetError::Denied { .. }) => "denied",
         Err(NetError::BadUrl { .. }) => "bad",
         Err(other) => panic!("{other}"),
     }
@@ -81,6 +82,56 @@ fn the_allow_list_opens_exactly_what_it_says() {
     for (entry, url, dns, expected) in cases {
         let policy = NetPolicy::allowing([entry]).unwrap();
         assert_eq!(verdict(&policy, url, dns), expected, "{entry} and {url} at {dns}");
+    }
+}
+
+#[test]
+fn deny_and_only_hold_for_names_and_for_where_they_lead() {
+    // Allow, deny, only, URL, address of the name, verdict.
+    type Lists = (&'static [&'static str], &'static [&'static str], &'static [&'static str]);
+    let cases: &[(Lists, &str, &str, &str)] = &[
+        ((&[], &["evil.example"], &[]), "https://evil.example/", PUBLIC, "denied"),
+        ((&[], &["evil.example"], &[]), "https://EVIL.example./", PUBLIC, "denied"),
+        ((&[], &["evil.example"], &[]), "https://sub.evil.example/", PUBLIC, "ok"),
+        ((&[], &["*.evil.example"], &[]), "https://sub.evil.example/", PUBLIC, "denied"),
+        ((&[], &["bücher.example"], &[]), "https://xn--bcher-kva.example/", PUBLIC, "denied"),
+        ((&[], &["evil.example:80"], &[]), "https://evil.example/", PUBLIC, "ok"),
+        ((&[], &["evil.example:80"], &[]), "http://evil.example/", PUBLIC, "denied"),
+        ((&[], &["93.184.215.14"], &[]), "https://a.example/", PUBLIC, "denied"),
+        ((&[], &["93.184.215.14"], &[]), "https://93.184.55054/", PUBLIC, "denied"),
+        ((&[], &["93.184.215.14"], &[]), "https://[::ffff:93.184.215.14]/", PUBLIC, "denied"),
+        ((&[], &["93.184.215.14"], &[]), "https://[64:ff9b::5db8:d70e]/", PUBLIC, "denied"),
+        ((&[], &["[::ffff:93.184.215.14]"], &[]), "https://93.184.215.14/", PUBLIC, "denied"),
+        ((&[], &["::ffff:93.184.0.0/112"], &[]), "https://a.example/", PUBLIC, "denied"),
+        ((&[], &["64:ff9b::/96"], &[]), "https://[64:ff9b::5db8:d70e]/", PUBLIC, "denied"),
+        ((&[], &["64:ff9b::/96"], &[]), "https://93.184.215.14/", PUBLIC, "ok"),
+        ((&[], &["93.184.0.0/16:443"], &[]), "https://a.example/", PUBLIC, "denied"),
+        ((&[], &["93.184.0.0/16:443"], &[]), "http://a.example/", PUBLIC, "ok"),
+        ((&[], &["0.0.0.0/0:25"], &[]), "http://a.example:25/", PUBLIC, "denied"),
+        ((&[], &["2606:4700::/32"], &[]), "https://a.example/", "2606:4700::1111", "denied"),
+        // What is denied is denied although it is allowed.
+        ((&["10.0.0.0/8"], &["10.1.0.0/16"], &[]), "http://db.example/", "10.1.2.3", "denied"),
+        ((&["10.0.0.0/8"], &["10.1.0.0/16"], &[]), "http://db.example/", "10.2.2.3", "ok"),
+        ((&["localhost"], &["127.0.0.0/8"], &[]), "http://localhost/", "127.0.0.1", "denied"),
+        ((&[], &[], &["api.example"]), "https://api.example/", PUBLIC, "ok"),
+        ((&[], &[], &["api.example"]), "https://other.example/", PUBLIC, "denied"),
+        ((&[], &[], &["api.example"]), "https://93.184.215.14/", PUBLIC, "denied"),
+        ((&[], &[], &["api.example:443"]), "http://api.example/", PUBLIC, "denied"),
+        ((&[], &[], &["*.example"]), "https://api.example/", PUBLIC, "ok"),
+        ((&[], &[], &["93.184.0.0/16"]), "https://any.example/", PUBLIC, "ok"),
+        ((&[], &[], &["93.184.0.0/16"]), "https://any.example/", "8.8.8.8", "denied"),
+        ((&[], &[], &["93.184.0.0/16:443"]), "http://any.example/", PUBLIC, "denied"),
+        // Being listed opens nothing that is private.
+        ((&[], &[], &["db.example"]), "http://db.example/", "10.0.0.1", "forbidden"),
+        ((&["10.0.0.0/8"], &[], &["db.example"]), "http://db.example/", "10.0.0.1", "ok"),
+        ((&["10.0.0.0/8"], &[], &["db.example"]), "http://10.0.0.1/", PUBLIC, "denied"),
+        ((&[], &["bad.example"], &["*.example"]), "http://bad.example/", PUBLIC, "denied"),
+    ];
+    let list = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect();
+    for ((allow, deny, only), url, dns, expected) in cases {
+        let policy =
+            NetPolicy { allow: list(allow), deny: list(deny), only: list(only), ..NetPolicy::default() };
+        assert_eq!(verdict(&policy, url, dns), *expected, "{allow:?} {deny:?} {only:?} {url} at {dns}");
     }
 }
 
