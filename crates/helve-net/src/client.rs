@@ -21,6 +21,19 @@ const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
 const KEPT_ACROSS_ORIGINS: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::RANGE, header::USER_AGENT];
 
+/// Which host is meant and where a message ends is said once, by the client: with a `Host` of its
+/// own, a request to a listed host could be served as one to another on the same server.
+const OWN_HEADERS: [HeaderName; 8] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::PROXY_AUTHORIZATION,
+];
+
 /// The guarded client. Cheap to clone; connections are kept and shared.
 ///
 /// ```no_run
@@ -79,6 +92,9 @@ impl Client {
     /// response.
     pub async fn open(&self, request: Request) -> Result<StreamingResponse, NetError> {
         let request = request.bounded_by(&self.0.policy);
+        if let Some(name) = OWN_HEADERS.iter().find(|name| request.headers.contains_key(*name)) {
+            return Err(NetError::BadHeader { name: name.as_str().to_owned() });
+        }
         let host = Target::of(&request.url)?.to_string();
         let deadline = tokio::time::Instant::from_std(request.deadline);
         tokio::time::timeout_at(deadline, Box::pin(self.follow(request)))

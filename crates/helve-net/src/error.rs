@@ -17,6 +17,12 @@ pub enum NetError {
         /// What is wrong and what to do.
         reason: String,
     },
+    /// A header that a request must not bring along.
+    #[error("the header `{name}` is the client's own to set; leave it out")]
+    BadHeader {
+        /// Which.
+        name: String,
+    },
     /// The address is not on the public internet and the policy does not list it.
     #[error(
         "`{host}` is at {address} ({range}), not on the public internet; if it should be reached, add `{entry}` to [net] allow"

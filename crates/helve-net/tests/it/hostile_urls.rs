@@ -438,3 +438,44 @@ async fn localhost_is_never_looked_up() {
     let report = check(&policy, "http://localhost:8080/", &asked).await;
     assert_eq!((report.verdict, report.addresses.len()), (Verdict::Allow, 2));
 }
+
+/// An address in one of the ways the URL standard reads: one to four numbers, each decimal, octal or
+/// hexadecimal, with characters that mean the same as others.
+fn spelled(address: std::net::Ipv4Addr, parts: usize, bases: [u8; 4], disguise: u8) -> String {
+    let octets = address.octets();
+    let (heads, tail) = octets.split_at(parts - 1);
+    let tail = tail.iter().fold(0_u32, |sum, octet| sum << 8 | u32::from(*octet));
+    let numbers = heads.iter().map(|octet| u32::from(*octet)).chain([tail]);
+    let written: Vec<_> = numbers
+        .zip(bases)
+        .map(|(number, base)| match base % 4 {
+            0 => format!("{number}"),
+            1 => format!("0{number:o}"),
+            2 => format!("0x{number:x}"),
+            _ => format!("0X000{number:X}"),
+        })
+        .collect();
+    let text = written.join(".");
+    match disguise % 5 {
+        0 => text,
+        1 => text.replace('.', "。") + ".",
+        2 => text.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+        3 => text.chars().map(|c| char::from_u32(u32::from(c) + 0xfee0).unwrap()).collect(),
+        _ => text.chars().flat_map(|c| [c, '\t']).collect(),
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn however_an_address_is_spelled_it_is_the_same(
+        bits: u32, parts in 1..=4_usize, bases: [u8; 4], disguise: u8,
+    ) {
+        let address = std::net::Ipv4Addr::from_bits(bits);
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let url = format!("http://{}/", spelled(address, parts, bases, disguise));
+        let report = tokio.block_on(report(&url, PUBLIC));
+        let is_special = helve_net::address::special(address.into()).is_some();
+        proptest::prop_assert_eq!(report.host, Some(address.to_string()), "{}", url);
+        proptest::prop_assert_eq!(report.verdict == Verdict::Deny, is_special, "{}", url);
+    }
+}

@@ -175,7 +175,8 @@ async fn a_grant_opens_exactly_what_it_says() {
     let server = echo_server().await;
     let port = server.port();
     // Grants, allow of the policy, where names lead, target, whether it is let through.
-    let cases: &[(&[&str], &[&str], &'static str, &str, bool)] = &[
+    type Case = (&'static [&'static str], &'static [&'static str], &'static str, &'static str, bool);
+    let cases: &[Case] = &[
         (&["127.0.0.1:PORT"], &[], "127.0.0.1", "127.0.0.1:PORT", true),
         (&["127.0.0.1:PORT"], &[], "127.0.0.1", "2130706433:PORT", true),
         (&["127.0.0.1:PORT"], &[], "127.0.0.1", "[::ffff:127.0.0.1]:PORT", true),

@@ -161,7 +161,9 @@ pub(super) fn network_error(error: NetError) -> ToolError {
         NetError::Forbidden { .. } | NetError::Denied { .. } => (ErrorCode::PermissionDenied, false),
         NetError::Timeout { .. } => (ErrorCode::Timeout, true),
         NetError::TooLarge { .. } => (ErrorCode::OutputTooLarge, false),
-        NetError::BadUrl { .. } | NetError::Redirect { .. } => (ErrorCode::ExecutionFailed, false),
+        NetError::BadUrl { .. } | NetError::BadHeader { .. } | NetError::Redirect { .. } => {
+            (ErrorCode::ExecutionFailed, false)
+        }
         // Trying again makes no certificate valid.
         NetError::Tls { .. } => (ErrorCode::Network, false),
         _ => (ErrorCode::Network, true),
