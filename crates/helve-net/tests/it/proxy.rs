@@ -144,11 +144,20 @@ async fn curl_is_told_why_not() {
     let output = run("curl", &["-sS", "-i", "-x", &plain, &url], &[]).await;
     assert!(text(&output).starts_with("HTTP/1.1 403"), "{}", text(&output));
     assert!(text(&output).contains(&format!("grant `{server}`")), "{}", text(&output));
+    // Also where the answer comes before the end of a long request.
+    let folder = tempfile::tempdir().unwrap();
+    for length in [600_000, 6_000_000] {
+        let file = folder.path().join("content");
+        std::fs::write(&file, vec![b'x'; length]).unwrap();
+        let content = format!("@{}", file.display());
+        let output = run("curl", &["-sS", "-i", "-x", &plain, "--data-binary", &content, &url], &[]).await;
+        assert!(text(&output).contains("HTTP/1.1 403"), "{length}: {}", text(&output));
+    }
     let output = run("curl", &["-sS", "-p", "-x", &plain, &url], &[]).await;
     assert!(text(&output).contains("403"), "{}", text(&output));
     let output = run("curl", &["-sS", "-x", &format!("socks5h://{}", proxy.address), &url], &[]).await;
     assert!(!output.status.success());
-    assert_eq!(proxy.refused(), vec![server.to_string(); 3]);
+    assert_eq!(proxy.refused(), vec![server.to_string(); 5]);
 }
 
 #[tokio::test]
