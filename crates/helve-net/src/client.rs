@@ -1,8 +1,7 @@
 //! Sends a request and follows its redirects, every hop under the same checks.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{Method, StatusCode};
@@ -49,9 +48,12 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     policy: Arc<NetPolicy>,
+    lookup: Lookup,
     /// For ports that no entry of the policy names.
     any_port: reqwest::Client,
-    by_port: HashMap<u16, reqwest::Client>,
+    /// For each port that one does, made when it is needed: a list may be long, and each client
+    /// reads the certificates of this machine.
+    by_port: HashMap<u16, OnceLock<reqwest::Client>>,
 }
 
 impl Client {
@@ -65,16 +67,10 @@ impl Client {
         // Fails only where somebody has installed a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let policy = Arc::new(policy);
-        let make = |port| {
-            let connect_timeout = policy.connect_timeout();
-            build(
-                GuardedResolver { policy: Arc::clone(&policy), port, lookup: Arc::clone(&lookup) },
-                connect_timeout,
-            )
-        };
-        let by_port = policy.ports().map(|port| Ok((port, make(port)?))).collect::<Result<_, NetError>>()?;
         // No entry names port 0, so it stands for all the others.
-        Ok(Self(Arc::new(Inner { any_port: make(0)?, by_port, policy: Arc::clone(&policy) })))
+        let any_port = build(&policy, &lookup, 0)?;
+        let by_port = policy.ports().map(|port| (port, OnceLock::new())).collect();
+        Ok(Self(Arc::new(Inner { policy, lookup, any_port, by_port })))
     }
 
     /// The policy that it keeps.
@@ -128,7 +124,7 @@ impl Client {
     ) -> Result<reqwest::Response, NetError> {
         // An address in the URL never reaches the resolver, so it is checked here.
         self.0.policy.check_target(target).map_err(|refused| NetError::refused(host.to_owned(), &refused))?;
-        let client = self.0.by_port.get(&target.port).unwrap_or(&self.0.any_port);
+        let client = self.0.for_port(target.port)?;
         let mut outgoing = reqwest::Request::new(request.method.clone(), request.url.clone());
         outgoing.headers_mut().clone_from(&request.headers);
         *outgoing.body_mut() = request.body.clone().map(reqwest::Body::from);
@@ -142,14 +138,26 @@ impl std::fmt::Debug for Client {
     }
 }
 
-fn build(resolver: GuardedResolver, connect_timeout: Duration) -> Result<reqwest::Client, NetError> {
+impl Inner {
+    fn for_port(&self, port: u16) -> Result<&reqwest::Client, NetError> {
+        let Some(made) = self.by_port.get(&port) else { return Ok(&self.any_port) };
+        if let Some(client) = made.get() {
+            return Ok(client);
+        }
+        let client = build(&self.policy, &self.lookup, port)?;
+        Ok(made.get_or_init(|| client))
+    }
+}
+
+fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest::Client, NetError> {
+    let resolver = GuardedResolver { policy: Arc::clone(policy), port, lookup: Arc::clone(lookup) };
     reqwest::Client::builder()
         .dns_resolver(resolver)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .tcp_nodelay(true)
-        .connect_timeout(connect_timeout)
+        .connect_timeout(policy.connect_timeout())
         .user_agent(USER_AGENT)
         .build()
         .map_err(|error| NetError::Setup { source: error.into() })
