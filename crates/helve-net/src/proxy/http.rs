@@ -8,10 +8,9 @@ use std::io;
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
@@ -25,9 +24,6 @@ use super::meter::Metered;
 use super::route::{connect, is_refusal};
 use crate::error::NetError;
 use crate::target::Target;
-
-/// How much of unwanted content is read for the answer's sake.
-const DRAINED_BYTES_MAX: usize = 1 << 20;
 
 /// What hyper needs at least.
 const HEAD_BYTES_MIN: usize = 8 << 10;
@@ -55,8 +51,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let tunnel = Tunnel::default();
-    let service =
-        service_fn(|request| async { Ok::<_, Infallible>(Box::pin(answer(proxy, request, &tunnel)).await) });
+    let service = service_fn(|request| async {
+        let answered = Box::pin(answer(proxy, request, &tunnel)).await;
+        Ok::<_, Infallible>(answered.unwrap_or_else(Refusal::answer))
+    });
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(proxy.limits.idle)
@@ -72,72 +70,60 @@ where
     copy_bidirectional(&mut client, &mut upstream).await.map(drop)
 }
 
-async fn answer(proxy: &Proxy, request: Request<Incoming>, tunnel: &Tunnel) -> Answer {
-    let (parts, content) = request.into_parts();
-    let waits = parts.headers.contains_key(header::EXPECT);
-    let mut content = Some(content);
-    let answered = if parts.method == Method::CONNECT {
-        open_tunnel(proxy, parts, tunnel).await
+async fn answer(proxy: &Proxy, request: Request<Incoming>, tunnel: &Tunnel) -> Result<Answer, Refusal> {
+    if request.method() == Method::CONNECT {
+        open_tunnel(proxy, request, tunnel).await
     } else {
-        pass_on(proxy, parts, &mut content).await
-    };
-    match (answered, content) {
-        (Ok(answer), _) => answer,
-        (Err(refusal), Some(content)) if !waits => {
-            drain(content).await;
-            refusal.answer()
-        }
-        (Err(refusal), _) => refusal.answer(),
+        pass_on(proxy, request).await
     }
 }
 
-/// Reads content that nobody wants, up to a point: a connection that is closed with something
-/// unread takes the answer with it.
-async fn drain(content: Incoming) {
-    let mut content = Limited::new(content, DRAINED_BYTES_MAX);
-    while let Some(Ok(_)) = content.frame().await {}
-}
-
-async fn open_tunnel(proxy: &Proxy, parts: Parts, tunnel: &Tunnel) -> Result<Answer, Refusal> {
-    let authority = parts.uri.authority().map(hyper::http::uri::Authority::as_str);
+async fn open_tunnel(
+    proxy: &Proxy,
+    mut request: Request<Incoming>,
+    tunnel: &Tunnel,
+) -> Result<Answer, Refusal> {
+    let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     let target = authority.and_then(Target::of_authority).ok_or(Refusal::bad("write CONNECT host:port"))?;
-    let headers = &parts.headers;
+    let headers = request.headers();
     if headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING) {
         return Err(Refusal::bad("CONNECT has no content"));
     }
     check_host(headers, &target, target.port)?;
     let upstream = connect(proxy, &target).await?;
-    let waiting = (hyper::upgrade::on(Request::from_parts(parts, ())), upstream);
+    let waiting = (hyper::upgrade::on(&mut request), upstream);
     tunnel.lock().map_err(|_| Refusal::bad("a panic while answering"))?.replace(waiting);
     Ok(Response::new(Either::Right(Full::default())))
 }
 
-async fn pass_on(proxy: &Proxy, parts: Parts, content: &mut Option<Incoming>) -> Result<Answer, Refusal> {
-    if parts.uri.scheme_str() != Some("http") {
+async fn pass_on(proxy: &Proxy, request: Request<Incoming>) -> Result<Answer, Refusal> {
+    if request.uri().scheme_str() != Some("http") {
         let reason =
             "this is a proxy: write GET http://host/path, and CONNECT host:port for anything but http";
         return Err(Refusal::bad(reason));
     }
-    let url = Url::parse(&parts.uri.to_string()).map_err(|_| Refusal::bad("that is not a URL"))?;
+    let url = Url::parse(&request.uri().to_string()).map_err(|_| Refusal::bad("that is not a URL"))?;
     let target = Target::of(&url)?;
-    if !parts.headers.contains_key(header::HOST) && parts.version != Version::HTTP_10 {
+    if !request.headers().contains_key(header::HOST) && request.version() != Version::HTTP_10 {
         return Err(Refusal::bad("there must be a Host header"));
     }
-    check_host(&parts.headers, &target, 80)?;
+    check_host(request.headers(), &target, 80)?;
     let upstream = connect(proxy, &target).await?;
-    let content = content.take().ok_or(Refusal::bad("the content is gone"))?;
-    let request = Request::from_parts(rewritten(parts, &url), content);
-    exchange(upstream, request)
+    exchange(upstream, request, &url)
         .await
         .map_err(|error| NetError::Broken { host: target.to_string(), source: error.into() }.into())
 }
 
 /// One request and its response, on a connection of their own.
-async fn exchange(upstream: TcpStream, request: Request<Incoming>) -> Result<Answer, hyper::Error> {
+async fn exchange(
+    upstream: TcpStream,
+    request: Request<Incoming>,
+    url: &Url,
+) -> Result<Answer, hyper::Error> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(upstream)).await?;
     // It ends with its one exchange, or when this side of it is dropped.
     tokio::spawn(connection);
-    let mut response = sender.send_request(request).await?;
+    let mut response = sender.send_request(rewritten(request, url)).await?;
     strip(response.headers_mut());
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         *response.status_mut() = StatusCode::BAD_GATEWAY;
@@ -148,7 +134,8 @@ async fn exchange(upstream: TcpStream, request: Request<Incoming>) -> Result<Ans
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-fn rewritten(mut parts: Parts, url: &Url) -> Parts {
+fn rewritten(request: Request<Incoming>, url: &Url) -> Request<Incoming> {
+    let (mut parts, body) = request.into_parts();
     strip(&mut parts.headers);
     // Its answer is ours to give.
     parts.headers.remove(header::EXPECT);
@@ -159,7 +146,7 @@ fn rewritten(mut parts: Parts, url: &Url) -> Parts {
     }
     parts.uri = Uri::try_from(&url[Position::BeforePath..Position::AfterQuery]).unwrap_or_default();
     parts.version = Version::HTTP_11;
-    parts
+    Request::from_parts(parts, body)
 }
 
 fn strip(headers: &mut HeaderMap) {

@@ -385,6 +385,16 @@ async fn nothing_behind_a_request_is_a_second_one() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_heard_by_those_who_send_first_and_listen_later() {
+    let proxy = Setup::granting(["api.test:443"]).start().await;
+    let content = "x".repeat(900_000);
+    for head in ["POST http://10.0.0.1/ HTTP/1.1\r\nhost: 10.0.0.1\r\n", "POST / HTTP/1.1\r\nhost: x\r\n"] {
+        let answer = proxy.say(format!("{head}content-length: {}\r\n\r\n{content}", content.len())).await;
+        assert!(answer.starts_with("HTTP/1.1 4"), "{head}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn socks_is_spoken_and_checked() {
     let server = echo_server().await;
     let [high, low] = server.port().to_be_bytes();
