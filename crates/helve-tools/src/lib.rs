@@ -4,6 +4,7 @@ pub mod common;
 
 pub mod builtin;
 pub mod composed;
+pub mod files;
 pub mod http;
 pub mod openapi;
 pub mod program;
