@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use helve::{ErrorCode, ToolError};
 use rustix::fs::{
-    AtFlags, FlockOperation, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, flock, fsync, openat, renameat, statat,
-    unlinkat,
+    AtFlags, FlockOperation, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, flock, fsync, openat, renameat,
+    statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -37,11 +37,14 @@ impl<'s> Locked<'s> {
     /// Waits for other writers in the same folder.
     pub(super) fn new(spot: &'s Spot, deadline: Instant) -> Result<Self, ToolError> {
         const PAUSE: Duration = Duration::from_millis(5);
-        let folder = readable(&spot.folder).map_err(|error| failed("open the folder of", &spot.shown, error))?;
+        let folder =
+            readable(&spot.folder).map_err(|error| failed("open the folder of", &spot.shown, error))?;
         loop {
             match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE)
+                }
                 Err(Errno::WOULDBLOCK) => {
                     let message = format!("somebody else keeps writing in the folder of `{}`", spot.shown);
                     return Err(ToolError::new(ErrorCode::Lock, message));
@@ -93,7 +96,8 @@ impl<'s> Locked<'s> {
     fn write_temporary(&self, name: &OsStr, content: &[u8], like: Option<&Stat>) -> Result<(), ToolError> {
         let refuse = |error: std::io::Error| failed("write", &self.spot.shown, error);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(&self.folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|e| refuse(e.into()))?;
+        let file =
+            openat(&self.folder, name, flags, Mode::from_raw_mode(0o666)).map_err(|e| refuse(e.into()))?;
         let mut file = std::fs::File::from(file);
         if let Some(like) = like {
             // Only root can give a file away; for others it is theirs already.

@@ -144,8 +144,10 @@ mod tests {
         let last = keep(&[20; 200]);
         assert!(backups.read(&last).unwrap().is_some());
         assert_eq!(backups.read(&first).unwrap(), None);
-        let total: u64 =
-            fs::read_dir(folder.path().join("backups")).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        let total: u64 = fs::read_dir(folder.path().join("backups"))
+            .unwrap()
+            .map(|e| e.unwrap().metadata().unwrap().len())
+            .sum();
         assert!(total <= 1_000, "{total}");
     }
 

@@ -179,8 +179,9 @@ fn look(files: &Files, locked: &Locked<'_>) -> Result<Now, ToolError> {
 
 /// Puts a file back to what it was before a call, unless it has changed since.
 pub(super) fn undo(files: &Files, result: Value, context: &Context) -> Result<(), ToolError> {
-    let change: Change = serde_json::from_value(result)
-        .map_err(|error| ToolError::failed("the call's result does not say what it changed").with_source(error))?;
+    let change: Change = serde_json::from_value(result).map_err(|error| {
+        ToolError::failed("the call's result does not say what it changed").with_source(error)
+    })?;
     let spot = spot_to_write(files, &change.path)?;
     let locked = Locked::new(&spot, context.deadline())?;
     let shown = &change.path;
@@ -211,10 +212,14 @@ pub(super) fn undo(files: &Files, result: Value, context: &Context) -> Result<()
 pub(super) fn recall(files: &Files, context: &Context) -> Result<Recalled, ToolError> {
     let Some(backups) = &files.backups else { return Ok(Recalled::Unknown) };
     let noted = backups.noted(context.call_id());
-    let noted = noted.map_err(|error| ToolError::failed("what the call was about to do cannot be read").with_source(error))?;
+    let noted = noted.map_err(|error| {
+        ToolError::failed("what the call was about to do cannot be read").with_source(error)
+    })?;
     // It is written down before anything is done.
     let Some(text) = noted else { return Ok(Recalled::DidNotHappen) };
-    let (Ok(result), Ok(change)) = (serde_json::from_str::<Value>(&text), serde_json::from_str::<Change>(&text)) else {
+    let (Ok(result), Ok(change)) =
+        (serde_json::from_str::<Value>(&text), serde_json::from_str::<Change>(&text))
+    else {
         return Ok(Recalled::Unknown);
     };
     let spot = spot_to_write(files, &change.path)?;
@@ -222,7 +227,9 @@ pub(super) fn recall(files: &Files, context: &Context) -> Result<Recalled, ToolE
     Ok(match (look(files, &locked)?, change.previous) {
         (Now::Is(hash), _) if hash == change.sha256 => Recalled::Happened(result),
         (Now::Absent, None) => Recalled::DidNotHappen,
-        (Now::Is(hash), Some(Previous { sha256: Some(former), .. })) if hash == former => Recalled::DidNotHappen,
+        (Now::Is(hash), Some(Previous { sha256: Some(former), .. })) if hash == former => {
+            Recalled::DidNotHappen
+        }
         (Now::Absent | Now::Is(_) | Now::Other, _) => Recalled::Unknown,
     })
 }

@@ -173,7 +173,12 @@ fn apply(edit: &Edit, index: usize, endings: Endings, text: &mut String) -> Resu
                 return Err(wrong_argument(&field("old"), "text of the file", "", problem));
             }
             if old == new {
-                return Err(wrong_argument(&field("new"), "another text", &edit.new, "it is the same as `old`"));
+                return Err(wrong_argument(
+                    &field("new"),
+                    "another text",
+                    &edit.new,
+                    "it is the same as `old`",
+                ));
             }
             let found = text.matches(old.as_str()).count();
             match (found, edit.replace_all) {
@@ -183,9 +188,9 @@ fn apply(edit: &Edit, index: usize, endings: Endings, text: &mut String) -> Resu
             }
             Ok(found as u64)
         }
-        (None, Some(line)) => insert(line, &new, endings, text)
-            .map(|()| 1)
-            .map_err(|problem| wrong_argument(&field("insert_line"), "a line of the file", &line.to_string(), &problem)),
+        (None, Some(line)) => insert(line, &new, endings, text).map(|()| 1).map_err(|problem| {
+            wrong_argument(&field("insert_line"), "a line of the file", &line.to_string(), &problem)
+        }),
         (Some(_), Some(_)) | (None, None) => {
             let problem = "give `old` to replace text, or `insert_line` to put lines in: one of them";
             Err(wrong_argument(&format!("edits/{index}"), "`old` or `insert_line`", "", problem))
@@ -332,7 +337,8 @@ mod tests {
         let text = "fn main() {\n    println!(\"hello\");\n}\n";
         let error = edit(text, json!({ "old": "println!(\"hallo\");", "new": "x" })).unwrap_err();
         assert!(error.suggestions()[0].contains("line 2: `println!(\"hello\");`"), "{error:?}");
-        let error = edit(text, json!({ "old": "fn main() {\n\tprintln!(\"hello\");", "new": "x" })).unwrap_err();
+        let error =
+            edit(text, json!({ "old": "fn main() {\n\tprintln!(\"hello\");", "new": "x" })).unwrap_err();
         assert!(error.message().contains("but for white space it is, at line 1"), "{error}");
         let error = edit(text, json!({ "old": "import numpy", "new": "x" })).unwrap_err();
         assert!(error.message().contains("nothing like it"), "{error}");

@@ -198,9 +198,11 @@ fn describe(walk: &Walk, folder: &Folder, entry: &Entry) -> Option<Listed> {
         FileType::RegularFile => Kind::File,
         FileType::Directory => Kind::Folder,
         FileType::Symlink => Kind::Link,
-        FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
-            Kind::Other
-        }
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => Kind::Other,
     };
     let target = (kind == Kind::Link)
         .then(|| readlinkat(&folder.fd, &entry.name, Vec::new()).ok())
@@ -215,7 +217,11 @@ fn describe(walk: &Walk, folder: &Folder, entry: &Entry) -> Option<Listed> {
     })
 }
 
-#[expect(clippy::useless_conversion, clippy::unnecessary_fallible_conversions, reason = "other systems have other types")]
+#[expect(
+    clippy::useless_conversion,
+    clippy::unnecessary_fallible_conversions,
+    reason = "other systems have other types"
+)]
 fn modified(stat: &Stat) -> Option<String> {
     Timestamp::from_second(i64::try_from(stat.st_mtime).ok()?).ok().map(|time| time.to_string())
 }

@@ -28,7 +28,8 @@ pub(super) fn no_file(folder: impl AsFd, name: &OsStr, shown: &str) -> ToolError
 pub(super) fn no_folder(root: &Dir, path: &Path, shown: &str) -> ToolError {
     let missing = path.ancestors().filter(|folder| !folder.as_os_str().is_empty());
     let missing = missing.take_while(|folder| root.symlink_metadata(folder).is_err()).last().unwrap_or(path);
-    let error = ToolError::failed(format!("there is no folder `{}` on the way to `{shown}`", missing.display()));
+    let error =
+        ToolError::failed(format!("there is no folder `{}` on the way to `{shown}`", missing.display()));
     let above = missing.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let near = match (root.open_dir(above), missing.file_name()) {
         (Ok(above), Some(name)) => names_like(&above, name),
@@ -43,7 +44,8 @@ pub(super) fn no_folder(root: &Dir, path: &Path, shown: &str) -> ToolError {
 fn names_like(folder: impl AsFd, wanted: &OsStr) -> Vec<String> {
     let wanted = wanted.to_string_lossy().to_lowercase();
     let Ok(entries) = readable(folder).and_then(rustix::fs::Dir::new) else { return Vec::new() };
-    let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+    let names =
+        entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
     let like = |name: String| {
         let likeness = strsim::jaro_winkler(&wanted, &name.to_lowercase());
         (likeness >= LIKENESS_MIN && !matches!(name.as_str(), "." | "..")).then_some((likeness, name))

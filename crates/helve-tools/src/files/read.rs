@@ -148,7 +148,12 @@ struct Piece {
 
 fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, ToolError> {
     if input.start_line.is_some() && input.offset.is_some() {
-        return Err(wrong_argument("offset", "`start_line` or `offset`", "both", "give one of them, not both"));
+        return Err(wrong_argument(
+            "offset",
+            "`start_line` or `offset`",
+            "both",
+            "give one of them, not both",
+        ));
     }
     let place = files.roots.find(&input.path, Access::Read)?;
     let spot = files.roots.spot(&place, Access::Read)?;
@@ -199,7 +204,8 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
     let (content, offset, length) = decode(piece.bytes, piece.offset, encoding, bom, is_whole, &spot.shown)?;
     let end = offset + length;
     let truncated = end < size;
-    let by_line = piece.start_line.is_some() && !is_base64 && input.length.is_none() && content.ends_with('\n');
+    let by_line =
+        piece.start_line.is_some() && !is_base64 && input.length.is_none() && content.ends_with('\n');
     let next = truncated.then(|| match (by_line, piece.start_line) {
         (true, Some(line)) => Next { start_line: Some(line + lines), offset: None },
         (true | false, _) => Next { start_line: None, offset: Some(end) },
@@ -230,7 +236,9 @@ fn head(file: &mut File, size: u64, is_piece: bool) -> std::io::Result<Vec<u8>> 
 /// Whether a file is in an encoding of more than one byte a character.
 fn wide(head: &[u8], asked: Encoding) -> Option<String> {
     match text::detect(head, head) {
-        Kind::Text { encoding, bom } if asked == Encoding::Auto && (encoding == UTF_16LE || encoding == UTF_16BE) => {
+        Kind::Text { encoding, bom }
+            if asked == Encoding::Auto && (encoding == UTF_16LE || encoding == UTF_16BE) =>
+        {
             Some(text::name_of(encoding, bom))
         }
         Kind::Text { .. } | Kind::Binary(_) => None,
@@ -278,8 +286,9 @@ fn kind(
         },
         Encoding::Auto => match text::detect(head, &piece.bytes) {
             Kind::Text { encoding, bom } => Ok((Some(encoding), bom)),
-            Kind::Binary(what) => Err(ToolError::failed(format!("`{shown}` is {what}, not text"))
-                .suggest("if you need its bytes, set encoding: base64, and length for the first of them only")),
+            Kind::Binary(what) => Err(ToolError::failed(format!("`{shown}` is {what}, not text")).suggest(
+                "if you need its bytes, set encoding: base64, and length for the first of them only",
+            )),
         },
     }
 }

@@ -332,8 +332,9 @@ pub(super) fn open_regular(
 ) -> Result<(std::fs::File, Stat), ToolError> {
     let folder = folder.as_fd();
     // Looked at before it is opened, because opening can do something to a device.
-    let before = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-        .map_err(|error| if error == Errno::NOENT { near::no_file(folder, name, shown) } else { failed("read", shown, error) })?;
+    let before = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| {
+        if error == Errno::NOENT { near::no_file(folder, name, shown) } else { failed("read", shown, error) }
+    })?;
     regular(&before, shown)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = openat(folder, name, flags, Mode::empty()).map_err(|error| failed("read", shown, error))?;

@@ -154,8 +154,11 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
 
 fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, ToolError> {
     let matcher = matcher(input)?;
-    let filter =
-        Filter { hidden: input.hidden, gitignore: input.gitignore, globs: Filter::globs(&input.globs, "globs")? };
+    let filter = Filter {
+        hidden: input.hidden,
+        gitignore: input.gitignore,
+        globs: Filter::globs(&input.globs, "globs")?,
+    };
     let place = files.roots.find(&input.path, Access::Read)?;
     let crew = Crew {
         matcher,

@@ -32,7 +32,9 @@ impl Files {
 
     /// The largest former content that is kept for an undo.
     pub(super) fn kept_bytes_max(&self) -> u64 {
-        self.backups.as_ref().map_or(0, |backups| if backups.takes(KEPT_BYTES_MAX) { KEPT_BYTES_MAX } else { self.config.backup_bytes / 2 })
+        self.backups.as_ref().map_or(0, |backups| {
+            if backups.takes(KEPT_BYTES_MAX) { KEPT_BYTES_MAX } else { self.config.backup_bytes / 2 }
+        })
     }
 }
 

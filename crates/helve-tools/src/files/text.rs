@@ -192,7 +192,8 @@ mod tests {
     #[test]
     fn text_goes_back_into_its_own_encoding() {
         let latin = b"sch\xF6n war es in K\xF6ln\n".to_vec();
-        for bytes in [b"x\n".to_vec(), b"\xEF\xBB\xBFx".to_vec(), utf_16("hello there", true), latin.clone()] {
+        for bytes in [b"x\n".to_vec(), b"\xEF\xBB\xBFx".to_vec(), utf_16("hello there", true), latin.clone()]
+        {
             let decoded = decode(bytes.clone()).unwrap();
             assert_eq!(decoded.encode(&decoded.text).unwrap(), bytes);
         }

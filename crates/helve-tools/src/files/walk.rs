@@ -33,7 +33,8 @@ pub(super) struct Filter {
 impl Filter {
     /// Reads globs as ripgrep does: `!` excludes, and one without a slash holds at every depth.
     pub(super) fn globs(globs: &[String], field: &str) -> Result<Override, ToolError> {
-        let refuse = |glob: &str, problem: &str| Err(wrong_argument(field, "a glob such as `*.rs`", glob, problem));
+        let refuse =
+            |glob: &str, problem: &str| Err(wrong_argument(field, "a glob such as `*.rs`", glob, problem));
         if globs.len() > GLOBS_MAX {
             return refuse("", "there are too many; at most 50");
         }

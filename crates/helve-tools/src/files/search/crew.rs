@@ -114,7 +114,13 @@ impl Crew {
         }
     }
 
-    fn search_file(&self, searcher: &mut Searcher, file: &std::fs::File, tally: &Tally, path: &dyn Fn() -> String) {
+    fn search_file(
+        &self,
+        searcher: &mut Searcher,
+        file: &std::fs::File,
+        tally: &Tally,
+        path: &dyn Fn() -> String,
+    ) {
         let mut lines = Lines {
             tally,
             matcher: &self.matcher,
@@ -159,7 +165,9 @@ fn look(walk: &Walk, mut folder: Folder) -> Vec<Job> {
     let (mut folders, mut names) = (Vec::new(), Vec::new());
     for entry in entries {
         match entry.kind {
-            FileType::Directory if folder.depth < DEPTH_MAX => folders.extend(walk.enter(&folder, &entry.name)),
+            FileType::Directory if folder.depth < DEPTH_MAX => {
+                folders.extend(walk.enter(&folder, &entry.name))
+            }
             FileType::RegularFile if entry.wanted => names.push(entry.name),
             _ => {}
         }

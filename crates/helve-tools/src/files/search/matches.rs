@@ -28,8 +28,12 @@ pub(super) enum Why {
 impl Why {
     pub(super) fn as_str(self) -> &'static str {
         match self {
-            Self::Matches => "there are more matches than `max_matches`; narrow the pattern, the path or the globs",
-            Self::Bytes => "the matching lines are too long to show all; narrow the pattern, the path or the globs",
+            Self::Matches => {
+                "there are more matches than `max_matches`; narrow the pattern, the path or the globs"
+            }
+            Self::Bytes => {
+                "the matching lines are too long to show all; narrow the pattern, the path or the globs"
+            }
             Self::Time => "the time was over before all files were searched; narrow the path or the globs",
             Self::Cancelled => "the call was taken back",
         }
@@ -73,7 +77,13 @@ impl Tally {
             matched: 0,
             why: None,
         };
-        Self { room: Mutex::new(room), stop: AtomicBool::new(false), searched: AtomicU64::new(0), until, context }
+        Self {
+            room: Mutex::new(room),
+            stop: AtomicBool::new(false),
+            searched: AtomicU64::new(0),
+            until,
+            context,
+        }
     }
 
     /// Whether to go on. Asked for each file, and now and then within one.
