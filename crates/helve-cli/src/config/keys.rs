@@ -82,6 +82,7 @@ const SECTIONS: &[&str] = &[
     "security",
     "net",
     "builtin",
+    "files",
     "integrations",
     "resources",
     "checks",

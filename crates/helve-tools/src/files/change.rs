@@ -148,6 +148,9 @@ fn keep(files: &Files, former: &Former) -> std::io::Result<Previous> {
     let (Some(content), Some(backups)) = (&former.content, &files.backups) else {
         return Ok(Previous { bytes, sha256: None });
     };
+    if !backups.takes(content.len() as u64) {
+        return Ok(Previous { bytes, sha256: None });
+    }
     let hash = sha256_hex(content);
     backups.keep(&hash, content)?;
     Ok(Previous { bytes: content.len() as u64, sha256: Some(hash) })

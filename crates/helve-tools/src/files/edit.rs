@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::{Context, Tool, ToolBuilder, ToolError};
+use helve::{Context, Facet, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -91,7 +91,8 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
             { "insert_line": 1, "new": "/* American spelling */" },
         ] }),
     );
-    undoable(builder, files, "edit")
+    // Its diff, and what it says of text that it did not find, show what is in the file.
+    undoable(builder, files, "edit").facets([Facet::ReadsPrivate, Facet::Mutates])
 }
 
 fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, ToolError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::{Context, ErrorCode, Risk, Tool, ToolBuilder, ToolError};
+use helve::{Context, ErrorCode, Facet, Risk, Tool, ToolBuilder, ToolError};
 use jiff::Timestamp;
 use rustix::fs::{AtFlags, FileType, Stat, readlinkat, statat};
 use schemars::JsonSchema;
@@ -68,6 +68,9 @@ struct Output {
     entries: Vec<Listed>,
     /// Whether there is more than was listed.
     truncated: bool,
+    /// Other folders that file tools may use, by absolute path; told with the first root.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_roots: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -116,6 +119,7 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
     .example_call("Which Rust files are in src?", json!({ "path": "src", "depth": 10, "glob": "*.rs" }))
     .risk(Risk::Low)
     .annotations(reads())
+    .facets([Facet::ReadsPrivate])
     .timeout(Duration::from_secs(15))
 }
 
@@ -138,7 +142,8 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         Stopped::Failed(error) => failed("list", &place.shown, error),
     })?;
     let Listing { entries, truncated, .. } = listing;
-    Ok(Output { path: place.shown, entries, truncated })
+    let other_roots = if place.shown == "." { files.roots.others() } else { Vec::new() };
+    Ok(Output { path: place.shown, entries, truncated, other_roots })
 }
 
 struct Listing<'c> {

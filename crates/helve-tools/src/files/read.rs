@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use encoding_rs::{UTF_8, UTF_16BE, UTF_16LE};
-use helve::{Context, ErrorCode, Risk, Tool, ToolBuilder, ToolError};
+use encoding_rs::{UTF_16BE, UTF_16LE};
+use helve::{Context, ErrorCode, Facet, Risk, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -128,6 +128,7 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
     )
     .risk(Risk::Low)
     .annotations(reads())
+    .facets([Facet::ReadsPrivate])
     .timeout(Duration::from_secs(5))
 }
 
@@ -139,11 +140,34 @@ fn into_json(output: Output) -> Value {
     json
 }
 
-/// A piece of a file.
+/// A piece of a file, as bytes.
 struct Piece {
+    /// Where the file begins, which says what it is. Empty where the piece begins there too.
+    head: Vec<u8>,
     bytes: Vec<u8>,
     offset: u64,
     start_line: Option<u64>,
+    /// Bytes of the whole file.
+    size: u64,
+}
+
+impl Piece {
+    fn is_at_end(&self) -> bool {
+        self.offset + self.bytes.len() as u64 >= self.size
+    }
+
+    fn head(&self) -> &[u8] {
+        if self.head.is_empty() { &self.bytes } else { &self.head }
+    }
+}
+
+/// Text, and which bytes of the file it stands for.
+struct Text {
+    content: String,
+    encoding: String,
+    has_lines: bool,
+    offset: u64,
+    length: u64,
 }
 
 fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, ToolError> {
@@ -157,183 +181,188 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
     }
     let place = files.roots.find(&input.path, Access::Read)?;
     let spot = files.roots.spot(&place, Access::Read)?;
-    let (mut file, stat) = open_regular(&spot.folder, &spot.name, &spot.shown)?;
+    let shown = spot.shown;
+    let (mut file, stat) = open_regular(&spot.folder, &spot.name, &shown)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
-    let refuse = |error: std::io::Error| failed("read", &spot.shown, error);
-    let bytes_max = input.length.unwrap_or(u64::MAX).min(files.config.read_bytes);
+    let piece = take(&mut file, size, files.config.read_bytes, input, &shown, context)?;
+    let (size, start_line, lines) = (piece.size, piece.start_line, lines_in(&piece.bytes));
+    let is_whole = piece.offset == 0 && piece.is_at_end();
+    let text = decode(piece, input.encoding, &shown)?;
+    let total_lines = match text.has_lines {
+        true if is_whole => Some(lines),
+        true if size <= COUNTED_BYTES_MAX => Some(count_lines(&mut file, context, &shown)?),
+        true | false => None,
+    };
+    let start_line = start_line.filter(|_| text.has_lines);
+    let end = text.offset + text.length;
+    // By lines, unless the piece ends within one.
+    let next = (end < size).then(|| match start_line {
+        Some(line) if text.content.ends_with('\n') => Next { start_line: Some(line + lines), offset: None },
+        Some(_) | None => Next { start_line: None, offset: Some(end) },
+    });
+    Ok(Output {
+        path: shown,
+        content: text.content,
+        encoding: text.encoding,
+        size,
+        offset: text.offset,
+        length: text.length,
+        start_line,
+        total_lines,
+        truncated: next.is_some(),
+        next,
+    })
+}
 
-    let head = head(&mut file, size, input.offset.is_some() || input.start_line.is_some()).map_err(refuse)?;
-    if let Some(encoding) = wide(&head, input.encoding)
-        && (input.start_line.is_some() || input.max_lines.is_some())
-    {
-        let message = format!("`{}` is {}, whose lines are not counted", spot.shown, encoding);
-        return Err(ToolError::failed(message).suggest("read it by `offset` and `length` instead"));
+/// Reads the piece that is asked for, within the limits.
+fn take(
+    file: &mut File,
+    size: u64,
+    bytes_max: u64,
+    input: &Input,
+    shown: &str,
+    context: &Context,
+) -> Result<Piece, ToolError> {
+    let refuse = |error: std::io::Error| failed("read", shown, error);
+    let mut piece = Piece {
+        head: Vec::new(),
+        bytes: Vec::new(),
+        offset: input.offset.unwrap_or(0),
+        start_line: None,
+        size,
+    };
+    if input.offset.is_some() || input.start_line.is_some() || input.max_lines.is_some() {
+        (&*file).take(SNIFF_BYTES as u64).read_to_end(&mut piece.head).map_err(refuse)?;
+        let is_wide = input.encoding == Encoding::Auto && text::is_utf_16(&piece.head);
+        if is_wide && (input.start_line.is_some() || input.max_lines.is_some()) {
+            return Err(ToolError::failed(format!("`{shown}` is UTF-16, whose lines are not counted"))
+                .suggest("read it by `offset` and `length` instead"));
+        }
     }
-    let mut piece = Piece { bytes: Vec::new(), offset: input.offset.unwrap_or(0), start_line: None };
-    if let Some(line) = input.start_line {
-        piece.offset = offset_of_line(&mut file, size, line, &spot.shown, context)?;
-        piece.start_line = Some(line);
-    } else if piece.offset == 0 {
-        piece.start_line = Some(1);
+    match input.start_line {
+        Some(line) => {
+            piece.offset = offset_of_line(file, size, line, shown, context)?;
+            piece.start_line = Some(line);
+        }
+        None if piece.offset == 0 => piece.start_line = Some(1),
+        None => {}
     }
     if piece.offset > size {
         let problem = format!("the file has only {size} bytes");
         return Err(wrong_argument("offset", "a place in the file", &piece.offset.to_string(), &problem));
     }
     file.seek(SeekFrom::Start(piece.offset)).map_err(refuse)?;
+    let bytes_max = input.length.unwrap_or(u64::MAX).min(bytes_max);
     let expected = size.saturating_sub(piece.offset).min(bytes_max);
     piece.bytes.reserve_exact(usize::try_from(expected).unwrap_or(0) + 1);
-    (&file).take(bytes_max).read_to_end(&mut piece.bytes).map_err(refuse)?;
+    (&*file).take(bytes_max).read_to_end(&mut piece.bytes).map_err(refuse)?;
     // It may have grown meanwhile.
-    let size = size.max(piece.offset + piece.bytes.len() as u64);
-
-    let is_base64 = input.encoding == Encoding::Base64;
-    let is_whole = piece.offset + piece.bytes.len() as u64 == size;
-    cut_lines(&mut piece.bytes, input, is_base64 || is_whole);
-    let mut total_lines = None;
-    if !is_base64 {
-        total_lines = match is_whole && piece.offset == 0 && input.max_lines.is_none() {
-            true => Some(lines_in(&piece.bytes)),
-            false if size <= COUNTED_BYTES_MAX => Some(count_lines(&mut file, context, &spot.shown)?),
-            false => None,
-        };
+    piece.size = size.max(piece.offset + piece.bytes.len() as u64);
+    if input.encoding != Encoding::Base64 {
+        cut_lines(&mut piece, input);
     }
-    let head = if head.is_empty() { &piece.bytes } else { &head };
-    let (encoding, bom) = kind(head, &piece, input, &spot.shown)?;
-    let lines = lines_in(&piece.bytes);
-    let (content, offset, length) = decode(piece.bytes, piece.offset, encoding, bom, is_whole, &spot.shown)?;
-    let end = offset + length;
-    let truncated = end < size;
-    let by_line =
-        piece.start_line.is_some() && !is_base64 && input.length.is_none() && content.ends_with('\n');
-    let next = truncated.then(|| match (by_line, piece.start_line) {
-        (true, Some(line)) => Next { start_line: Some(line + lines), offset: None },
-        (true | false, _) => Next { start_line: None, offset: Some(end) },
-    });
-    Ok(Output {
-        path: spot.shown,
-        content,
-        encoding: encoding.map_or_else(|| "base64".to_owned(), |encoding| text::name_of(encoding, bom)),
-        size,
-        offset,
-        length,
-        start_line: piece.start_line.filter(|_| !is_base64),
-        total_lines: total_lines.filter(|_| encoding.is_some_and(|one| one != UTF_16LE && one != UTF_16BE)),
-        truncated,
-        next,
-    })
-}
-
-/// Where the file begins, where the piece that is wanted may not.
-fn head(file: &mut File, size: u64, is_piece: bool) -> std::io::Result<Vec<u8>> {
-    let mut head = Vec::new();
-    if is_piece && size > 0 {
-        file.take(SNIFF_BYTES as u64).read_to_end(&mut head)?;
-    }
-    Ok(head)
-}
-
-/// Whether a file is in an encoding of more than one byte a character.
-fn wide(head: &[u8], asked: Encoding) -> Option<String> {
-    match text::detect(head, head) {
-        Kind::Text { encoding, bom }
-            if asked == Encoding::Auto && (encoding == UTF_16LE || encoding == UTF_16BE) =>
-        {
-            Some(text::name_of(encoding, bom))
-        }
-        Kind::Text { .. } | Kind::Binary(_) => None,
-    }
+    Ok(piece)
 }
 
 /// Cuts a piece after the lines that are wanted, or after its last whole line.
-fn cut_lines(bytes: &mut Vec<u8>, input: &Input, is_complete: bool) {
-    let ends = memchr::memchr_iter(b'\n', bytes);
-    let cut = match input.max_lines {
-        Some(lines) => {
-            let last = usize::try_from(lines - 1).unwrap_or(usize::MAX);
-            ends.skip(last).next().map(|end| end + 1)
-        }
-        None => None,
+fn cut_lines(piece: &mut Piece, input: &Input) {
+    let wanted = input.max_lines.and_then(|lines| {
+        let last = usize::try_from(lines.saturating_sub(1)).unwrap_or(usize::MAX);
+        memchr::memchr_iter(b'\n', &piece.bytes).nth(last)
+    });
+    let end = match wanted {
+        Some(end) => Some(end),
+        None if piece.is_at_end() || input.length.is_some() => None,
+        None => memchr::memrchr(b'\n', &piece.bytes),
     };
-    match cut {
-        Some(end) => bytes.truncate(end),
-        None if is_complete || input.length.is_some() => {}
-        None => {
-            if let Some(end) = memchr::memrchr(b'\n', bytes) {
-                bytes.truncate(end + 1);
-            }
-        }
+    if let Some(end) = end {
+        piece.bytes.truncate(end + 1);
     }
 }
 
-/// The encoding to read with, and the length of the byte order mark. None: base64.
-fn kind(
-    head: &[u8],
-    piece: &Piece,
-    input: &Input,
-    shown: &str,
-) -> Result<(Option<&'static encoding_rs::Encoding>, usize), ToolError> {
-    match input.encoding {
-        Encoding::Base64 => Ok((None, 0)),
-        Encoding::Utf8 => Ok((Some(UTF_8), if head.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 })),
+fn decode(piece: Piece, asked: Encoding, shown: &str) -> Result<Text, ToolError> {
+    let (offset, length) = (piece.offset, piece.bytes.len() as u64);
+    let detected = "leave `encoding` out, so that it is found out, or set encoding: base64";
+    match asked {
+        Encoding::Base64 => Ok(Text {
+            content: STANDARD.encode(&piece.bytes),
+            encoding: "base64".to_owned(),
+            has_lines: false,
+            offset,
+            length,
+        }),
         Encoding::Ascii => match piece.bytes.iter().position(|byte| !byte.is_ascii()) {
-            None => Ok((Some(UTF_8), 0)),
-            Some(at) => Err(ToolError::failed(format!(
-                "`{shown}` is not ASCII: byte {} is something else",
-                piece.offset + at as u64
-            ))
-            .suggest("leave `encoding` out, so that it is found out")),
+            Some(at) => Err(not_in("ASCII", offset + at as u64, shown).suggest(detected)),
+            None => utf_8(piece).map_err(|(_, at)| not_in("ASCII", at, shown)),
         },
-        Encoding::Auto => match text::detect(head, &piece.bytes) {
-            Kind::Text { encoding, bom } => Ok((Some(encoding), bom)),
-            Kind::Binary(what) => Err(ToolError::failed(format!("`{shown}` is {what}, not text")).suggest(
-                "if you need its bytes, set encoding: base64, and length for the first of them only",
-            )),
+        Encoding::Utf8 => utf_8(piece).map_err(|(_, at)| not_in("UTF-8", at, shown).suggest(detected)),
+        // Nearly everything is UTF-8, and finding that out is reading it.
+        Encoding::Auto => match text::may_be_utf_8(piece.head()) {
+            true => utf_8(piece).or_else(|(piece, _)| other(piece, shown)),
+            false => other(piece, shown),
         },
     }
 }
 
-/// Text of bytes, and which of them it stands for: characters that are cut off are left out.
-fn decode(
-    mut bytes: Vec<u8>,
-    offset: u64,
-    encoding: Option<&'static encoding_rs::Encoding>,
-    bom: usize,
-    is_at_end: bool,
-    shown: &str,
-) -> Result<(String, u64, u64), ToolError> {
-    let Some(encoding) = encoding else {
-        let length = bytes.len() as u64;
-        return Ok((STANDARD.encode(bytes), offset, length));
-    };
+fn not_in(encoding: &str, at: u64, shown: &str) -> ToolError {
+    ToolError::failed(format!("`{shown}` is not {encoding}: byte {at} is something else"))
+}
+
+/// The piece as UTF-8, without a copy; else the piece again, and the byte that is wrong. Characters
+/// that are cut off at an end are left to the piece before or after.
+fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
+    const MARK: &[u8] = b"\xEF\xBB\xBF";
+    let has_mark = piece.head().starts_with(MARK);
+    let encoding = if has_mark { "utf-8-bom" } else { "utf-8" }.to_owned();
     // The mark is no text, but it is of the file.
-    let mark = if offset == 0 { bom.min(bytes.len()) } else { 0 };
-    if encoding != UTF_8 {
-        if !is_at_end && (encoding == UTF_16LE || encoding == UTF_16BE) {
-            bytes.truncate(bytes.len() & !1);
+    let (cut, mark) = match piece.offset {
+        0 => (0, if has_mark { MARK.len() } else { 0 }),
+        _ => (cut_at_start(&piece.bytes), 0),
+    };
+    let is_at_end = piece.is_at_end();
+    let valid = match std::str::from_utf8(&piece.bytes[cut..]) {
+        Ok(_) => piece.bytes.len(),
+        Err(error) if error.error_len().is_none() && !is_at_end && error.valid_up_to() > 0 => {
+            cut + error.valid_up_to()
         }
-        let length = bytes.len() as u64;
-        let (text, _) = encoding.decode_without_bom_handling(&bytes[mark..]);
-        return Ok((text.into_owned(), offset, length));
-    }
-    let skipped = if offset > 0 { cut_at_start(&bytes) } else { mark };
-    if skipped > 0 {
-        bytes.drain(..skipped);
-    }
-    let text = String::from_utf8(bytes).or_else(|error| {
-        let (valid, wrong) = (error.utf8_error().valid_up_to(), error.utf8_error().error_len());
-        let mut bytes = error.into_bytes();
-        if wrong.is_none() && !is_at_end && valid > 0 {
-            bytes.truncate(valid);
-            return Ok(String::from_utf8(bytes).unwrap_or_default());
+        Err(error) => {
+            let at = piece.offset + (cut + error.valid_up_to()) as u64;
+            return Err((piece, at));
         }
-        let at = offset + (skipped + valid) as u64;
-        Err(ToolError::failed(format!("`{shown}` is not UTF-8: byte {at} is something else"))
-            .suggest("leave `encoding` out, so that it is found out, or set encoding: base64"))
-    })?;
-    let (start, length) = if offset > 0 { (offset + skipped as u64, 0) } else { (0, skipped as u64) };
-    let length = length + text.len() as u64;
-    Ok((text, start, length))
+    };
+    piece.bytes.truncate(valid);
+    if cut + mark > 0 {
+        piece.bytes.drain(..cut + mark);
+    }
+    let (offset, length) = (piece.offset + cut as u64, (valid - cut) as u64);
+    // Checked above; a second look costs little against the reading.
+    let content = String::from_utf8(piece.bytes).unwrap_or_default();
+    Ok(Text { content, encoding, has_lines: true, offset, length })
+}
+
+/// The piece as text in another encoding.
+fn other(mut piece: Piece, shown: &str) -> Result<Text, ToolError> {
+    let (encoding, bom) = match text::detect(piece.head(), &piece.bytes) {
+        Kind::Text { encoding, bom } => (encoding, bom),
+        Kind::Binary(what) => {
+            return Err(ToolError::failed(format!("`{shown}` is {what}, not text")).suggest(
+                "if you need its bytes, set encoding: base64, and length for the first of them only",
+            ));
+        }
+    };
+    let is_wide = encoding == UTF_16LE || encoding == UTF_16BE;
+    if is_wide && !piece.is_at_end() {
+        piece.bytes.truncate(piece.bytes.len() & !1);
+    }
+    let mark = if piece.offset == 0 { bom.min(piece.bytes.len()) } else { 0 };
+    let (content, _) = encoding.decode_without_bom_handling(&piece.bytes[mark..]);
+    Ok(Text {
+        content: content.into_owned(),
+        encoding: text::name_of(encoding, bom),
+        has_lines: !is_wide,
+        offset: piece.offset,
+        length: piece.bytes.len() as u64,
+    })
 }
 
 /// Lines, as editors count them: one without an end is one too.

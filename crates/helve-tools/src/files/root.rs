@@ -51,37 +51,50 @@ pub(super) enum Access {
 pub(super) struct Root {
     /// As the operator wrote it, made absolute.
     path: PathBuf,
-    /// Without links.
-    real: PathBuf,
     read_only: bool,
     /// Opened when first needed, and kept: whatever is put in its place later is not the root.
-    handle: OnceLock<(Dir, Identity)>,
+    opened: OnceLock<Opened>,
+}
+
+struct Opened {
+    dir: Dir,
+    identity: Identity,
+    /// The root's path without links and `..`.
+    real: PathBuf,
 }
 
 impl Root {
     pub(super) fn new(path: &Path, read_only: bool) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-        Self { path, real, read_only, handle: OnceLock::new() }
+        Self { path, read_only, opened: OnceLock::new() }
     }
 
-    fn open(&self) -> Result<&(Dir, Identity), ToolError> {
-        if let Some(opened) = self.handle.get() {
+    fn open(&self) -> Result<&Opened, ToolError> {
+        if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
-        let refuse = |error: std::io::Error| {
+        let open = || {
+            let dir = Dir::open_ambient_dir(&self.path, ambient_authority())?;
+            let identity = Identity::of(&fstat(&dir)?);
+            Ok(Opened { dir, identity, real: self.path.canonicalize()? })
+        };
+        let opened = open().map_err(|error: std::io::Error| {
             let message = format!("the root folder `{}` cannot be opened", self.path.display());
             ToolError::new(ErrorCode::PreconditionFailed, message)
                 .suggest("tell the user to check `files.roots` in helve.toml")
                 .with_source(error)
-        };
-        let dir = Dir::open_ambient_dir(&self.path, ambient_authority()).map_err(refuse)?;
-        let stat = fstat(&dir).map_err(|error| refuse(error.into()))?;
-        Ok(self.handle.get_or_init(|| (dir, Identity::of(&stat))))
+        })?;
+        Ok(self.opened.get_or_init(|| opened))
     }
 
     fn has(&self, path: &Path) -> bool {
-        self.open().is_ok_and(|(dir, _)| path.as_os_str().is_empty() || dir.symlink_metadata(path).is_ok())
+        let is_there = |dir: &Dir| path.as_os_str().is_empty() || dir.symlink_metadata(path).is_ok();
+        self.open().is_ok_and(|opened| is_there(&opened.dir))
+    }
+
+    /// The root's path as models see and write it.
+    fn shown(&self) -> &Path {
+        self.open().map_or(&self.path, |opened| &opened.real)
     }
 }
 
@@ -143,7 +156,7 @@ impl Roots {
         let shown = match (is_first, path.as_os_str().is_empty()) {
             (true, true) => ".".to_owned(),
             (true, false) => path.display().to_string(),
-            (false, _) => root.path.join(&path).display().to_string(),
+            (false, _) => root.shown().join(&path).display().to_string(),
         };
         Ok(Place { root, path, shown })
     }
@@ -152,7 +165,7 @@ impl Roots {
     /// beneath it is for the kernel to see to.
     fn below(&self, path: &Path) -> Option<(&Root, PathBuf)> {
         let stripped = self.roots.iter().filter_map(|root| {
-            let rest = path.strip_prefix(&root.path).or_else(|_| path.strip_prefix(&root.real));
+            let rest = path.strip_prefix(root.shown()).or_else(|_| path.strip_prefix(&root.path));
             rest.ok().map(|rest| (root, rest.to_owned()))
         });
         stripped.min_by_key(|(_, rest)| rest.components().count())
@@ -174,8 +187,13 @@ impl Roots {
 
     /// The roots, for a message.
     pub(super) fn names(&self) -> String {
-        let names: Vec<_> = self.roots.iter().map(|root| format!("`{}`", root.path.display())).collect();
+        let names: Vec<_> = self.roots.iter().map(|root| format!("`{}`", root.shown().display())).collect();
         names.join(", ")
+    }
+
+    /// All roots but the first.
+    pub(super) fn others(&self) -> Vec<String> {
+        self.roots.iter().skip(1).map(|root| root.shown().display().to_string()).collect()
     }
 
     /// Where a file is or will be. Links are followed as long as they stay in the root.
@@ -218,13 +236,13 @@ impl Roots {
 
     /// Whether a path leads to a regular file.
     pub(super) fn is_file(&self, place: &Place<'_>) -> bool {
-        let open = || place.root.open().ok().and_then(|(root, _)| root.metadata(&place.path).ok());
+        let open = || place.root.open().ok().and_then(|opened| opened.dir.metadata(&place.path).ok());
         !place.path.as_os_str().is_empty() && open().is_some_and(|about| about.is_file())
     }
 
     /// Makes the folders above a file.
     pub(super) fn make_folders(&self, place: &Place<'_>) -> Result<(), ToolError> {
-        let (root, _) = place.root.open()?;
+        let root = &place.root.open()?.dir;
         let Some(above) = place.path.parent().filter(|above| !above.as_os_str().is_empty()) else {
             return Ok(());
         };
@@ -238,7 +256,7 @@ impl Roots {
     }
 
     fn open_folder(&self, place: &Place<'_>, path: &Path) -> Result<Dir, ToolError> {
-        let (root, _) = place.root.open()?;
+        let root = &place.root.open()?.dir;
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         root.open_dir(path).map_err(|error| match error.kind() {
             _ if is_escape(&error) => outside(&place.shown, &self.names()),
@@ -284,7 +302,7 @@ impl Roots {
         }
         let guarded: Vec<_> =
             guarded.iter().filter_map(|one| Identity::at(&one.path).map(|id| (id, one.from))).collect();
-        let opened = |root: &Root| root.open().ok().map(|(_, id)| (*id, root.read_only));
+        let opened = |root: &Root| root.open().ok().map(|opened| (opened.identity, root.read_only));
         let roots: Vec<_> = self.roots.iter().filter_map(opened).collect();
         // Up to the nearest root, which decides.
         for _ in 0..ANCESTORS_MAX {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
-use helve::{Context, Risk, Tool, ToolBuilder, ToolError};
+use helve::{Context, Facet, Risk, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -149,6 +149,7 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
     )
     .risk(Risk::Low)
     .annotations(reads())
+    .facets([Facet::ReadsPrivate])
     .timeout(Duration::from_secs(30))
 }
 

@@ -41,6 +41,21 @@ pub(super) fn detect(head: &[u8], piece: &[u8]) -> Kind {
     Kind::Text { encoding: detector.guess(None, Utf8Detection::Deny), bom: 0 }
 }
 
+/// Whether a file that begins like this may be UTF-8. Cheap, and no proof.
+pub(super) fn may_be_utf_8(head: &[u8]) -> bool {
+    let sniffed = &head[..head.len().min(SNIFF_BYTES)];
+    memchr::memchr(0, sniffed).is_none() && !is_utf_16(sniffed)
+}
+
+/// Whether a file that begins like this is UTF-16.
+pub(super) fn is_utf_16(head: &[u8]) -> bool {
+    let sniffed = &head[..head.len().min(SNIFF_BYTES)];
+    match Encoding::for_bom(sniffed) {
+        Some((encoding, _)) => encoding == UTF_16LE || encoding == UTF_16BE,
+        None => memchr::memchr(0, sniffed).is_some() && utf_16_without_mark(sniffed).is_some(),
+    }
+}
+
 /// Whether bytes are UTF-8, but for characters that are cut off at either end.
 fn is_utf_8(bytes: &[u8]) -> bool {
     let bytes = &bytes[cut_at_start(bytes)..];

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use helve::effect::{Change as Declared, Effect};
 use helve::retry::RetryPolicy;
 use helve::template::Template;
-use helve::{Context, Risk, Tool, ToolBuilder, ToolError};
+use helve::{Context, Facet, Risk, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
         "Replace the greeting",
         json!({ "path": "greeting.txt", "content": "Hello!\n", "overwrite": true }),
     );
-    undoable(builder, files, "write")
+    undoable(builder, files, "write").facets([Facet::Mutates])
 }
 
 /// What tools that change a file have in common.

@@ -213,7 +213,7 @@ async fn several_roots_are_used_in_order_and_by_absolute_path() {
         std::fs::create_dir(&second).unwrap();
         std::fs::write(second.join("only-here.txt"), "second").unwrap();
         std::fs::write(second.join("a.txt"), "another a").unwrap();
-        config.roots.push(RootConfig::Path(second));
+        config.roots.push(RootConfig::Path(second.join("../second")));
         config
     });
     let content = async |path: &str| world.ok("file-read", json!({ "path": path })).await["content"].clone();
@@ -226,6 +226,8 @@ async fn several_roots_are_used_in_order_and_by_absolute_path() {
     assert_eq!(written["path"], world.path("second/only-here.txt").display().to_string());
     world.ok("file-write", json!({ "path": "new.txt", "content": "x" })).await;
     assert!(world.path("root/new.txt").exists());
+    let listed = world.ok("file-list", json!({})).await;
+    assert_eq!(listed["other_roots"], json!([world.path("second").display().to_string()]));
 }
 
 #[tokio::test]
