@@ -21,12 +21,14 @@ use super::fault::{failed, forbidden};
 use super::root::{Access, Spot, open_regular, regular};
 use super::setup::Files;
 
-/// What became of a file. A part of the results of `file-write` and `file-edit`.
+// A part of the results of `file-write` and `file-edit`.
+/// What became of the file.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Change {
     /// The file that was written.
     pub(super) path: String,
-    /// How many bytes it has now. The name is the seed's.
+    // The name is the seed's.
+    /// How many bytes it has now.
     #[serde(rename = "bytesWritten")]
     pub(super) bytes_written: u64,
     /// SHA-256 of what it holds now.

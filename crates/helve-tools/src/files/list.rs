@@ -222,11 +222,7 @@ fn describe(walk: &Walk, folder: &Folder, entry: &Entry) -> Option<Listed> {
     })
 }
 
-#[expect(
-    clippy::useless_conversion,
-    clippy::unnecessary_fallible_conversions,
-    reason = "other systems have other types"
-)]
+#[expect(clippy::useless_conversion, reason = "other systems have other types")]
 fn modified(stat: &Stat) -> Option<String> {
     Timestamp::from_second(i64::try_from(stat.st_mtime).ok()?).ok().map(|time| time.to_string())
 }

@@ -30,7 +30,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    #[expect(clippy::useless_conversion, clippy::unnecessary_cast, reason = "other systems have other types")]
+    #[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
     pub(super) fn of(stat: &Stat) -> Self {
         Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
     }
