@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) code: helve_tools::code::CodeOptions,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
+    /// What the file tools may touch.
+    pub(crate) files: helve_tools::files::FilesConfig,
     /// Accounts that tools may need, by name.
     pub(crate) integrations: BTreeMap<String, Integration>,
     /// Things that tools may need, by name, and how to find out whether they are at hand. Each has

@@ -14,6 +14,7 @@ use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
 use serde::de::DeserializeOwned;
 
+use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
 use super::openapi;
 use crate::config::origin::short;
@@ -31,7 +32,7 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 /// The same, with what should be known about them.
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let mut remarks = register_builtin(&registry, &loaded.config.builtin.without)?;
+    let mut remarks = register_builtin(&registry, builtin(loaded), &loaded.config.builtin.without)?;
     let maker = Maker::new(&loaded.config);
     let mut refused = Vec::new();
     let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
@@ -67,8 +68,7 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     ))
 }
 
-fn register_builtin(registry: &Registry, without: &[String]) -> Result<Vec<Remark>, Failure> {
-    let all = helve_tools::builtin_tools();
+fn register_builtin(registry: &Registry, all: Vec<Tool>, without: &[String]) -> Result<Vec<Remark>, Failure> {
     let names: Vec<_> = all.iter().map(|tool| tool.name().to_string()).collect();
     let unknown = without.iter().filter(|one| *one != "*" && !names.contains(one));
     let remarks = unknown.map(|one| Remark {

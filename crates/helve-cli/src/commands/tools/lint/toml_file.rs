@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Finding, Level, Report, named, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
-use crate::wire::{InOrder, Made, Maker, in_order, parts};
+use crate::wire::{InOrder, Made, Maker, builtin_as_shipped, in_order, parts};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
@@ -30,7 +30,7 @@ pub(super) fn check(file: &Path) -> Report {
     let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
     // Composed tools are made of the built-in ones and of those in the file.
     let registry = Registry::with_limit(usize::MAX);
-    let builtin = registry.register_many(Layer::BuiltIn, helve_tools::builtin_tools());
+    let builtin = registry.register_many(Layer::BuiltIn, builtin_as_shipped());
     report.findings.extend(builtin.err().map(|error| Finding::error(file, error.to_string())));
     let entries = tool_entries(Layer::Project, &document);
     let InOrder { entries: in_order, circles } = in_order(&entries);
