@@ -15,6 +15,7 @@ mod sandbox;
 mod boxed;
 mod collect;
 mod plain;
+mod probe;
 
 mod find;
 mod group;
@@ -26,6 +27,7 @@ pub use collect::{CollectLimits, FileOut, collect};
 pub use helve_core::ports::LaunchError as SandboxError;
 pub use plain::{Options, PlainLauncher};
 pub use policy::{FileIn, Job, Limits, Policy, WORK_DIR};
+pub use probe::Probed;
 pub use report::{Confinement, End, Guard, Level, Usage};
 pub use run::{Attendance, Finished, Listener, Stream};
 pub use running::{Ended, RunningBox};

@@ -129,6 +129,28 @@ impl Guard {
     }
 }
 
+impl Guard {
+    /// What it means for a program.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Files => "sees and changes only what it was granted",
+            Self::Processes => "cannot see or signal other processes",
+            Self::Network => "reaches no host but granted ones",
+            Self::Privileges => "has no rights of root and can gain none",
+            Self::Landlock => "a second lock on files",
+            Self::Seccomp => "dangerous system calls are refused",
+            Self::Memory => "is stopped at its memory limit",
+            Self::KernelMemory => "what the kernel holds for it counts as well",
+            Self::Pids => "cannot start more processes than it may",
+            Self::Cpu => "is stopped at its limit of processor time",
+            Self::Wall => "is stopped when its time is up",
+            Self::WorkBytes => "cannot fill the disk or memory with files",
+            Self::OutputBytes => "is stopped when it writes too much",
+            Self::Children => "leaves nothing running",
+        }
+    }
+}
+
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())

@@ -3,6 +3,7 @@
 
 mod host;
 mod runs;
+pub(crate) mod sandbox;
 mod store;
 mod tools;
 

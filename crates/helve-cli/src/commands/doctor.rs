@@ -12,12 +12,24 @@ use crate::ui::table::{Cell, Tone};
 pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let checks = checks::all(app);
+    let mut checks = checks::all(app);
+    // Without a configuration nothing more can be tried.
+    let mut probed = None;
+    if let Ok(loaded) = crate::config::load(&app.inputs) {
+        let (check, found) = checks::sandbox::probe(&loaded);
+        checks.push(check);
+        probed = found;
+    }
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Good);
     if app.ui.is_json() {
-        app.ui.json(&json!({ "state": worst, "checks": checks }))?;
+        let guards = probed.as_ref().map(guards);
+        app.ui.json(&json!({ "state": worst, "checks": checks, "sandbox": guards }))?;
     } else {
         app.ui.table(table(&checks))?;
+        if let Some(probed) = &probed {
+            app.ui.line("")?;
+            app.ui.table(checks::sandbox::table(probed))?;
+        }
         app.ui.line("")?;
         let paint = app.ui.paint();
         app.ui.line(match worst {
@@ -30,6 +42,15 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         State::Good | State::Warning => Exit::Done,
         State::Broken => Exit::Failed,
     })
+}
+
+/// What the probe of the sandbox found, for programs.
+fn guards(probed: &helve_sandbox::Probed) -> serde_json::Value {
+    let guards = helve_sandbox::Guard::ALL.map(|guard| {
+        let enforced = probed.confinement.enforced.contains(&guard);
+        json!({ "guard": guard, "enforced": enforced, "held": probed.held.contains(&guard) })
+    });
+    json!({ "level": probed.confinement.level, "guards": guards, "why": probed.confinement.why })
 }
 
 fn table(checks: &[Check]) -> Table {

@@ -26,7 +26,7 @@ extern "C" fn at_start() {
             super::sys::exit(0);
         }
         Some(role) if role == "probe" => {
-            super::probe::report();
+            super::probe::attempt();
             super::sys::exit(0);
         }
         Some(_) => {}

@@ -156,6 +156,15 @@ pub(super) fn children_usage() -> (u64, u64) {
     (ms(usage.ru_utime) + ms(usage.ru_stime), (usage.ru_maxrss as u64) << 10)
 }
 
+/// Asks to be traced by the parent.
+pub(super) fn trace_me() -> io::Result<()> {
+    // SAFETY: no memory is involved.
+    match unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
 /// Ends this process without running anything more of it.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: always safe; a forked copy must not run the exit handlers of the original.

@@ -204,6 +204,13 @@ async fn a_weaker_box_than_asked_for_is_refused() {
 }
 
 #[tokio::test]
+async fn what_a_box_says_it_enforces_holds_when_tried() {
+    let probed = Sandbox::default().probe().await.unwrap();
+    assert_eq!(probed.broken(), []);
+    assert_eq!(probed.confinement.level, expected_level());
+}
+
+#[tokio::test]
 async fn many_boxes_at_once_do_not_meet() {
     let sandbox = Sandbox::default();
     let runs = (0..12).map(|n| {
