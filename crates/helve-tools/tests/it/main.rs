@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod builtin;
+mod code;
 #[cfg(unix)]
 mod faults;
 #[cfg(unix)]

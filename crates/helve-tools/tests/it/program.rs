@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use helve::{Annotations, CallId, Caller, Context, ErrorCode, Implementation, Risk, Source, Tool, ToolError};
-use helve_sandbox::PlainLauncher;
+use helve_sandbox::Sandbox;
 use helve_tools::common::ToolCommon;
 use helve_tools::{ProgramToolConfig, program_tool};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn script(script: &str) -> ProgramToolConfig {
 }
 
 fn tool(config: ProgramToolConfig) -> Tool {
-    program_tool(config, Arc::new(PlainLauncher::default())).unwrap()
+    program_tool(config, Arc::new(Sandbox::default())).unwrap()
 }
 
 async fn run(config: ProgramToolConfig) -> Result<Value, ToolError> {
@@ -167,13 +167,13 @@ fn configuration_that_cannot_work_is_refused_with_the_key_at_fault() {
         (ProgramToolConfig { output_bytes_max: 0, ..config("cat") }, "output_bytes_max"),
         (ProgramToolConfig { output_bytes_max: 1 << 30, ..config("cat") }, "output_bytes_max"),
     ] {
-        let error = program_tool(config, Arc::new(PlainLauncher::default())).unwrap_err();
+        let error = program_tool(config, Arc::new(Sandbox::default())).unwrap_err();
         assert_eq!(error.problems.len(), 1, "{error}");
         assert_eq!(error.problems[0].at, at, "{error}");
     }
     let mut both = config("");
     both.common.description = String::new();
-    assert_eq!(program_tool(both, Arc::new(PlainLauncher::default())).unwrap_err().problems.len(), 2);
+    assert_eq!(program_tool(both, Arc::new(Sandbox::default())).unwrap_err().problems.len(), 2);
 }
 
 #[test]

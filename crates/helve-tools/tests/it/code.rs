@@ -1,0 +1,251 @@
+//! `code-execute`, through a whole runtime and in real boxes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::{Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger};
+use helve_sandbox::{Limits, Sandbox};
+use helve_tools::code::{CodeOptions, code_tool};
+use serde_json::{Value, json};
+
+/// A runtime with `code-execute`, a tool that adds, one that fails and one that asks a person.
+fn runtime(options: CodeOptions) -> Runtime {
+    let runtime = Runtime::builder().ledger(Arc::new(VolatileLedger::default())).build();
+    let code = code_tool(options, Sandbox::default(), Limits::default()).build().unwrap();
+    let number = |name: &str| Parameter::optional(name, ParameterType::Number, "A number.");
+    let add = Tool::builder("add").description("Adds.").parameter(number("a")).parameter(number("b")).handler(
+        |arguments, _| async move {
+            let number = |name: &str| arguments[name].as_f64().unwrap_or(0.0);
+            Ok(json!({ "sum": number("a") + number("b") }))
+        },
+    );
+    let asks = Tool::builder("asks").description("Asks first.").input_schema(json!({ "type": "object" })).requires_approval();
+    let asks = asks.handler(|_, _| async move { Ok(json!("did it")) });
+    for tool in [code, add.build().unwrap(), asks.build().unwrap()] {
+        runtime.registry().register(Layer::BuiltIn, tool).unwrap();
+    }
+    runtime
+}
+
+async fn execute(runtime: &Runtime, arguments: Value) -> Outcome {
+    execute_as(runtime, "somebody", arguments).await
+}
+
+async fn execute_as(runtime: &Runtime, who: &str, arguments: Value) -> Outcome {
+    let call = Call::new("code-execute", arguments).by(Caller::principal(who)).timeout(Duration::from_secs(60));
+    runtime.call(call).await
+}
+
+async fn result(runtime: &Runtime, arguments: Value) -> Value {
+    execute(runtime, arguments).await.into_result().unwrap()
+}
+
+fn cold() -> Runtime {
+    runtime(CodeOptions { warm: 0, ..CodeOptions::default() })
+}
+
+#[tokio::test]
+async fn three_languages_read_write_and_end() {
+    let runtime = cold();
+    let cases = [
+        ("python", "import sys; print(sys.stdin.read().upper(), end=''); print('e', file=sys.stderr); sys.exit(3)"),
+        ("javascript", "process.stdin.on('data', d => process.stdout.write(d.toString().toUpperCase())).on('end', () => { console.error('e'); process.exit(3) })"),
+        ("shell", "tr a-z A-Z; echo e >&2; exit 3"),
+    ];
+    for (language, code) in cases {
+        let said = result(&runtime, json!({ "language": language, "code": code, "stdin": "hello" })).await;
+        assert_eq!((&said["stdout"], &said["stderr"]), (&json!("HELLO"), &json!("e\n")), "{language}");
+        assert_eq!((&said["status"], &said["exit_code"]), (&json!("exited"), &json!(3)), "{language}");
+        assert!(said["usage"]["wall_ms"].is_u64() && said["sandbox"]["level"].is_string());
+    }
+}
+
+#[tokio::test]
+async fn javascript_in_either_form_of_modules() {
+    let runtime = cold();
+    for code in [
+        "const path = require('path'); console.log(path.join('a', 'b'))",
+        "import path from 'path'; console.log(path.join('a', 'b'))",
+        "console.log(await Promise.resolve('a/b'))",
+    ] {
+        let said = result(&runtime, json!({ "language": "javascript", "code": code })).await;
+        assert_eq!(said["stdout"], "a/b\n", "{said}");
+    }
+}
+
+#[tokio::test]
+async fn files_go_in_and_what_was_made_or_changed_comes_out() {
+    let code = "import os, module\ndata = open('in/data.bin', 'rb').read()\nopen('out.txt', 'w').write(str(sum(data)))\n\
+        os.mkdir('d'); open('d/bytes', 'wb').write(bytes([0, 255]))\nopen('changed', 'a').write('!')\n\
+        os.symlink('/etc/passwd', 'link'); os.mkfifo('fifo'); print(module.x)";
+    let files = json!([
+        { "path": "in/data.bin", "content": "AQID", "encoding": "base64" },
+        { "path": "module.py", "content": "x = 7" },
+        { "path": "changed", "content": "a" },
+    ]);
+    let said = result(&cold(), json!({ "language": "python", "code": code, "files": files })).await;
+    assert_eq!(said["stdout"], "7\n", "{said}");
+    assert_eq!(
+        said["artifacts"],
+        json!([
+            { "path": "changed", "bytes": 2, "encoding": "utf-8", "content": "a!" },
+            { "path": "d/bytes", "bytes": 2, "encoding": "base64", "content": "AP8=" },
+            { "path": "out.txt", "bytes": 1, "encoding": "utf-8", "content": "6" },
+        ])
+    );
+}
+
+#[tokio::test]
+async fn files_that_are_too_large_are_named_only() {
+    let options = CodeOptions { warm: 0, artifact_bytes_max: 100, artifacts_max: 3, ..CodeOptions::default() };
+    let code = "for n in range(5): open(f'f{n}', 'w').write('x' * (50 if n else 101))";
+    let said = result(&runtime(options), json!({ "language": "python", "code": code })).await;
+    let artifacts = said["artifacts"].as_array().unwrap();
+    assert_eq!(artifacts.len(), 3);
+    assert_eq!(artifacts[0], json!({ "path": "f0", "bytes": 101 }));
+    assert_eq!(artifacts[1]["content"].as_str().unwrap().len(), 50);
+}
+
+#[tokio::test]
+async fn paths_that_lead_elsewhere_are_refused() {
+    for path in ["../x", "/etc/x", "", "a/../../x", ".helve/helve.py", "a\u{0}b"] {
+        let arguments = json!({ "language": "shell", "code": "true", "files": [{ "path": path, "content": "" }] });
+        let outcome = execute(&cold(), arguments).await;
+        assert_eq!(outcome.error().map(|error| error.code()), Some(ErrorCode::ValidationFailed), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_keeps_its_files_for_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || CodeOptions { warm: 0, sessions: Some(folder.path().to_owned()), ..CodeOptions::default() };
+    let count = json!({ "language": "shell", "session": "s", "code": "echo x >> log; mkdir -p d; echo y > d/f; wc -l < log; cat d/f" });
+    assert_eq!(result(&runtime(options()), count.clone()).await["stdout"], "1\ny\n");
+    // Another process, as it were.
+    let second = runtime(options());
+    assert_eq!(result(&second, count.clone()).await["stdout"], "2\ny\n");
+    let other = execute_as(&second, "somebody else", count.clone()).await.into_result().unwrap();
+    assert_eq!(other["stdout"], "1\ny\n");
+    let mut elsewhere = count.clone();
+    elsewhere["session"] = json!("t");
+    assert_eq!(result(&second, elsewhere).await["stdout"], "1\ny\n");
+    // Two at once wait for each other.
+    let (a, b) = tokio::join!(result(&second, count.clone()), result(&second, count));
+    let mut said = [a["stdout"].as_str().unwrap().to_owned(), b["stdout"].as_str().unwrap().to_owned()];
+    said.sort();
+    assert_eq!(said, ["3\ny\n", "4\ny\n"]);
+}
+
+#[tokio::test]
+async fn without_a_session_nothing_is_kept() {
+    let runtime = cold();
+    let code = json!({ "language": "shell", "code": "ls -A | grep -v helve; touch x" });
+    result(&runtime, code.clone()).await;
+    assert_eq!(result(&runtime, code).await["stdout"], "");
+}
+
+#[tokio::test]
+async fn code_calls_other_tools_of_its_caller() {
+    let runtime = cold();
+    let python = "import helve\nprint(sum(helve.call('add', a=n, b=1)['sum'] for n in range(20)))\n\
+        try: helve.call('add', a='x')\nexcept helve.ToolError as e: print(e.code)\n\
+        try: helve.call('nope')\nexcept helve.ToolError as e: print(e.code)\n\
+        try: helve.call('asks')\nexcept helve.ToolError as e: print(e.code)";
+    let said = result(&runtime, json!({ "language": "python", "code": python })).await;
+    assert_eq!(said["stdout"], "210.0\nvalidation_failed\ntool_not_found\npermission_denied\n", "{said}");
+    let javascript = "import helve from 'helve'; \
+        const sums = await Promise.all([1, 2, 3].map(n => helve.call('add', { a: n, b: n }))); \
+        console.log(sums.map(s => s.sum).join()); await helve.call('nope').catch(e => console.log(e.code))";
+    let said = result(&runtime, json!({ "language": "javascript", "code": javascript })).await;
+    assert_eq!(said["stdout"], "2,4,6\ntool_not_found\n", "{said}");
+    let shell = "helve add '{\"a\": 1, \"b\": 2}'; echo $?; helve nope >/dev/null; echo $?";
+    let said = result(&runtime, json!({ "language": "shell", "code": shell })).await;
+    assert_eq!(said["stdout"], "{\"ok\":true,\"result\":{\"sum\":3.0}}\n0\n1\n", "{said}");
+}
+
+#[tokio::test]
+async fn calls_from_code_are_bound_by_what_its_caller_may_use() {
+    let runtime = cold();
+    let mut caller = Caller::principal("narrow");
+    caller.access = serde_json::from_value(json!({ "only": ["code-execute"] })).unwrap_or(caller.access);
+    let code = "import helve\ntry: print(helve.call('add', a=1, b=1))\nexcept helve.ToolError as e: print(e.code)";
+    let call = Call::new("code-execute", json!({ "language": "python", "code": code })).by(caller);
+    let said = runtime.call(call).await.into_result().unwrap();
+    assert!(["not_authorized\n", "tool_not_found\n"].contains(&said["stdout"].as_str().unwrap()), "{said}");
+}
+
+#[tokio::test]
+async fn hostile_requests_to_the_bridge_are_answered_or_dropped() {
+    let code = "import socket\ndef say(text):\n  s = socket.create_connection(('127.0.0.1', 3129)); s.sendall(text)\n  \
+        s.shutdown(1); return s.makefile().read()[:80].strip()\n\
+        for text in (b'', b'\\n', b'[]\\n', b'{\"tool\": 5}\\n', b'{' * 10000 + b'\\n', b'\\xff\\n', b'{\"tool\":\"add\",\"tool\":\"x\"}\\n'): print(say(text)[:12])\n\
+        try: print(len(say(b'x' * (2 << 20))) < 200)\nexcept OSError: print(True)";
+    let said = result(&cold(), json!({ "language": "python", "code": code })).await;
+    let lines: Vec<_> = said["stdout"].as_str().unwrap().lines().collect();
+    assert_eq!(lines.len(), 8, "{said}");
+    assert!(lines[..7].iter().all(|line| line.starts_with("{\"ok\":false")), "{lines:?}");
+    assert_eq!(lines[7], "True");
+}
+
+#[tokio::test]
+async fn without_the_bridge_there_is_nobody_to_call() {
+    let options = CodeOptions { warm: 0, call_tools: false, ..CodeOptions::default() };
+    let code = "import helve\ntry: helve.call('add')\nexcept OSError: print('nobody')";
+    assert_eq!(result(&runtime(options), json!({ "language": "python", "code": code })).await["stdout"], "nobody\n");
+}
+
+#[tokio::test]
+async fn blocked_commands_are_refused_and_limits_told() {
+    let runtime = cold();
+    for code in ["sudo id", "rm -rf /", ":(){ :|:& };:"] {
+        let outcome = execute(&runtime, json!({ "language": "shell", "code": code })).await;
+        assert_eq!(outcome.error().unwrap().code(), ErrorCode::SandboxViolation, "{code}");
+    }
+    let said = result(&runtime, json!({ "language": "python", "code": "while True: pass", "timeout_ms": 500 })).await;
+    assert_eq!((&said["status"], &said["exit_code"]), (&json!("timeout"), &Value::Null));
+    let said = result(&runtime, json!({ "language": "shell", "code": "yes" })).await;
+    assert_eq!((&said["status"], &said["truncated"]), (&json!("output_limit"), &json!(true)));
+}
+
+#[tokio::test]
+async fn the_host_is_not_there() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let path: &Path = secret.path();
+    let code = format!("import os\nfor p in ({path:?}, '/root', '/home', '/etc/shadow'): print(os.path.exists(p))\n\
+        import urllib.request\ntry: urllib.request.urlopen('http://1.1.1.1', timeout=2)\nexcept OSError: print('no network')");
+    let said = result(&cold(), json!({ "language": "python", "code": code })).await;
+    assert_eq!(said["stdout"], "False\nFalse\nFalse\nFalse\nno network\n");
+}
+
+#[tokio::test]
+async fn an_interpreter_that_is_not_there_is_named() {
+    let options = CodeOptions { warm: 0, javascript: Some("no-such-node".into()), ..CodeOptions::default() };
+    let outcome = execute(&runtime(options), json!({ "language": "javascript", "code": "1" })).await;
+    let error = outcome.error().unwrap();
+    assert_eq!(error.code(), ErrorCode::IntegrationMissing);
+    assert!(error.message().contains("no-such-node"), "{error}");
+}
+
+/// A box that waited behaves as a new one does.
+#[tokio::test]
+async fn warm_interpreters_serve_one_call_each_and_behave_as_cold_ones() {
+    let runtime = runtime(CodeOptions::default());
+    let python = "import sys, os, helve, module\nprint(__name__, os.getcwd(), sys.argv == [__file__], sys.stdin.read())\n\
+        print(helve.call('add', a=1, b=2)['sum'], module.x, 'left' in globals(), os.path.exists('/tmp/left'), [n for n in globals() if not n.startswith('__') and n not in ('sys', 'os', 'helve', 'module')])\n\
+        left = 1; open('/tmp/left', 'w'); sys.exit(4)";
+    let javascript = "const fs = require('fs'); console.log(process.argv.length, fs.readFileSync(0, 'utf8'), fs.existsSync('/tmp/left')); \
+        fs.writeFileSync('/tmp/left', ''); process.exit(4)";
+    let files = json!([{ "path": "module.py", "content": "x = 5" }]);
+    for (language, code, expected) in [
+        ("python", python, "__main__ /box True in\n3.0 5 False False []\n"),
+        ("javascript", javascript, "2 in false\n"),
+    ] {
+        for round in 0..3 {
+            let arguments = json!({ "language": language, "code": code, "stdin": "in", "files": files });
+            let said = result(&runtime, arguments).await;
+            assert_eq!((&said["stdout"], &said["exit_code"]), (&json!(expected), &json!(4)), "{round} {said}");
+            tokio::time::sleep(Duration::from_millis(800)).await;
+        }
+    }
+}
