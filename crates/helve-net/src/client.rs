@@ -80,8 +80,7 @@ impl Client {
 
     /// Sends a request and reads the whole response. Any status is a response.
     pub async fn fetch(&self, request: Request) -> Result<Response, NetError> {
-        // Boxed: a request's state is large and callers keep it in theirs.
-        Box::pin(async { self.open(request).await?.read().await }).await
+        self.open(request).await?.read().await
     }
 
     /// Sends a request, follows its redirects, and leaves the content to be read. Any status is a
@@ -91,44 +90,39 @@ impl Client {
         if let Some(name) = OWN_HEADERS.iter().find(|name| request.headers.contains_key(*name)) {
             return Err(NetError::BadHeader { name: name.as_str().to_owned() });
         }
-        let host = Target::of(&request.url)?.to_string();
+        let target = Target::of(&request.url)?;
         let deadline = tokio::time::Instant::from_std(request.deadline);
-        tokio::time::timeout_at(deadline, Box::pin(self.follow(request)))
+        // Boxed: a request's state is large and callers keep it in theirs.
+        tokio::time::timeout_at(deadline, Box::pin(self.follow(request, target.clone())))
             .await
-            .unwrap_or(Err(NetError::Timeout { host }))
+            .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
     }
 
-    async fn follow(&self, mut request: Request) -> Result<StreamingResponse, NetError> {
+    async fn follow(&self, mut request: Request, mut target: Target) -> Result<StreamingResponse, NetError> {
         for _ in 0..=self.0.policy.redirects {
-            let target = Target::of(&request.url)?;
-            let host = target.to_string();
-            let response = self.send(&request, &target, &host).await?;
+            let response = self.send(&request, &target).await?;
             let next = match request.redirects {
-                Redirects::Follow => redirect_of(&request.url, &host, response.status(), response.headers())?,
+                Redirects::Follow => {
+                    redirect_of(&request.url, &target, response.status(), response.headers())?
+                }
                 Redirects::Stop => None,
             };
-            match next {
-                Some(url) => request = redirected(request, response.status(), url, &host)?,
-                None => return StreamingResponse::new(response, request, host),
-            }
+            let Some(url) = next else { return StreamingResponse::new(response, request, target) };
+            request = redirected(request, response.status(), url, &target)?;
+            target = Target::of(&request.url)?;
         }
-        let host = Target::of(&request.url)?.to_string();
-        Err(NetError::Redirect { host, reason: "there were too many in a row" })
+        Err(NetError::Redirect { host: target.to_string(), reason: "there were too many in a row" })
     }
 
-    async fn send(
-        &self,
-        request: &Request,
-        target: &Target,
-        host: &str,
-    ) -> Result<reqwest::Response, NetError> {
+    async fn send(&self, request: &Request, target: &Target) -> Result<reqwest::Response, NetError> {
         // An address in the URL never reaches the resolver, so it is checked here.
-        self.0.policy.check_target(target).map_err(|refused| NetError::refused(host.to_owned(), &refused))?;
+        let checked = self.0.policy.check_target(target);
+        checked.map_err(|refused| NetError::refused(target.to_string(), &refused))?;
         let client = self.0.for_port(target.port)?;
         let mut outgoing = reqwest::Request::new(request.method.clone(), request.url.clone());
         outgoing.headers_mut().clone_from(&request.headers);
         *outgoing.body_mut() = request.body.clone().map(reqwest::Body::from);
-        client.execute(outgoing).await.map_err(|error| NetError::sort(host, error))
+        client.execute(outgoing).await.map_err(|error| NetError::sort(&target.to_string(), error))
     }
 }
 
@@ -166,7 +160,7 @@ fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest:
 /// Where a response redirects to, if it does.
 fn redirect_of(
     from: &Url,
-    host: &str,
+    target: &Target,
     status: StatusCode,
     headers: &HeaderMap,
 ) -> Result<Option<Url>, NetError> {
@@ -181,7 +175,7 @@ fn redirect_of(
     let Some(location) = headers.get(header::LOCATION).filter(|_| redirects) else {
         return Ok(None);
     };
-    let refuse = |reason| NetError::Redirect { host: host.to_owned(), reason };
+    let refuse = |reason| NetError::Redirect { host: target.to_string(), reason };
     let location = location.to_str().map_err(|_| refuse("its target is not text"))?;
     let mut to = from.join(location).map_err(|_| refuse("its target is not a URL"))?;
     to.set_fragment(None);
@@ -192,7 +186,12 @@ fn redirect_of(
 }
 
 /// The request that follows a redirect, as browsers would make it but with less carried along.
-fn redirected(mut request: Request, status: StatusCode, to: Url, host: &str) -> Result<Request, NetError> {
+fn redirected(
+    mut request: Request,
+    status: StatusCode,
+    to: Url,
+    target: &Target,
+) -> Result<Request, NetError> {
     let becomes_get = match status {
         StatusCode::SEE_OTHER => !matches!(request.method, Method::GET | Method::HEAD),
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method == Method::POST,
@@ -208,7 +207,7 @@ fn redirected(mut request: Request, status: StatusCode, to: Url, host: &str) -> 
     if request.url.origin() != to.origin() {
         if request.body.is_some() || !matches!(request.method, Method::GET | Method::HEAD) {
             let reason = "it would send a change to another origin";
-            return Err(NetError::Redirect { host: host.to_owned(), reason });
+            return Err(NetError::Redirect { host: target.to_string(), reason });
         }
         request.headers = kept_across_origins(&request.headers);
     }
@@ -232,7 +231,8 @@ mod tests {
         let next = |from: &str, location: &'static str| {
             let headers =
                 [(header::LOCATION, header::HeaderValue::from_static(location))].into_iter().collect();
-            redirect_of(&Url::parse(from).unwrap(), "host", StatusCode::FOUND, &headers)
+            let from = Url::parse(from).unwrap();
+            redirect_of(&from, &Target::of(&from).unwrap(), StatusCode::FOUND, &headers)
                 .map(|url| url.map(String::from))
                 .map_err(|error| error.to_string())
         };

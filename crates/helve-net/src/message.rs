@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::error::NetError;
 use crate::policy::NetPolicy;
+use crate::target::Target;
 
 /// A request, with its bounds.
 #[derive(Debug, Clone)]
@@ -108,6 +109,9 @@ impl Request {
     }
 }
 
+/// How much room is made at once for content that is only announced.
+const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
+
 /// A response whose content is still to be read, within the bounds of its request.
 ///
 /// ```no_run
@@ -131,7 +135,7 @@ pub struct StreamingResponse {
     /// Where it came from in the end, after redirects.
     pub url: Url,
     content: reqwest::Response,
-    host: String,
+    target: Target,
     deadline: tokio::time::Instant,
     limit: usize,
     left: usize,
@@ -142,20 +146,20 @@ impl StreamingResponse {
     pub(crate) fn new(
         mut content: reqwest::Response,
         request: Request,
-        host: String,
+        target: Target,
     ) -> Result<Self, NetError> {
         let limit = request.response_bytes_max;
         // A HEAD response names the length of a content that does not come.
         let announced = content.content_length().filter(|_| request.method != Method::HEAD);
         if announced.is_some_and(|length| length > limit as u64) {
-            return Err(NetError::TooLarge { host, limit });
+            return Err(NetError::TooLarge { host: target.to_string(), limit });
         }
         Ok(Self {
             status: content.status(),
             headers: std::mem::take(content.headers_mut()),
             url: request.url,
             content,
-            host,
+            target,
             deadline: request.deadline.into(),
             limit,
             left: limit,
@@ -166,19 +170,21 @@ impl StreamingResponse {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         let chunk = tokio::time::timeout_at(self.deadline, self.content.chunk())
             .await
-            .map_err(|_| NetError::Timeout { host: self.host.clone() })?
-            .map_err(|error| NetError::sort(&self.host, error))?;
+            .map_err(|_| NetError::Timeout { host: self.target.to_string() })?
+            .map_err(|error| NetError::sort(&self.target.to_string(), error))?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         self.left = self
             .left
             .checked_sub(length)
-            .ok_or_else(|| NetError::TooLarge { host: self.host.clone(), limit: self.limit })?;
+            .ok_or_else(|| NetError::TooLarge { host: self.target.to_string(), limit: self.limit })?;
         Ok(chunk)
     }
 
     /// Reads the rest.
     pub async fn read(mut self) -> Result<Response, NetError> {
-        let mut body = Vec::new();
+        // What is announced was held against the limit before; what is not true of it costs no more.
+        let announced = self.content.content_length().and_then(|length| usize::try_from(length).ok());
+        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(READ_AHEAD_BYTES_MAX));
         while let Some(chunk) = self.chunk().await? {
             body.extend_from_slice(&chunk);
         }
