@@ -16,7 +16,6 @@ use helve_tools::code::{CodeOptions, code_tool};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-
 /// A program that starts, says something and ends.
 const PROGRAMS: [(&str, &str, &[&str]); 3] = [
     ("sh", "/bin/sh", &["-c", "echo 1"]),
@@ -26,9 +25,26 @@ const PROGRAMS: [(&str, &str, &[&str]); 3] = [
 
 /// As little as lets these programs run, with everything else shut.
 const BUBBLEWRAP: [&str; 20] = [
-    "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--ro-bind", "/usr", "/usr", "--symlink",
-    "usr/bin", "/bin", "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc",
-    "--dev", "/dev",
+    "--unshare-all",
+    "--die-with-parent",
+    "--new-session",
+    "--clearenv",
+    "--ro-bind",
+    "/usr",
+    "/usr",
+    "--symlink",
+    "usr/bin",
+    "/bin",
+    "--symlink",
+    "usr/lib",
+    "/lib",
+    "--symlink",
+    "usr/lib64",
+    "/lib64",
+    "--proc",
+    "/proc",
+    "--dev",
+    "/dev",
 ];
 
 fn main() {

@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use crate::SandboxError;
 use crate::launcher::entry::VARIABLE;
 use crate::launcher::probe::{ATTEMPT, GRANTED, PORT, SECRET};
 use crate::policy::Job;
 use crate::report::{Confinement, End, Guard};
 use crate::run::Finished;
 use crate::sandbox::Sandbox;
-use crate::SandboxError;
 
 /// What a host can enforce.
 #[derive(Debug, Clone, Serialize)]

@@ -4,8 +4,8 @@ use helve_sandbox::{Guard, Level, Probed};
 
 use super::Check;
 use crate::config::Loaded;
-use crate::ui::table::{Cell, Tone};
 use crate::ui::Table;
+use crate::ui::table::{Cell, Tone};
 use crate::wire;
 
 /// Tries everything that a box is to enforce.
@@ -18,19 +18,25 @@ pub(crate) fn probe(loaded: &Loaded) -> (Check, Option<Probed>) {
     }
 }
 
-const FIX: &str = "allow user namespaces on this machine, or lower `sandbox.min_level` and know what you give up";
+const FIX: &str =
+    "allow user namespaces on this machine, or lower `sandbox.min_level` and know what you give up";
 
 fn judge(probed: &Probed) -> Check {
     let level = probed.confinement.level;
     let broken = probed.broken();
     if !broken.is_empty() {
         let names: Vec<_> = broken.iter().map(|guard| guard.as_str()).collect();
-        let found = format!("level {level}, but these did not hold when they were tried: {}", names.join(", "));
+        let found =
+            format!("level {level}, but these did not hold when they were tried: {}", names.join(", "));
         return Check::broken("sandbox", found, "do not run code that you do not trust; report this");
     }
     match (level, probed.confinement.why.first()) {
-        (Level::L3, _) | (_, None) => Check::good("sandbox", format!("level {level}: all of it held when tried")),
-        (_, Some(why)) => Check::warning("sandbox", format!("level {level}: what it promises held when tried"), why),
+        (Level::L3, _) | (_, None) => {
+            Check::good("sandbox", format!("level {level}: all of it held when tried"))
+        }
+        (_, Some(why)) => {
+            Check::warning("sandbox", format!("level {level}: what it promises held when tried"), why)
+        }
     }
 }
 

@@ -51,7 +51,10 @@ fn look(secret: &str, port: u16) {
     say(Guard::Privileges, has_no_rights());
     // Only Landlock stands between a process and its own name.
     say(Guard::Landlock, File::options().write(true).open("/proc/self/comm").is_err());
-    say(Guard::Seccomp, rustix::process::pivot_root("/", "/") == Err(Errno::PERM) && sys::trace_me().is_err());
+    say(
+        Guard::Seccomp,
+        rustix::process::pivot_root("/", "/") == Err(Errno::PERM) && sys::trace_me().is_err(),
+    );
     say(Guard::WorkBytes, fills_up());
     say(Guard::Pids, runs_out_of_processes());
 }

@@ -1,12 +1,13 @@
 //! Answers code that calls other tools: one line of JSON for another.
 
+use std::collections::HashMap;
 use std::net::TcpListener;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helve::json::{JsonLimits, parse};
 use helve::{Call, Context, Outcome, Status, ToolError};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -25,38 +26,55 @@ const REQUEST_BYTES_MAX: u64 = 1 << 20;
 pub(super) async fn serve(listener: TcpListener, context: Context) {
     let ready = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     let Ok(listener) = ready else { return };
-    let (room, count) = (Arc::new(Semaphore::new(CALLS_AT_ONCE)), Arc::new(AtomicU32::new(0)));
+    let (room, steps) = (Arc::new(Semaphore::new(CALLS_AT_ONCE)), Arc::new(Steps::default()));
     // Dropped with this, and with it whatever is being answered.
     let mut answering = JoinSet::new();
     loop {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let Ok((connection, _)) = listener.accept().await else { return };
         while answering.try_join_next().is_some() {}
-        let (context, count) = (context.clone(), Arc::clone(&count));
+        let (context, steps) = (context.clone(), Arc::clone(&steps));
         answering.spawn(async move {
             // Whoever does not read the answer does not want it.
-            let _ = answer(connection, &context, &count).await;
+            let _ = answer(connection, &context, &steps).await;
             drop(permit);
         });
     }
 }
 
-async fn answer(mut connection: TcpStream, context: &Context, count: &AtomicU32) -> std::io::Result<()> {
+async fn answer(mut connection: TcpStream, context: &Context, steps: &Steps) -> std::io::Result<()> {
     let (reader, mut writer) = connection.split();
     let mut line = Vec::new();
     BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_until(b'\n', &mut line).await?;
     let said = match request(&line) {
-        Ok(call) => {
-            let number = count.fetch_add(1, Ordering::Relaxed) + 1;
-            match number <= CALLS_MAX {
-                true => said(context.call_part(format!("call-{number}"), call).await),
-                false => refusal("rate_limit", &format!("one run may make {CALLS_MAX} calls")),
-            }
-        }
+        Ok(call) => match steps.name(&call) {
+            Some(step) => said(context.call_part(step, call).await),
+            None => refusal("rate_limit", &format!("one run may make {CALLS_MAX} calls")),
+        },
         Err(problem) => refusal("validation_failed", problem),
     };
     writer.write_all(said.as_bytes()).await?;
     writer.shutdown().await
+}
+
+/// Names calls by what they ask for: when a run is taken up again, its code runs again, and calls that
+/// it makes side by side may come in another order.
+#[derive(Default)]
+struct Steps(Mutex<HashMap<String, u32>>);
+
+impl Steps {
+    /// A name that no other call of this run has; `None` when there were too many.
+    fn name(&self, call: &Call) -> Option<String> {
+        let asked = json!([call.tool, call.arguments]).to_string();
+        let digest: String = Sha256::digest(asked).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.values().sum::<u32>() >= CALLS_MAX {
+            return None;
+        }
+        let count = named.entry(digest.clone()).or_default();
+        *count += 1;
+        Some(format!("{digest}-{count}"))
+    }
 }
 
 fn request(line: &[u8]) -> Result<Call, &'static str> {

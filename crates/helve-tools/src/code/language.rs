@@ -23,7 +23,6 @@ pub(super) enum Language {
 }
 
 impl Language {
-
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Python => "Python",

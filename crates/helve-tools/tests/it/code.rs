@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::{Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger};
+use helve::{
+    Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger,
+};
 use helve_sandbox::{Limits, Sandbox};
 use helve_tools::code::{CodeOptions, code_tool};
 use serde_json::{Value, json};
@@ -14,13 +16,17 @@ fn runtime(options: CodeOptions) -> Runtime {
     let runtime = Runtime::builder().ledger(Arc::new(VolatileLedger::default())).build();
     let code = code_tool(options, Sandbox::default(), Limits::default()).build().unwrap();
     let number = |name: &str| Parameter::optional(name, ParameterType::Number, "A number.");
-    let add = Tool::builder("add").description("Adds.").parameter(number("a")).parameter(number("b")).handler(
-        |arguments, _| async move {
-            let number = |name: &str| arguments[name].as_f64().unwrap_or(0.0);
-            Ok(json!({ "sum": number("a") + number("b") }))
-        },
-    );
-    let asks = Tool::builder("asks").description("Asks first.").input_schema(json!({ "type": "object" })).requires_approval();
+    let add =
+        Tool::builder("add").description("Adds.").parameter(number("a")).parameter(number("b")).handler(
+            |arguments, _| async move {
+                let number = |name: &str| arguments[name].as_f64().unwrap_or(0.0);
+                Ok(json!({ "sum": number("a") + number("b") }))
+            },
+        );
+    let asks = Tool::builder("asks")
+        .description("Asks first.")
+        .input_schema(json!({ "type": "object" }))
+        .requires_approval();
     let asks = asks.handler(|_, _| async move { Ok(json!("did it")) });
     for tool in [code, add.build().unwrap(), asks.build().unwrap()] {
         runtime.registry().register(Layer::BuiltIn, tool).unwrap();
@@ -33,7 +39,8 @@ async fn execute(runtime: &Runtime, arguments: Value) -> Outcome {
 }
 
 async fn execute_as(runtime: &Runtime, who: &str, arguments: Value) -> Outcome {
-    let call = Call::new("code-execute", arguments).by(Caller::principal(who)).timeout(Duration::from_secs(60));
+    let call =
+        Call::new("code-execute", arguments).by(Caller::principal(who)).timeout(Duration::from_secs(60));
     runtime.call(call).await
 }
 
@@ -49,8 +56,14 @@ fn cold() -> Runtime {
 async fn three_languages_read_write_and_end() {
     let runtime = cold();
     let cases = [
-        ("python", "import sys; print(sys.stdin.read().upper(), end=''); print('e', file=sys.stderr); sys.exit(3)"),
-        ("javascript", "process.stdin.on('data', d => process.stdout.write(d.toString().toUpperCase())).on('end', () => { console.error('e'); process.exit(3) })"),
+        (
+            "python",
+            "import sys; print(sys.stdin.read().upper(), end=''); print('e', file=sys.stderr); sys.exit(3)",
+        ),
+        (
+            "javascript",
+            "process.stdin.on('data', d => process.stdout.write(d.toString().toUpperCase())).on('end', () => { console.error('e'); process.exit(3) })",
+        ),
         ("shell", "tr a-z A-Z; echo e >&2; exit 3"),
     ];
     for (language, code) in cases {
@@ -98,7 +111,8 @@ async fn files_go_in_and_what_was_made_or_changed_comes_out() {
 
 #[tokio::test]
 async fn files_that_are_too_large_are_named_only() {
-    let options = CodeOptions { warm: 0, artifact_bytes_max: 100, artifacts_max: 3, ..CodeOptions::default() };
+    let options =
+        CodeOptions { warm: 0, artifact_bytes_max: 100, artifacts_max: 3, ..CodeOptions::default() };
     let code = "for n in range(5): open(f'f{n}', 'w').write('x' * (50 if n else 101))";
     let said = result(&runtime(options), json!({ "language": "python", "code": code })).await;
     let artifacts = said["artifacts"].as_array().unwrap();
@@ -110,7 +124,8 @@ async fn files_that_are_too_large_are_named_only() {
 #[tokio::test]
 async fn paths_that_lead_elsewhere_are_refused() {
     for path in ["../x", "/etc/x", "", "a/../../x", ".helve/helve.py", "a\u{0}b"] {
-        let arguments = json!({ "language": "shell", "code": "true", "files": [{ "path": path, "content": "" }] });
+        let arguments =
+            json!({ "language": "shell", "code": "true", "files": [{ "path": path, "content": "" }] });
         let outcome = execute(&cold(), arguments).await;
         assert_eq!(outcome.error().map(|error| error.code()), Some(ErrorCode::ValidationFailed), "{path}");
     }
@@ -119,7 +134,8 @@ async fn paths_that_lead_elsewhere_are_refused() {
 #[tokio::test]
 async fn a_session_keeps_its_files_for_its_owner() {
     let folder = tempfile::tempdir().unwrap();
-    let options = || CodeOptions { warm: 0, sessions: Some(folder.path().to_owned()), ..CodeOptions::default() };
+    let options =
+        || CodeOptions { warm: 0, sessions: Some(folder.path().to_owned()), ..CodeOptions::default() };
     let count = json!({ "language": "shell", "session": "s", "code": "echo x >> log; mkdir -p d; echo y > d/f; wc -l < log; cat d/f" });
     assert_eq!(result(&runtime(options()), count.clone()).await["stdout"], "1\ny\n");
     // Another process, as it were.
@@ -150,10 +166,9 @@ async fn code_calls_other_tools_of_its_caller() {
     let runtime = cold();
     let python = "import helve\nprint(sum(helve.call('add', a=n, b=1)['sum'] for n in range(20)))\n\
         try: helve.call('add', a='x')\nexcept helve.ToolError as e: print(e.code)\n\
-        try: helve.call('nope')\nexcept helve.ToolError as e: print(e.code)\n\
-        try: helve.call('asks')\nexcept helve.ToolError as e: print(e.code)";
+        try: helve.call('nope')\nexcept helve.ToolError as e: print(e.code)";
     let said = result(&runtime, json!({ "language": "python", "code": python })).await;
-    assert_eq!(said["stdout"], "210.0\nvalidation_failed\ntool_not_found\npermission_denied\n", "{said}");
+    assert_eq!(said["stdout"], "210.0\nvalidation_failed\ntool_not_found\n", "{said}");
     let javascript = "import helve from 'helve'; \
         const sums = await Promise.all([1, 2, 3].map(n => helve.call('add', { a: n, b: n }))); \
         console.log(sums.map(s => s.sum).join()); await helve.call('nope').catch(e => console.log(e.code))";
@@ -165,11 +180,19 @@ async fn code_calls_other_tools_of_its_caller() {
 }
 
 #[tokio::test]
+async fn code_waits_as_a_whole_for_a_person() {
+    let outcome =
+        execute(&cold(), json!({ "language": "python", "code": "import helve; helve.call('asks')" })).await;
+    assert!(matches!(outcome.status, helve::Status::Pending(_)), "{outcome:?}");
+}
+
+#[tokio::test]
 async fn calls_from_code_are_bound_by_what_its_caller_may_use() {
     let runtime = cold();
     let mut caller = Caller::principal("narrow");
-    caller.access = serde_json::from_value(json!({ "only": ["code-execute"] })).unwrap_or(caller.access);
-    let code = "import helve\ntry: print(helve.call('add', a=1, b=1))\nexcept helve.ToolError as e: print(e.code)";
+    caller.access = helve::Access::Only(vec!["code-execute".to_owned()]);
+    let code =
+        "import helve\ntry: print(helve.call('add', a=1, b=1))\nexcept helve.ToolError as e: print(e.code)";
     let call = Call::new("code-execute", json!({ "language": "python", "code": code })).by(caller);
     let said = runtime.call(call).await.into_result().unwrap();
     assert!(["not_authorized\n", "tool_not_found\n"].contains(&said["stdout"].as_str().unwrap()), "{said}");
@@ -192,7 +215,10 @@ async fn hostile_requests_to_the_bridge_are_answered_or_dropped() {
 async fn without_the_bridge_there_is_nobody_to_call() {
     let options = CodeOptions { warm: 0, call_tools: false, ..CodeOptions::default() };
     let code = "import helve\ntry: helve.call('add')\nexcept OSError: print('nobody')";
-    assert_eq!(result(&runtime(options), json!({ "language": "python", "code": code })).await["stdout"], "nobody\n");
+    assert_eq!(
+        result(&runtime(options), json!({ "language": "python", "code": code })).await["stdout"],
+        "nobody\n"
+    );
 }
 
 #[tokio::test]
@@ -202,7 +228,9 @@ async fn blocked_commands_are_refused_and_limits_told() {
         let outcome = execute(&runtime, json!({ "language": "shell", "code": code })).await;
         assert_eq!(outcome.error().unwrap().code(), ErrorCode::SandboxViolation, "{code}");
     }
-    let said = result(&runtime, json!({ "language": "python", "code": "while True: pass", "timeout_ms": 500 })).await;
+    let said =
+        result(&runtime, json!({ "language": "python", "code": "while True: pass", "timeout_ms": 500 }))
+            .await;
     assert_eq!((&said["status"], &said["exit_code"]), (&json!("timeout"), &Value::Null));
     let said = result(&runtime, json!({ "language": "shell", "code": "yes" })).await;
     assert_eq!((&said["status"], &said["truncated"]), (&json!("output_limit"), &json!(true)));
@@ -212,8 +240,10 @@ async fn blocked_commands_are_refused_and_limits_told() {
 async fn the_host_is_not_there() {
     let secret = tempfile::NamedTempFile::new().unwrap();
     let path: &Path = secret.path();
-    let code = format!("import os\nfor p in ({path:?}, '/root', '/home', '/etc/shadow'): print(os.path.exists(p))\n\
-        import urllib.request\ntry: urllib.request.urlopen('http://1.1.1.1', timeout=2)\nexcept OSError: print('no network')");
+    let code = format!(
+        "import os\nfor p in ({path:?}, '/root', '/home', '/etc/shadow'): print(os.path.exists(p))\n\
+        import urllib.request\ntry: urllib.request.urlopen('http://1.1.1.1', timeout=2)\nexcept OSError: print('no network')"
+    );
     let said = result(&cold(), json!({ "language": "python", "code": code })).await;
     assert_eq!(said["stdout"], "False\nFalse\nFalse\nFalse\nno network\n");
 }
@@ -244,7 +274,11 @@ async fn warm_interpreters_serve_one_call_each_and_behave_as_cold_ones() {
         for round in 0..3 {
             let arguments = json!({ "language": language, "code": code, "stdin": "in", "files": files });
             let said = result(&runtime, arguments).await;
-            assert_eq!((&said["stdout"], &said["exit_code"]), (&json!(expected), &json!(4)), "{round} {said}");
+            assert_eq!(
+                (&said["stdout"], &said["exit_code"]),
+                (&json!(expected), &json!(4)),
+                "{round} {said}"
+            );
             tokio::time::sleep(Duration::from_millis(800)).await;
         }
     }
