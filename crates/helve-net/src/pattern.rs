@@ -10,7 +10,7 @@ use url::Host;
 
 use crate::address;
 
-/// Hosts: a name, `*.` and a domain, an address or a network; with a port or without.
+/// Hosts: a name, `*.` and a domain, an address or a network, or `*` for all; with a port or without.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
@@ -21,6 +21,8 @@ pub struct HostPattern {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Hosts {
+    /// `*`: every host.
+    Any,
     Name(String),
     /// `*.domain`: every name below, not the domain itself.
     Below(String),
@@ -55,6 +57,11 @@ impl HostPattern {
         matches!(self.hosts, Hosts::Network(..))
     }
 
+    /// Whether it is every host: that opens nothing which is not public.
+    pub(crate) fn is_any(&self) -> bool {
+        self.hosts == Hosts::Any
+    }
+
     /// Whether it is a name that always means this machine.
     pub(crate) fn is_localhost(&self) -> bool {
         matches!(&self.hosts, Hosts::Name(name) if is_localhost(name))
@@ -77,6 +84,7 @@ pub(crate) fn is_localhost(name: &str) -> bool {
 impl Hosts {
     fn matches_name(&self, host: &str) -> bool {
         match self {
+            Self::Any => true,
             Self::Name(name) => host == name,
             Self::Below(domain) => host
                 .strip_suffix(domain.as_str())
@@ -88,7 +96,7 @@ impl Hosts {
     fn contains(&self, address: IpAddr) -> bool {
         match self {
             Self::Network(network, length) => address::contains(*network, *length, address),
-            Self::Name(_) | Self::Below(_) => false,
+            Self::Any | Self::Name(_) | Self::Below(_) => false,
         }
     }
 }
@@ -128,6 +136,7 @@ fn parse(text: &str) -> Option<HostPattern> {
         None => (text, None),
     };
     let hosts = match (network(host), host.strip_prefix("*.")) {
+        _ if host == "*" => Hosts::Any,
         (Some(network), _) => network,
         (None, Some(domain)) => Hosts::Below(name(domain)?),
         (None, None) => Hosts::Name(name(host)?),
@@ -168,6 +177,7 @@ fn name(text: &str) -> Option<String> {
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.hosts {
+            Hosts::Any => f.write_str("*")?,
             Hosts::Name(name) => f.write_str(name)?,
             Hosts::Below(domain) => write!(f, "*.{domain}")?,
             Hosts::Network(IpAddr::V4(v4), 32) => write!(f, "{v4}")?,

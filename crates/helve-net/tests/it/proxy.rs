@@ -204,6 +204,14 @@ async fn a_grant_opens_exactly_what_it_says() {
         (&["api.test:PORT"], &["127.0.0.1"], "127.0.0.1", "api.test:PORT", true),
         (&["api.test:PORT"], &["127.0.0.1"], "127.0.0.1", "API.TEST.:PORT", true),
         (&["*.test"], &["127.0.0.1"], "127.0.0.1", "api.test:PORT", true),
+        // Every host is every public one.
+        (&["*"], &[], "127.0.0.1", "127.0.0.1:PORT", false),
+        (&["*"], &[], "127.0.0.1", "api.test:PORT", false),
+        (&["*"], &["*"], "127.0.0.1", "api.test:PORT", false),
+        (&["*"], &[], "127.0.0.1", "localhost:PORT", false),
+        (&["*"], &["127.0.0.1"], "127.0.0.1", "127.0.0.1:PORT", true),
+        (&["*:PORT"], &["api.test"], "127.0.0.1", "api.test:PORT", true),
+        (&["*:1"], &["api.test"], "127.0.0.1", "api.test:PORT", false),
         // What the policy allows is not granted by that.
         (&["other.test:PORT"], &["127.0.0.1"], "127.0.0.1", "api.test:PORT", false),
         (&["other.test:PORT"], &["127.0.0.1"], "127.0.0.1", "127.0.0.1:PORT", false),
