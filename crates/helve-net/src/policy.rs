@@ -105,7 +105,8 @@ impl NetPolicy {
         }
         let Some(special) = address::special(address) else { return Ok(()) };
         let opens = |entry: &HostPattern| {
-            entry.holds(port, address) || special.reach == Reach::Private && !entry.is_any() && entry.names(host, port)
+            entry.holds(port, address)
+                || special.reach == Reach::Private && !entry.is_any() && entry.names(host, port)
         };
         if self.allow.iter().any(opens) { Ok(()) } else { Err(Refused::Special { address, special }) }
     }

@@ -137,14 +137,21 @@ fn deny_and_only_hold_for_names_and_for_where_they_lead() {
 
 #[test]
 fn patterns_survive_being_written_down() {
-    for text in
-        ["localhost", "*.corp.example:8443", "10.0.0.0/8", "10.0.0.1:80", "[::1]:8080", "[fd00::]/8:1"]
-    {
+    for text in [
+        "localhost",
+        "*",
+        "*:443",
+        "*.corp.example:8443",
+        "10.0.0.0/8",
+        "10.0.0.1:80",
+        "[::1]:8080",
+        "[fd00::]/8:1",
+    ] {
         assert_eq!(text.parse::<helve_net::HostPattern>().unwrap().to_string(), text);
     }
     for text in [
         "",
-        "*",
+        "**",
         "a b",
         "http://x",
         "x:y",
