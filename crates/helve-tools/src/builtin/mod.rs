@@ -24,7 +24,7 @@ fn harmless(builder: ToolBuilder) -> ToolBuilder {
 }
 
 /// An argument that fits the schema and is wrong all the same.
-fn wrong_argument(field: &str, expected: &str, received: &str, problem: &str) -> ToolError {
+pub(crate) fn wrong_argument(field: &str, expected: &str, received: &str, problem: &str) -> ToolError {
     const RECEIVED_CHARS_MAX: usize = 60;
     let received = received.chars().take(RECEIVED_CHARS_MAX).collect();
     let message = format!("`{field}` cannot be used: {problem}");
