@@ -70,7 +70,8 @@ impl Loaded {
         }
     }
 
-    fn origin(&self, pointer: &str) -> Origin {
+    /// Where the value at `pointer` comes from.
+    pub(crate) fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) net: helve_net::NetPolicy,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
+    /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
+    pub(crate) web: helve_tools::WebConfig,
     /// Accounts that tools may need, by name.
     pub(crate) integrations: BTreeMap<String, Integration>,
     /// Things that tools may need, by name, and how to find out whether they are at hand. Each has

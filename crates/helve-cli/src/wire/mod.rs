@@ -5,6 +5,7 @@ mod conditions;
 mod integrations;
 mod openapi;
 mod tools;
+pub(crate) mod web;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Every tool that the configuration gives.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,10 +11,11 @@ use helve_tools::composed::composed_tool;
 use helve_tools::http::{HttpToolConfig, http_tool};
 use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
+use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
 use super::composed::{self, InOrder, in_order};
-use super::openapi;
+use super::{openapi, web};
 use crate::config::origin::short;
 use crate::config::{Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
@@ -31,9 +31,13 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 /// The same, with what should be known about them.
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let mut remarks = register_builtin(&registry, &loaded.config.builtin.without)?;
     let timeout_default = Duration::from_millis(loaded.config.execution.default_timeout_ms);
     let maker = Maker::new(loaded.config.net.clone(), timeout_default);
+    let mut builtin = helve_tools::builtin_tools();
+    let (web_tools, remark) = web::tools(loaded, maker.client.clone())?;
+    builtin.extend(web_tools);
+    let mut remarks = register_builtin(&registry, builtin, &loaded.config.builtin.without)?;
+    remarks.extend(remark);
     let mut refused = Vec::new();
     let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
         refused.extend(error.problems.iter().map(|problem| {
@@ -68,8 +72,7 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     ))
 }
 
-fn register_builtin(registry: &Registry, without: &[String]) -> Result<Vec<Remark>, Failure> {
-    let all = helve_tools::builtin_tools();
+fn register_builtin(registry: &Registry, all: Vec<Tool>, without: &[String]) -> Result<Vec<Remark>, Failure> {
     let names: Vec<_> = all.iter().map(|tool| tool.name().to_string()).collect();
     let unknown = without.iter().filter(|one| *one != "*" && !names.contains(one));
     let remarks = unknown.map(|one| Remark {
@@ -115,9 +118,7 @@ pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)
 
 /// Makes tools from what stands in a file.
 pub(crate) struct Maker {
-    net: NetPolicy,
-    /// Made for the first HTTP tool: reading the machine's certificates takes time.
-    client: OnceCell<Arc<Client>>,
+    client: LazyClient,
     launcher: Arc<PlainLauncher>,
     /// How long a tool may take that does not say.
     timeout_default: Duration,
@@ -141,7 +142,7 @@ impl From<Tool> for Made {
 
 impl Maker {
     pub(crate) fn new(net: NetPolicy, timeout_default: Duration) -> Self {
-        Self { net, client: OnceCell::new(), launcher: Arc::default(), timeout_default }
+        Self { client: LazyClient::new(net), launcher: Arc::default(), timeout_default }
     }
 
     /// The tools of one entry, or all that is wrong with it. A composed tool is made of those in
@@ -166,11 +167,7 @@ impl Maker {
     }
 
     fn client(&self, entry: &ToolEntry) -> Result<Arc<Client>, DefinitionError> {
-        if let Some(client) = self.client.get() {
-            return Ok(Arc::clone(client));
-        }
-        let client = Client::new(self.net.clone()).map_err(|error| refuse(entry, error.to_string()))?;
-        Ok(Arc::clone(self.client.get_or_init(|| Arc::new(client))))
+        self.client.get().map_err(|error| refuse(entry, error.to_string()))
     }
 }
 

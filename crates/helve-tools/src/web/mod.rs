@@ -19,6 +19,7 @@ mod scrape;
 mod search;
 mod text;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
@@ -47,6 +48,13 @@ impl WebBackend {
     /// The client, the environment of this process, and nothing else.
     pub fn new(client: LazyClient) -> Self {
         Self { client, variables: Variables::process(), downloads: None, browser: None }
+    }
+
+    /// Saves answers into this folder, and nowhere else.
+    pub fn saving_into(mut self, folder: &Path) -> std::io::Result<Self> {
+        let folder = Dir::open_ambient_dir(folder, cap_std::ambient_authority())?;
+        self.downloads = Some(Arc::new(folder));
+        Ok(self)
     }
 }
 

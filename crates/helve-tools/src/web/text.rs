@@ -115,7 +115,13 @@ mod tests {
     fn only_plain_web_addresses_pass() {
         let base = Url::parse("https://a.example/x/").unwrap();
         assert_eq!(web_address(Some(&base), "../y#z").unwrap().as_str(), "https://a.example/y#z");
-        for bad in ["javascript:alert(1)", "data:text/html,x", "https://u:p@b.example/", "ftp://b.example", "file:///etc"] {
+        for bad in [
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "https://u:p@b.example/",
+            "ftp://b.example",
+            "file:///etc",
+        ] {
             assert_eq!(web_address(Some(&base), bad), None, "{bad}");
         }
         assert_eq!(web_address(None, "/y"), None);

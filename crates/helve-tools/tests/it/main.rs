@@ -8,6 +8,7 @@ mod faults;
 mod http;
 mod openapi;
 mod program;
+mod web;
 
 use std::time::{Duration, Instant};
 

@@ -66,7 +66,12 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
     }
 
     /// Sends a command whose answer nobody waits for.
-    pub(super) async fn send(&mut self, session: Option<&str>, method: &str, params: Value) -> Result<u64, ToolError> {
+    pub(super) async fn send(
+        &mut self,
+        session: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<u64, ToolError> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
         if let Some(session) = session {
@@ -90,9 +95,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
         }
     }
 
+    /// Drops what has happened so far.
+    pub(super) fn forget_events(&mut self) {
+        self.events.clear();
+    }
+
     async fn keep(&mut self, mut message: Value) -> Result<(), ToolError> {
         // Answers to commands that nobody waited for have no method.
-        let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else { return Ok(()) };
+        let Some(method) = message.get("method").and_then(Value::as_str).map(str::to_owned) else {
+            return Ok(());
+        };
         let session = message.get("sessionId").and_then(Value::as_str).map(str::to_owned);
         if method == "Page.javascriptDialogOpening" {
             // At once: while it is open, the page answers no command.
@@ -110,11 +122,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Connection<R, W> {
                 let message = serde_json::from_slice(&self.buffer[..end]);
                 self.buffer.drain(..=end);
                 self.searched = 0;
-                return message.map_err(|error| ToolError::failed("the browser sent no JSON").with_source(error));
+                return message
+                    .map_err(|error| ToolError::failed("the browser sent no JSON").with_source(error));
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > MESSAGE_BYTES_MAX {
-                return Err(ToolError::new(ErrorCode::OutputTooLarge, "the browser sent more than is allowed"));
+                return Err(ToolError::new(
+                    ErrorCode::OutputTooLarge,
+                    "the browser sent more than is allowed",
+                ));
             }
             self.buffer.reserve(READ_BYTES);
             let read = self.reader.read_buf(&mut self.buffer).await.map_err(gone)?;
@@ -142,8 +158,11 @@ mod tests {
             let mut bytes = vec![0; 1_000];
             let read = their_reader.read(&mut bytes).await.unwrap();
             // In pieces, with an event and a foreign answer before ours.
-            for piece in ["{\"method\":\"A.b\",\"params\":{\"x\":1},\"sess", "ionId\":\"s\"}\0{\"id\":99,\"result\":{}}\0{\"id\":1,",
-                "\"result\":{\"y\":2}}\0{\"id\":2,\"error\":{\"message\":\"no\"}}\0not json\0"] {
+            for piece in [
+                "{\"method\":\"A.b\",\"params\":{\"x\":1},\"sess",
+                "ionId\":\"s\"}\0{\"id\":99,\"result\":{}}\0{\"id\":1,",
+                "\"result\":{\"y\":2}}\0{\"id\":2,\"error\":{\"message\":\"no\"}}\0not json\0",
+            ] {
                 their_writer.write_all(piece.as_bytes()).await.unwrap();
                 their_writer.flush().await.unwrap();
             }

@@ -92,7 +92,8 @@ impl Browser for Chromium {
             if !matches!(request.url.scheme(), "http" | "https") {
                 return Err(ToolError::failed("the browser opens http and https alone"));
             }
-            let until = tokio::time::Instant::from_std(request.deadline - RESERVE);
+            let until = request.deadline.checked_sub(RESERVE).unwrap_or(request.deadline);
+            let until = tokio::time::Instant::from_std(until);
             tokio::select! {
                 rendered = tokio::time::timeout_at(until, Box::pin(self.run(&request))) => {
                     let late = ToolError::new(ErrorCode::Timeout, "the browser did not finish the page in time");

@@ -49,6 +49,9 @@ struct Page<R, W> {
     session: String,
     target: String,
     frame: String,
+    /// The document that is being loaded: what others report, such as the empty one before it, is
+    /// none of ours.
+    loader: Option<String>,
     status: u16,
     loaded: bool,
     quiet: bool,
@@ -56,14 +59,17 @@ struct Page<R, W> {
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
     async fn open(mut connection: Connection<R, W>) -> Result<Self, ToolError> {
-        let context = connection.command(None, "Target.createBrowserContext", json!({ "disposeOnDetach": true })).await?;
+        let context = connection
+            .command(None, "Target.createBrowserContext", json!({ "disposeOnDetach": true }))
+            .await?;
         let context = text_at(&context, "browserContextId")?;
         let deny = json!({ "behavior": "deny", "browserContextId": context });
         connection.command(None, "Browser.setDownloadBehavior", deny).await?;
         let blank = json!({ "url": "about:blank", "browserContextId": context });
         let target = text_at(&connection.command(None, "Target.createTarget", blank).await?, "targetId")?;
         let attach = json!({ "targetId": target, "flatten": true });
-        let session = text_at(&connection.command(None, "Target.attachToTarget", attach).await?, "sessionId")?;
+        let session =
+            text_at(&connection.command(None, "Target.attachToTarget", attach).await?, "sessionId")?;
         // From here on, other windows that pages open are seen, and closed.
         connection.command(None, "Target.setDiscoverTargets", json!({ "discover": true })).await?;
         let mut page = Self {
@@ -71,13 +77,15 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
             session,
             target,
             frame: String::new(),
+            loader: None,
             status: 0,
             loaded: false,
             quiet: false,
         };
         page.command("Page.enable", json!({})).await?;
         // Bodies are none of our business.
-        page.command("Network.enable", json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0 })).await?;
+        page.command("Network.enable", json!({ "maxTotalBufferSize": 0, "maxResourceBufferSize": 0 }))
+            .await?;
         page.command("Page.setLifecycleEventsEnabled", json!({ "enabled": true })).await?;
         Ok(page)
     }
@@ -87,8 +95,10 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
     }
 
     async fn navigate(&mut self, url: &Url) -> Result<(), ToolError> {
+        self.connection.forget_events();
         let answer = self.command("Page.navigate", json!({ "url": url.as_str() })).await?;
         self.frame = text_at(&answer, "frameId")?;
+        self.loader = answer.get("loaderId").and_then(Value::as_str).map(str::to_owned);
         match answer.get("errorText").and_then(Value::as_str) {
             None => Ok(()),
             Some(error) => {
@@ -150,17 +160,22 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
                 }
             }
             "Page.lifecycleEvent" if ours && params["frameId"].as_str() == Some(&self.frame) => {
+                let loader = params["loaderId"].as_str();
                 match params["name"].as_str() {
                     // A page that goes on to another one begins anew.
-                    Some("init") => (self.loaded, self.quiet) = (false, false),
-                    Some("load") => self.loaded = true,
-                    Some("networkIdle") => self.quiet = true,
+                    Some("init") => {
+                        self.loader = loader.map(str::to_owned);
+                        (self.loaded, self.quiet) = (false, false);
+                    }
+                    Some("load") if loader == self.loader.as_deref() => self.loaded = true,
+                    Some("networkIdle") if loader == self.loader.as_deref() => self.quiet = true,
                     _ => {}
                 }
             }
             "Network.responseReceived" if ours && params["type"].as_str() == Some("Document") => {
                 if params["frameId"].as_str() == Some(&self.frame) {
-                    let status = params["response"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+                    let status =
+                        params["response"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
                     self.status = status.unwrap_or(self.status);
                 }
             }
@@ -189,7 +204,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
     async fn take(&mut self, html_bytes_max: usize) -> Result<Rendered, ToolError> {
         let taken = self.evaluate(&snapshot(html_bytes_max)).await?;
         let html = text_at(&taken, "html")?;
-        let url = Url::parse(&text_at(&taken, "url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url =
+            Url::parse(&text_at(&taken, "url")?).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| ToolError::failed("the page led the browser away from the web"))?;
         let truncated = taken.get("truncated").and_then(Value::as_bool).unwrap_or(false);
         Ok(Rendered { html, url, status: self.status, truncated })

@@ -77,7 +77,9 @@ pub(super) async fn of(
     match file {
         Some(file) if output.ok => {
             if secrets.found_in(&response.body) {
-                return Err(ToolError::failed("the answer repeats a secret of the request, so it is not saved"));
+                return Err(ToolError::failed(
+                    "the answer repeats a secret of the request, so it is not saved",
+                ));
             }
             output.saved = Some(file.keep(response.body.clone()).await?);
         }
@@ -94,7 +96,9 @@ pub(super) async fn of(
 fn headers(response: &Response) -> BTreeMap<String, String> {
     let shown = response.headers.iter().filter(|(name, _)| !WITHHELD.contains(name)).take(HEADERS_MAX);
     shown
-        .map(|(name, value)| (name.to_string(), line(&String::from_utf8_lossy(value.as_bytes()), HEADER_CHARS_MAX)))
+        .map(|(name, value)| {
+            (name.to_string(), line(&String::from_utf8_lossy(value.as_bytes()), HEADER_CHARS_MAX))
+        })
         .collect()
 }
 
@@ -123,12 +127,14 @@ fn content(
                 return Ok(());
             }
             Err(_) if response.body.len() > bytes_max && must => {
-                let message = format!("the answer is JSON of {} bytes, more than `max_bytes`", response.body.len());
+                let message =
+                    format!("the answer is JSON of {} bytes, more than `max_bytes`", response.body.len());
                 return Err(ToolError::new(ErrorCode::OutputTooLarge, message)
                     .suggest("ask the API for less, raise `max_bytes` up to 4194304, or use `save_as`"));
             }
             Err(error) if must => {
-                let (reason, start) = (excerpt(&error.to_string(), secrets), excerpt(&response.text(), secrets));
+                let (reason, start) =
+                    (excerpt(&error.to_string(), secrets), excerpt(&response.text(), secrets));
                 let message = format!("the answer cannot be read as JSON: {reason}; it begins: {start}");
                 return Err(ToolError::new(ErrorCode::OutputInvalid, message));
             }

@@ -86,7 +86,19 @@ impl From<GetInput> for RequestInput {
     fn from(input: GetInput) -> Self {
         let GetInput { url, headers, query, response, save_as, max_bytes, follow_redirects } = input;
         let (json, form, text) = (None, None, None);
-        Self { url, method: Verb::Get, headers, query, json, form, text, response, save_as, max_bytes, follow_redirects }
+        Self {
+            url,
+            method: Verb::Get,
+            headers,
+            query,
+            json,
+            form,
+            text,
+            response,
+            save_as,
+            max_bytes,
+            follow_redirects,
+        }
     }
 }
 

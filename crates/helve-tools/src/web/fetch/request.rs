@@ -108,7 +108,8 @@ fn body(input: &RequestInput) -> Result<Option<(Vec<u8>, &'static str)>, ToolErr
 fn header_of(name: &str, text: &str) -> Result<(HeaderName, HeaderValue), ToolError> {
     // The value may hold a secret, so no message shows it.
     let refuse = |problem: &str| wrong_argument("headers", "headers that may be sent", name, problem);
-    let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| refuse("it is not the name of a header"))?;
+    let parsed =
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| refuse("it is not the name of a header"))?;
     let ours = CLIENT_HEADERS.contains(&parsed.as_str())
         || [ACCEPT_ENCODING, EXPECT].contains(&parsed)
         || parsed.as_str().starts_with("proxy-");

@@ -46,7 +46,8 @@ impl Reserved {
         }
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => refuse("there is such a file already; choose another name"),
-            _ => ToolError::failed(format!("`{path}` cannot be written; choose another name")).with_source(error),
+            _ => ToolError::failed(format!("`{path}` cannot be written; choose another name"))
+                .with_source(error),
         };
         if let Some(parent) = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty()) {
             folder.create_dir_all(parent).map_err(failed)?;

@@ -50,10 +50,15 @@ impl BoundSecrets {
             }
             let places = secret.hosts.iter().map(|host| {
                 Place::parse(host).ok_or_else(|| {
-                    refuse(format!("`{host}` is not a host: write `api.example.com`, `*.example.com` or `host:8443`"))
+                    refuse(format!(
+                        "`{host}` is not a host: write `api.example.com`, `*.example.com` or `host:8443`"
+                    ))
                 })
             });
-            Ok((name.clone(), Bound { variable: secret.env.clone(), places: places.collect::<Result<_, _>>()? }))
+            Ok((
+                name.clone(),
+                Bound { variable: secret.env.clone(), places: places.collect::<Result<_, _>>()? },
+            ))
         };
         Ok(Self(Arc::new(config.iter().map(bound).collect::<Result<_, _>>()?)))
     }
@@ -71,7 +76,10 @@ impl BoundSecrets {
         let mut rest = text;
         while let Some((before, after)) = rest.split_once(START) {
             let (name, after) = after.split_once('}').ok_or_else(|| {
-                ToolError::new(ErrorCode::ValidationFailed, "`${secret:` is never closed; write `${secret:NAME}`")
+                ToolError::new(
+                    ErrorCode::ValidationFailed,
+                    "`${secret:` is never closed; write `${secret:NAME}`",
+                )
             })?;
             let value = variables.read(&self.bound(name, url)?.variable)?;
             secrets.hide(value.expose_secret());
@@ -124,7 +132,10 @@ impl Place {
         // The URL parser writes a host as it will be compared: lower case, punycode, plain address.
         let url = Url::parse(&format!("{scheme}://{rest}")).ok()?;
         let host = url.host_str()?;
-        let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+        let bare = url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty();
         let wild = host.contains('*') || (below && !matches!(url.host(), Some(url::Host::Domain(_))));
         (bare && !wild && !rest.ends_with('/')).then(|| Self {
             scheme,
@@ -173,9 +184,14 @@ mod tests {
             ("http://localhost:8080", "https://localhost:8080/"),
             ("http://localhost:8080", "http://localhost/"),
         ] {
-            assert!(!Url::parse(url).is_ok_and(|url| Place::parse(place).unwrap().holds(&url)), "{place} {url}");
+            assert!(
+                !Url::parse(url).is_ok_and(|url| Place::parse(place).unwrap().holds(&url)),
+                "{place} {url}"
+            );
         }
-        for bad in ["", "*", "a/b", "https://a/", "ftp://a", "u@a", "a?b", "a*b", "*.*.a", "*.10.0.0.1", "a b"] {
+        for bad in
+            ["", "*", "a/b", "https://a/", "ftp://a", "u@a", "a?b", "a*b", "*.*.a", "*.10.0.0.1", "a b"]
+        {
             assert_eq!(Place::parse(bad), None, "{bad}");
         }
     }

@@ -78,7 +78,8 @@ pub(super) fn read(dom: &Dom, base: &Url) -> (Option<String>, Metadata) {
                 title = Some(line(&words, TITLE_CHARS_MAX)).filter(|title| !title.is_empty());
             }
             "h1" if heading.is_none() => {
-                heading = Some(line(&text(dom, id, TITLE_CHARS_MAX), TITLE_CHARS_MAX)).filter(|h| !h.is_empty());
+                heading =
+                    Some(line(&text(dom, id, TITLE_CHARS_MAX), TITLE_CHARS_MAX)).filter(|h| !h.is_empty());
             }
             "link" if element.attribute("rel").is_some_and(|rel| rel.eq_ignore_ascii_case("canonical")) => {
                 let url = element.attribute("href").and_then(|href| web_address(Some(base), href));
@@ -124,7 +125,9 @@ pub(super) fn links(dom: &Dom, base: &Url) -> (Vec<Link>, bool) {
         if element.name() != "a" {
             continue;
         }
-        let Some(mut url) = element.attribute("href").and_then(|href| web_address(Some(base), href)) else { continue };
+        let Some(mut url) = element.attribute("href").and_then(|href| web_address(Some(base), href)) else {
+            continue;
+        };
         let within = element.attribute("href").is_some_and(|href| href.trim_start().starts_with('#'));
         url.set_fragment(None);
         if within || !seen.insert(url.to_string()) {

@@ -210,13 +210,22 @@ impl Sink {
 
     fn add(&self, data: Data) -> Id {
         let mut nodes = self.nodes.borrow_mut();
-        nodes.push(Node { parent: None, first: None, last: None, previous: None, next: None, depth: 0, data });
+        nodes.push(Node {
+            parent: None,
+            first: None,
+            last: None,
+            previous: None,
+            next: None,
+            depth: 0,
+            data,
+        });
         nodes.len() - 1
     }
 
     fn detach(&self, id: Id) {
         let nodes = &mut *self.nodes.borrow_mut();
-        let (parent, previous, next) = (nodes[id].parent.take(), nodes[id].previous.take(), nodes[id].next.take());
+        let (parent, previous, next) =
+            (nodes[id].parent.take(), nodes[id].previous.take(), nodes[id].next.take());
         match (previous, parent) {
             (Some(previous), _) => nodes[previous].next = next,
             (None, Some(parent)) => nodes[parent].first = next,
@@ -407,9 +416,18 @@ mod tests {
 
     #[test]
     fn broken_html_is_read_as_browsers_do() {
-        assert_eq!(outline("<p>a<p>b<!-- c --><b>d</p>e"), "<html><body><p>a</p><p>b<b>d</b></p><b>e</b></body></html>");
-        assert_eq!(outline("<table>x<tr><td>y</table>"), "<html><body>x<table><tbody><tr><td>y</td></tr></tbody></table></body></html>");
-        assert_eq!(outline("<template>hidden</template>v"), "<html><body>v</body></html>".replace("<body>", "<body>"));
+        assert_eq!(
+            outline("<p>a<p>b<!-- c --><b>d</p>e"),
+            "<html><body><p>a</p><p>b<b>d</b></p><b>e</b></body></html>"
+        );
+        assert_eq!(
+            outline("<table>x<tr><td>y</table>"),
+            "<html><body>x<table><tbody><tr><td>y</td></tr></tbody></table></body></html>"
+        );
+        assert_eq!(
+            outline("<template>hidden</template>v"),
+            "<html><body>v</body></html>".replace("<body>", "<body>")
+        );
         assert_eq!(outline("<b><p>1</b>2</p>"), "<html><body><b></b><p><b>1</b>2</p></body></html>");
         assert_eq!(outline(""), "<html><body></body></html>");
     }

@@ -179,7 +179,8 @@ impl Scraper {
     }
 
     async fn fetch(&self, url: &Url, context: &Context) -> Result<Response, ToolError> {
-        const WANTED: HeaderValue = HeaderValue::from_static("text/html,application/xhtml+xml,text/*;q=0.8,*/*;q=0.5");
+        const WANTED: HeaderValue =
+            HeaderValue::from_static("text/html,application/xhtml+xml,text/*;q=0.8,*/*;q=0.5");
         let mut request = Request::new(helve_net::Method::GET, url.clone()).header(ACCEPT, WANTED);
         request.deadline = context.deadline();
         request.response_bytes_max = PAGE_BYTES_MAX;
@@ -302,13 +303,24 @@ impl Source {
         let looks_like_html = || text.trim_start().starts_with('<');
         let html = match content_type.as_str() {
             "text/html" | "application/xhtml+xml" => true,
-            "" | "application/octet-stream" if response.body.contains(&0) => return Err(unreadable(&response)),
+            "" | "application/octet-stream" if response.body.contains(&0) => {
+                return Err(unreadable(&response));
+            }
             "" => looks_like_html(),
             "application/json" | "application/xml" | "application/javascript" | "application/yaml" => false,
-            other if other.starts_with("text/") || other.ends_with("+json") || other.ends_with("+xml") => false,
+            other if other.starts_with("text/") || other.ends_with("+json") || other.ends_with("+xml") => {
+                false
+            }
             _ => return Err(unreadable(&response)),
         };
-        Ok(Self { text, html, url: response.url, status: response.status.as_u16(), rendered: false, truncated: false })
+        Ok(Self {
+            text,
+            html,
+            url: response.url,
+            status: response.status.as_u16(),
+            rendered: false,
+            truncated: false,
+        })
     }
 }
 

@@ -14,6 +14,8 @@ use super::selector::Selector;
 use super::visible;
 
 const MATCHES_MAX: usize = 100;
+/// Matches that are looked at: some are hidden.
+const LOOKED_AT_MAX: usize = 1_000;
 const MATCH_HTML_BYTES_MAX: usize = 20_000;
 /// A page with less text than this may be waiting for its scripts.
 const TEXT_CHARS_FEW: usize = 200;
@@ -131,7 +133,9 @@ fn from_html(output: &mut Output, text: &str, url: &Url, selector: Option<&Selec
             output.truncated |= cut;
         }
         Some(selector) => {
-            let found = selector.select(&dom, MATCHES_MAX + 1);
+            let mut found = selector.select(&dom, LOOKED_AT_MAX);
+            output.truncated |= found.len() == LOOKED_AT_MAX;
+            found.retain(|id| visible::is_shown(&dom, *id));
             output.truncated |= found.len() > MATCHES_MAX;
             let mut room = bytes_max;
             let mut matches = Vec::new();
@@ -197,7 +201,8 @@ fn needs_javascript(dom: &Dom) -> bool {
         element.name() == "script" && !data
     });
     let empty_root = dom.elements(Dom::ROOT).any(|(id, element)| {
-        let is_root = matches!(element.attribute("id"), Some("root" | "app" | "__next" | "__nuxt" | "svelte"));
+        let is_root =
+            matches!(element.attribute("id"), Some("root" | "app" | "__next" | "__nuxt" | "svelte"));
         is_root && visible::text(dom, id, 1).is_empty()
     });
     let words = text.to_ascii_lowercase();
@@ -216,10 +221,15 @@ mod tests {
     #[test]
     fn pages_that_wait_for_their_scripts_are_recognised() {
         assert!(needs("<title>App</title><div id=root></div><script src=app.js></script>"));
-        assert!(needs("<noscript>Please enable JavaScript to run this app.</noscript><script src=a.js></script>"));
+        assert!(needs(
+            "<noscript>Please enable JavaScript to run this app.</noscript><script src=a.js></script>"
+        ));
         assert!(needs("<body><script>document.write('x')</script>"));
         assert!(!needs("<p>A short page.</p>"));
-        assert!(!needs(&format!("<div id=app></div><script src=a.js></script><p>{}</p>", "word ".repeat(100))));
+        assert!(!needs(&format!(
+            "<div id=app></div><script src=a.js></script><p>{}</p>",
+            "word ".repeat(100)
+        )));
         assert!(!needs("<p>Hi</p><script type='application/ld+json'>{}</script>"));
     }
 }

@@ -34,7 +34,12 @@ pub(super) struct Robots {
 
 impl Robots {
     /// Whether a page may be read, as its site says.
-    pub(super) async fn check(&self, url: &Url, client: &LazyClient, deadline: Instant) -> Result<(), ToolError> {
+    pub(super) async fn check(
+        &self,
+        url: &Url,
+        client: &LazyClient,
+        deadline: Instant,
+    ) -> Result<(), ToolError> {
         let origin = url.origin().ascii_serialization();
         let rules = match self.fresh(&origin) {
             Some(rules) => rules,
@@ -52,7 +57,9 @@ impl Robots {
             return Ok(());
         }
         let message = match *rules {
-            Rules::Unknown => format!("`{origin}` could not say in its robots.txt what may be read, so nothing may"),
+            Rules::Unknown => {
+                format!("`{origin}` could not say in its robots.txt what may be read, so nothing may")
+            }
             Rules::All | Rules::List(_) => format!("the robots.txt of `{origin}` asks not to read this page"),
         };
         Err(ToolError::new(ErrorCode::PermissionDenied, message).suggest(
@@ -74,7 +81,8 @@ impl Robots {
     fn keep(&self, origin: String, rules: Arc<Rules>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= ORIGINS_MAX
-            && let Some(oldest) = known.iter().min_by_key(|(_, (read, _))| *read).map(|(origin, _)| origin.clone())
+            && let Some(oldest) =
+                known.iter().min_by_key(|(_, (read, _))| *read).map(|(origin, _)| origin.clone())
         {
             known.remove(&oldest);
         }
@@ -84,7 +92,8 @@ impl Robots {
 
 async fn ask(origin: &str, client: &LazyClient, deadline: Instant) -> Result<Rules, ToolError> {
     let url = Url::parse(&format!("{origin}/robots.txt"));
-    let url = url.map_err(|error| ToolError::failed(format!("`{origin}` is no origin")).with_source(error))?;
+    let url =
+        url.map_err(|error| ToolError::failed(format!("`{origin}` is no origin")).with_source(error))?;
     let mut request = Request::new(helve_net::Method::GET, url).response_bytes_max(FILE_BYTES_MAX);
     request.deadline = deadline.min(Instant::now() + FETCH_TIME);
     let response = match client.fetch(request).await {
@@ -94,9 +103,9 @@ async fn ask(origin: &str, client: &LazyClient, deadline: Instant) -> Result<Rul
         Err(error) => return Err(error),
     };
     Ok(match response.status.as_u16() {
-        200..=299 => Rules::parse(&String::from_utf8_lossy(
-            &response.body[..response.body.len().min(RULES_BYTES_MAX)],
-        )),
+        200..=299 => {
+            Rules::parse(&String::from_utf8_lossy(&response.body[..response.body.len().min(RULES_BYTES_MAX)]))
+        }
         // Too many requests is no permission.
         429 | 500..=599 => Rules::Unknown,
         _ => Rules::All,
@@ -183,14 +192,17 @@ fn normal(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('%') {
         normal.push_str(&utf8_percent_encode(&rest[..at], KEPT).to_string());
-        let escape = rest.get(at..at + 3).filter(|escape| escape.as_bytes()[1..].iter().all(u8::is_ascii_hexdigit));
+        let escape =
+            rest.get(at..at + 3).filter(|escape| escape.as_bytes()[1..].iter().all(u8::is_ascii_hexdigit));
         let Some(escape) = escape else {
             normal.push_str("%25");
             rest = &rest[at + 1..];
             continue;
         };
         match percent_decode_str(escape).next() {
-            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => normal.push(char::from(byte)),
+            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                normal.push(char::from(byte))
+            }
             _ => normal.push_str(&escape.to_ascii_uppercase()),
         }
         rest = &rest[at + 3..];
@@ -237,7 +249,11 @@ mod tests {
             ("user-AGENT : Helve/2.0 # us\ndisallow: /u\n\nUser-agent: *\nDisallow: /", "/x", true),
             ("User-agent: Helve\nUser-agent: other\nDisallow: /u", "/u", false),
             ("User-agent: helve-images\nDisallow: /", "/x", true),
-            ("User-agent: helve\nDisallow: /a\nUser-agent: x\nDisallow: /\nUser-agent: helve\nDisallow: /b", "/b", false),
+            (
+                "User-agent: helve\nDisallow: /a\nUser-agent: x\nDisallow: /\nUser-agent: helve\nDisallow: /b",
+                "/b",
+                false,
+            ),
             ("User-agent: *\nDisallow: /*.pdf$", "/x/y.pdf", false),
             ("User-agent: *\nDisallow: /*.pdf$", "/x/y.pdf?z", true),
             ("User-agent: *\nDisallow: /*.pdf$", "/x.pdf/y.pdf", false),

@@ -8,26 +8,72 @@ pub(in crate::web) const HIDDEN_MARK: &str = "data-helve-hidden";
 
 /// Elements whose content is never read.
 const UNREAD: [&str; 17] = [
-    "script", "style", "template", "head", "title", "svg", "math", "iframe", "object", "embed", "canvas", "audio",
-    "video", "map", "datalist", "frameset", "dialog",
+    "script", "style", "template", "head", "title", "svg", "math", "iframe", "object", "embed", "canvas",
+    "audio", "video", "map", "datalist", "frameset", "dialog",
 ];
 
 /// Elements that stand on lines of their own.
 const BLOCKS: [&str; 35] = [
-    "address", "article", "aside", "blockquote", "body", "br", "dd", "details", "div", "dl", "dt", "fieldset",
-    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav",
-    "ol", "p", "pre", "section", "table", "tr", "ul", "summary",
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "br",
+    "dd",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "header",
+    "hr",
+    "li",
+    "main",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "section",
+    "table",
+    "tr",
+    "ul",
+    "summary",
 ];
 
 /// Whether an element and all in it is hidden, as far as one can tell without its style sheets.
 pub(super) fn is_hidden(element: &Element) -> bool {
-    let said = |name: &str, value: &str| element.attribute(name).is_some_and(|text| text.eq_ignore_ascii_case(value));
+    let said = |name: &str, value: &str| {
+        element.attribute(name).is_some_and(|text| text.eq_ignore_ascii_case(value))
+    };
     (UNREAD.contains(&element.name()) && !(element.name() == "dialog" && element.attribute("open").is_some()))
         || element.attribute("hidden").is_some()
         || element.attribute(HIDDEN_MARK).is_some()
         || said("aria-hidden", "true")
         || (element.name() == "input" && said("type", "hidden"))
         || element.attribute("style").is_some_and(hides)
+}
+
+/// Whether an element is in sight: neither it nor what it stands in is hidden.
+pub(super) fn is_shown(dom: &Dom, id: Id) -> bool {
+    let mut next = Some(id);
+    while let Some(id) = next {
+        if dom.element(id).is_some_and(is_hidden) {
+            return false;
+        }
+        next = dom.parent(id);
+    }
+    true
 }
 
 /// Whether a `style` attribute takes its element out of sight.
@@ -37,7 +83,8 @@ fn hides(style: &str) -> bool {
     let mut away = false;
     for (property, value) in style.split(';').filter_map(|one| one.split_once(':')) {
         let value = value.trim().trim_end_matches("!important").trim_end();
-        let number = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%').trim().parse::<f64>();
+        let number =
+            value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == '%').trim().parse::<f64>();
         let is_nothing = matches!(number, Ok(number) if number.abs() < 0.05);
         let is_far = matches!(number, Ok(number) if number < -499.0);
         match property.trim() {
@@ -72,7 +119,7 @@ pub(super) fn text(dom: &Dom, id: Id, chars_max: usize) -> String {
             Step::Open(_, element) | Step::Close(element) => {
                 if is_block(element.name()) {
                     gap = "\n";
-                } else if gap.is_empty() && matches!(element.name(), "td" | "th" | "b" | "option") {
+                } else if gap.is_empty() && matches!(element.name(), "td" | "th" | "option") {
                     gap = " ";
                 }
             }
@@ -135,7 +182,9 @@ mod tests {
         for html in hidden {
             assert_eq!(seen(&format!("<p>a</p>{html}<p>b</p>")), "a\nb", "{html}");
         }
-        for html in ["<p style='opacity:1;left:-5px'>X</p>", "<dialog open>X</dialog>", "<noscript>X</noscript>"] {
+        for html in
+            ["<p style='opacity:1;left:-5px'>X</p>", "<dialog open>X</dialog>", "<noscript>X</noscript>"]
+        {
             assert_eq!(seen(&format!("<p>a</p>{html}<p>b</p>")), "a\nX\nb", "{html}");
         }
     }

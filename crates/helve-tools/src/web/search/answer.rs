@@ -138,7 +138,10 @@ mod tests {
         ]});
         let results = read(ProviderName::Tavily, &answer, 20).unwrap();
         let brief: Vec<_> = results.iter().map(|r| (r.title.as_str(), r.url.as_str())).take(2).collect();
-        assert_eq!(brief, [("a[31m b", "https://a.example/"), ("https://b.example/p", "https://b.example/p")]);
+        assert_eq!(
+            brief,
+            [("a [31m b", "https://a.example/"), ("https://b.example/p", "https://b.example/p")]
+        );
         assert_eq!(results[0].snippet, "xy");
         assert_eq!((results[1].snippet.as_str(), results[1].score, &results[1].published), ("", None, &None));
         assert_eq!(results[2].title.chars().count(), TITLE_CHARS_MAX + 1);

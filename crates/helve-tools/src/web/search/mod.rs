@@ -66,7 +66,11 @@ struct Failure {
 
 pub(super) fn tool(config: &SearchConfig, backend: &WebBackend) -> Result<ToolBuilder, WebConfigError> {
     let search = Arc::new(Search {
-        providers: config.providers.iter().map(|name| Provider::new(*name, config)).collect::<Result<_, _>>()?,
+        providers: config
+            .providers
+            .iter()
+            .map(|name| Provider::new(*name, config))
+            .collect::<Result<_, _>>()?,
         timeout: Duration::from_millis(config.timeout_ms),
         backend: backend.clone(),
     });
@@ -147,9 +151,12 @@ fn nothing_configured() -> ToolError {
 fn all_failed(failures: &[(&str, ToolError)]) -> ToolError {
     let hopeful = failures.iter().find(|(_, error)| error.is_retryable()).or(failures.first());
     let code = hopeful.map_or(ErrorCode::Timeout, |(_, error)| error.code());
-    let stories: Vec<_> =
-        failures.iter().map(|(name, error)| format!("{name}: {}", text::line(error.message(), 300))).collect();
-    let mut combined = ToolError::new(code, format!("no search provider could answer; {}", stories.join("; ")));
+    let stories: Vec<_> = failures
+        .iter()
+        .map(|(name, error)| format!("{name}: {}", text::line(error.message(), 300)))
+        .collect();
+    let mut combined =
+        ToolError::new(code, format!("no search provider could answer; {}", stories.join("; ")));
     if let Some(wait) = hopeful.and_then(|(_, error)| error.retry_after_hint()) {
         combined = combined.retry_after(wait);
     }

@@ -41,7 +41,9 @@ impl Provider {
         let (own, url, variable) = match name {
             ProviderName::Searxng => (&config.searxng, None, None),
             ProviderName::Tavily => (&config.tavily, Some("https://api.tavily.com"), Some("TAVILY_API_KEY")),
-            ProviderName::Brave => (&config.brave, Some("https://api.search.brave.com"), Some("BRAVE_API_KEY")),
+            ProviderName::Brave => {
+                (&config.brave, Some("https://api.search.brave.com"), Some("BRAVE_API_KEY"))
+            }
             ProviderName::Serpapi => (&config.serpapi, Some("https://serpapi.com"), Some("SERPAPI_API_KEY")),
         };
         let at = |key: &str| format!("search.{}.{key}", word(name));
@@ -80,7 +82,9 @@ impl Provider {
         request.response_bytes_max = ANSWER_BYTES_MAX;
         let response = backend.client.fetch(request).await.map_err(|error| match error.code() {
             // A redirect or a URL that is refused: the provider's fault, not the query's.
-            ErrorCode::ExecutionFailed => ToolError::new(ErrorCode::Network, error.message()).retryable(false),
+            ErrorCode::ExecutionFailed => {
+                ToolError::new(ErrorCode::Network, error.message()).retryable(false)
+            }
             _ => error,
         })?;
         if !response.status.is_success() {
@@ -148,7 +152,10 @@ impl Provider {
             // SearXNG's way to say that its settings do not list the format.
             403 if self.name == ProviderName::Searxng => (
                 ErrorCode::IntegrationMissing,
-                Some("tell the user to add `json` to `search.formats` in the settings.yml of SearXNG".to_owned()),
+                Some(
+                    "tell the user to add `json` to `search.formats` in the settings.yml of SearXNG"
+                        .to_owned(),
+                ),
             ),
             401 | 403 => (
                 ErrorCode::IntegrationMissing,
@@ -183,11 +190,14 @@ fn word(name: ProviderName) -> &'static str {
 }
 
 fn base(own: &ProviderConfig, usual: Option<&str>) -> Result<Url, String> {
-    let text = own.url.as_deref().or(usual).ok_or("say where it is, as in `url = \"http://localhost:8888\"`")?;
+    let text =
+        own.url.as_deref().or(usual).ok_or("say where it is, as in `url = \"http://localhost:8888\"`")?;
     let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
     let plain = matches!(url.scheme(), "http" | "https") && url.has_host() && url.query().is_none();
     if !plain || !url.username().is_empty() || url.password().is_some() {
-        return Err("write it as `https://host` or `https://host/path`, without credentials and query".to_owned());
+        return Err(
+            "write it as `https://host` or `https://host/path`, without credentials and query".to_owned()
+        );
     }
     Ok(url)
 }
