@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{audit, call, completions, config, doctor, init, memory, runs, tools, up};
+use crate::commands::{audit, call, completions, config, doctor, init, memory, runs, sandbox, tools, up};
 use crate::ui::Colour;
 
 const STYLES: Styles = Styles::styled()
@@ -73,6 +73,9 @@ pub(crate) enum Command {
     /// See and change what agents remember
     #[command(subcommand)]
     Memory(memory::Command),
+    /// Run any program confined
+    #[command(subcommand)]
+    Sandbox(sandbox::Command),
     /// See, resume, undo and stop calls that change things or have parts
     #[command(subcommand)]
     Runs(runs::Command),
@@ -92,7 +95,7 @@ pub(crate) enum Command {
 /// one-line descriptions.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
-    ("Use tools", &["tools", "call", "memory"]),
+    ("Use tools", &["tools", "call", "memory", "sandbox"]),
     ("Look back", &["runs", "audit"]),
     ("Set up", &["config", "doctor", "completions"]),
 ];

@@ -6,20 +6,29 @@ use helve::{ErrorCode, Outcome, Status};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// The tool failed, or a check found something.
-    Failed = 1,
+    Failed,
     /// Wrong use: bad arguments, an unknown tool, a broken configuration.
-    Usage = 2,
+    Usage,
     /// A person must approve first.
-    Waiting = 3,
+    Waiting,
     /// It is forbidden.
-    Denied = 4,
+    Denied,
+    /// As the program that was run.
+    Program(u8),
 }
 
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Waiting => 3,
+            Exit::Denied => 4,
+            Exit::Program(code) => code,
+        })
     }
 }
 

@@ -58,6 +58,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Tools(command) => commands::tools::run(command, &mut app),
         Command::Call(args) => commands::call::run(args, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
+        Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),
         Command::Doctor(args) => commands::doctor::run(&args, &mut app),

@@ -1,5 +1,6 @@
 //! Ways to make a tool in Rust: explicit schemas, a parameter list, or a typed function.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::definition::{
-    Annotations, Category, Definition, DefinitionError, Example, FailureMode, Problem, Risk, Source,
+    Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
 };
 use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
@@ -55,6 +56,7 @@ pub struct ToolBuilder {
     source: Source,
     annotations: Annotations,
     integrations: Vec<String>,
+    facets: Option<BTreeSet<Facet>>,
     failure_mode: FailureMode,
     retry: RetryPolicy,
     preconditions: Vec<Precondition>,
@@ -85,6 +87,7 @@ impl ToolBuilder {
             source: Source::default(),
             annotations: Annotations::default(),
             integrations: Vec::new(),
+            facets: None,
             failure_mode: FailureMode::default(),
             retry: RetryPolicy::default(),
             preconditions: Vec::new(),
@@ -198,6 +201,13 @@ impl ToolBuilder {
     /// Adds an account that must be connected.
     pub fn integration(mut self, name: impl Into<String>) -> Self {
         self.integrations.push(name.into());
+        self
+    }
+
+    /// Which ways information takes through the tool; none of them with an empty list. A tool
+    /// that does not say counts as all.
+    pub fn facets(mut self, facets: impl IntoIterator<Item = Facet>) -> Self {
+        self.facets = Some(facets.into_iter().collect());
         self
     }
 
@@ -366,6 +376,7 @@ impl ToolBuilder {
             source: self.source,
             annotations: self.annotations,
             integrations: self.integrations,
+            facets: self.facets,
             failure_mode: self.failure_mode,
             retry: self.retry,
             preconditions: self.preconditions,

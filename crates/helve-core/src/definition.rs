@@ -1,5 +1,6 @@
 //! What a tool says of itself: to models, to the gate, to people.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -60,6 +61,9 @@ pub struct Definition {
     pub source: Source,
     /// Hints about its behaviour.
     pub annotations: Annotations,
+    /// Which ways information takes through it. Absent where nobody said: then it counts as all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub facets: Option<BTreeSet<Facet>>,
     /// Accounts that must be connected before it can run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub integrations: Vec<String>,
@@ -92,6 +96,11 @@ impl Definition {
     /// Whether two equal calls do no more than one.
     pub fn repeatable(&self) -> bool {
         self.annotations.read_only || self.annotations.idempotent
+    }
+
+    /// Whether the tool has this facet. One without labels has every facet.
+    pub fn has_facet(&self, facet: Facet) -> bool {
+        self.facets.as_ref().is_none_or(|facets| facets.contains(&facet))
     }
 }
 
@@ -266,6 +275,42 @@ impl Annotations {
     /// A tool that only looks, at this machine.
     pub fn pure() -> Self {
         Self { title: None, read_only: true, destructive: false, idempotent: true, open_world: false }
+    }
+}
+
+/// A way that information takes through a tool. The operator or the tool's author says so, never
+/// a server of itself: whether private data may meet untrusted text is decided by these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Facet {
+    /// Brings in text that anybody may have written.
+    ReadsUntrusted,
+    /// Brings in what not everybody may know.
+    ReadsPrivate,
+    /// Sends what it is given out of this machine.
+    Egress,
+    /// Changes something that stays.
+    Mutates,
+}
+
+impl Facet {
+    /// Every facet.
+    pub const ALL: [Self; 4] = [Self::ReadsUntrusted, Self::ReadsPrivate, Self::Egress, Self::Mutates];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReadsUntrusted => "reads_untrusted",
+            Self::ReadsPrivate => "reads_private",
+            Self::Egress => "egress",
+            Self::Mutates => "mutates",
+        }
+    }
+}
+
+impl fmt::Display for Facet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
     }
 }
 

@@ -42,7 +42,7 @@ pub use builder::ToolBuilder;
 pub use call::{Access, Advice, AdvisedAction, Call, Caller};
 pub use context::Context;
 pub use definition::{
-    Annotations, Category, Definition, DefinitionError, Example, FailureMode, Problem, Risk, Source,
+    Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;

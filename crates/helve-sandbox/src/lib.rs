@@ -1,13 +1,33 @@
 //! Where programs are started and confined. The only crate that may start a process.
 //!
-//! Today there is one launcher, [`PlainLauncher`], and it does not confine: what it runs can read
-//! every file and reach every host that Helve itself can (level L0). It does bound a program in
-//! time, output, environment and children. The box with namespaces, Landlock and seccomp comes
-//! behind the same port, [`helve_core::ports::Launcher`].
+//! A program runs in a box: namespaces of its own, a file tree with the system's programs and what
+//! was granted, no capabilities, Landlock, seccomp, and limits on memory, processes, time and output.
+//! Every result says how strong the box was ([`Confinement`]), and a box weaker than asked for is
+//! refused.
 
+pub mod policy;
+pub mod report;
+
+mod run;
+mod running;
+mod sandbox;
+
+mod boxed;
 mod plain;
 
 mod find;
-mod running;
+mod group;
+mod launcher;
+mod link;
+mod wire;
 
+pub use helve_core::ports::LaunchError as SandboxError;
 pub use plain::{Options, PlainLauncher};
+pub use policy::{FileIn, Job, Limits, Policy, WORK_DIR};
+pub use report::{Confinement, End, Guard, Level, Usage};
+pub use run::{Attendance, Finished, Listener, Stream};
+pub use running::{Ended, RunningBox};
+pub use sandbox::{Egress, Sandbox, SandboxOptions};
+
+/// Where the proxy listens, inside a box that was granted a network.
+pub const PROXY_PORT: u16 = 3128;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::find::find;
-use crate::running::Running;
+use crate::group::Running;
 
 /// How long we read on after a program has ended and its group is killed. Only a process that
 /// left the group can hold the pipe open that long.

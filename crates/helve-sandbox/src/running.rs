@@ -1,125 +1,191 @@
-//! A started program: one process group that dies with this value.
+//! A program in its box.
 
 use std::io;
-use std::path::Path;
-use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use helve_core::ports::{LaunchError, Program};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::signal::unix::{self, SignalKind};
+use rustix::process::{Signal, pidfd_send_signal};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+use tokio::task::AbortHandle;
 
-/// How long a killed program may take to go. One that hangs in the kernel is left to tokio, which
-/// reaps it whenever it ends.
-const REAP_GRACE: Duration = Duration::from_secs(1);
+use crate::policy::FileIn;
+use crate::report::{Confinement, End, Usage};
+use crate::wire::{self, FileHead, FromBox, ToBox};
 
-pub(crate) struct Running {
-    child: Child,
-    child_signals: unix::Signal,
+/// How long process 1 of a box may take to end everything before it is ended itself.
+const KILL_GRACE: Duration = Duration::from_millis(500);
+
+/// A program in its box. Dropped, it takes everything in the box with it.
+#[derive(Debug)]
+pub struct RunningBox {
+    /// What the program reads; close it by taking and dropping it.
+    pub stdin: Option<pipe::Sender>,
+    /// What the program writes.
+    pub stdout: Option<pipe::Receiver>,
+    /// What the program writes beside it.
+    pub stderr: Option<pipe::Receiver>,
+    pub(crate) talk: Talk,
+    pub(crate) handle: OwnedFd,
+    pub(crate) work_dir: OwnedFd,
+    pub(crate) confinement: Confinement,
+    pub(crate) proxy: Option<AbortHandle>,
+    pub(crate) ended: Option<Ended>,
+    pub(crate) began: Instant,
 }
 
-impl Running {
-    /// Starts `executable` with its own environment and in its own process group.
-    pub(crate) fn start(program: &Program, executable: &Path) -> Result<Self, LaunchError> {
-        let refuse = |reason: String| LaunchError { command: program.command.clone(), reason };
-        // Without a folder of its own it starts at the root, so that nothing depends on where
-        // Helve was started.
-        let work_dir = program.work_dir.as_deref().unwrap_or(Path::new("/"));
-        if !work_dir.is_dir() {
-            return Err(refuse(format!(
-                "its work_dir `{}` is not a folder; create it or change the configuration",
-                work_dir.display()
-            )));
-        }
-        // Listening before the start: afterwards an early end could be missed.
-        let child_signals = unix::signal(SignalKind::child())
-            .map_err(|error| refuse(format!("cannot listen for its end: {error}")))?;
-        #[expect(clippy::disallowed_methods, reason = "the one place where processes start")]
-        let child = Command::new(executable)
-            .args(&program.args)
-            .env_clear()
-            .envs(program.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(work_dir)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| refuse(explain(&error)))?;
-        Ok(Self { child, child_signals })
+/// How a program ended, and what it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// In a word.
+    pub end: End,
+    /// What it used.
+    pub usage: Usage,
+}
+
+impl RunningBox {
+    /// How it is confined.
+    pub fn confinement(&self) -> &Confinement {
+        &self.confinement
     }
 
-    /// Its three streams, once.
-    pub(crate) fn streams(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
+    /// Its work directory, from outside. It can be read as long as this descriptor is held, also when
+    /// the program has ended.
+    pub fn work_dir(&self) -> BorrowedFd<'_> {
+        self.work_dir.as_fd()
     }
 
-    /// Waits for the program's end, but does not reap it: until then its id, which names the
-    /// group, belongs to nobody else, and [`Running::kill`] is safe.
-    pub(crate) async fn exited(&mut self) {
-        let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        while let Some(pid) = self.pid() {
-            match waitid(WaitId::Pid(pid), peek) {
-                Ok(None) => {}
-                Ok(Some(_)) | Err(_) => return,
-            }
-            if self.child_signals.recv().await.is_none() {
-                return;
+    /// Puts files into the work directory while the program runs.
+    pub async fn put(&mut self, files: &[FileIn]) -> io::Result<()> {
+        let sheet = wire::sheet(&(), files.iter().map(|file| file.content.as_slice()))?;
+        self.talk.tell(&ToBox::Put(heads(files)), &[sheet.as_fd()])?;
+        loop {
+            match self.talk.hear().await? {
+                Some((FromBox::Put(put), _)) => return put.map_err(io::Error::other),
+                Some((message, _)) => self.note(&message),
+                None => return Err(io::Error::other("the program has ended")),
             }
         }
     }
 
-    /// Asks the program and everything in its group to end.
-    pub(crate) fn ask_to_end(&self) {
-        self.signal(Signal::TERM);
+    /// Asks every process in the box to end.
+    pub fn terminate(&self) {
+        // It fails only when nobody is left to hear it.
+        let _ = self.talk.tell(&ToBox::Terminate, &[]);
     }
 
-    /// Kills the program and everything in its group.
-    pub(crate) fn kill(&self) {
-        self.signal(Signal::KILL);
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid() {
-            // It fails only when nobody is left to get it.
-            let _ = kill_process_group(pid, signal);
+    /// Ends every process in the box.
+    pub fn kill(&self) {
+        if self.talk.tell(&ToBox::Kill, &[]).is_err() {
+            self.kill_at_once();
         }
     }
 
-    /// Kills what is left and reaps the program.
-    pub(crate) async fn finish(mut self) -> Option<ExitStatus> {
+    fn kill_at_once(&self) {
+        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+    }
+
+    /// Waits until the program and everything it started have ended. Left and called again, it goes on.
+    pub async fn wait(&mut self) -> Ended {
+        loop {
+            match self.ended {
+                // Whether memory ran out is known when the box is gone.
+                Some(ended) if !may_be_memory(ended.end) => return ended,
+                Some(_) | None => {}
+            }
+            match self.talk.hear().await {
+                Ok(Some((message, _))) => {
+                    self.note(&message);
+                    if let (FromBox::Closed { .. }, Some(ended)) = (&message, self.ended) {
+                        return ended;
+                    }
+                }
+                Ok(None) | Err(_) => return self.ended.unwrap_or(KILLED),
+            }
+        }
+    }
+
+    /// Ends everything and waits for it.
+    pub async fn finish(&mut self) -> Ended {
         self.kill();
-        tokio::time::timeout(REAP_GRACE, self.child.wait()).await.ok()?.ok()
+        if let Ok(ended) = tokio::time::timeout(KILL_GRACE, self.wait()).await {
+            return ended;
+        }
+        // So busy that its process 1 got no time.
+        self.kill_at_once();
+        self.wait().await
     }
 
-    /// The program's id, which is also its group's. None once it is reaped.
-    fn pid(&self) -> Option<Pid> {
-        self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
+    fn note(&mut self, message: &FromBox) {
+        match message {
+            FromBox::Ended { end, usage } => self.ended = Some(Ended { end: *end, usage: *usage }),
+            FromBox::Closed { out_of_memory, memory_peak_bytes } => {
+                let ended = self.ended.get_or_insert(KILLED);
+                if *out_of_memory && may_be_memory(ended.end) {
+                    ended.end = End::MemoryLimit;
+                }
+                if let Some(peak) = memory_peak_bytes {
+                    ended.usage.memory_peak_bytes = *peak;
+                }
+            }
+            FromBox::Started | FromBox::Running(_) | FromBox::Refused(_) | FromBox::Put(_) => {}
+        }
     }
 }
 
-impl Drop for Running {
-    /// Reached with a live program when the future that ran it is dropped. Tokio reaps it.
+impl Drop for RunningBox {
     fn drop(&mut self) {
-        self.kill();
+        self.kill_at_once();
+        if let Some(proxy) = &self.proxy {
+            proxy.abort();
+        }
     }
 }
 
-/// Says what to do about a start that the system refused. The executable and the folder exist:
-/// both were checked.
-fn explain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            "the interpreter that its first line (`#!`) names is not there; install it or change the line"
-                .to_owned()
-        }
-        io::ErrorKind::ArgumentListTooLong => "its arguments and environment are too long".to_owned(),
-        io::ErrorKind::InvalidInput => "an argument or a variable contains a NUL character".to_owned(),
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NOEXEC.raw_os_error()) => {
-            "it is neither a binary for this machine nor a script whose first line names its interpreter (`#!`)"
-                .to_owned()
-        }
-        _ => error.to_string(),
+const KILLED: Ended =
+    Ended { end: End::Signaled { signal: 9 }, usage: Usage { cpu_ms: 0, memory_peak_bytes: 0, wall_ms: 0 } };
+
+/// Whether an end may have been one for want of memory: the kernel kills, and a shell passes it on.
+fn may_be_memory(end: End) -> bool {
+    match end {
+        End::Exited { code } => code != 0,
+        End::Signaled { .. } => true,
+        End::MemoryLimit | End::CpuLimit | End::Timeout | End::OutputLimit | End::Cancelled => false,
+    }
+}
+
+/// The heads of files, whose contents come after them.
+pub(crate) fn heads(files: &[FileIn]) -> Vec<FileHead> {
+    files
+        .iter()
+        .map(|file| FileHead {
+            path: file.path.clone(),
+            bytes: file.content.len() as u64,
+            executable: file.executable,
+        })
+        .collect()
+}
+
+/// Helve's end of the talk with a box.
+#[derive(Debug)]
+pub(crate) struct Talk(AsyncFd<OwnedFd>);
+
+impl Talk {
+    pub(crate) fn new(socket: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        #[expect(unsafe_code, reason = "tokio cannot know that a descriptor stays the same")]
+        // SAFETY: an owned descriptor is the same, and open, until it is dropped.
+        let socket = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE)? };
+        Ok(Self(socket))
+    }
+
+    fn tell(&self, message: &ToBox, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        wire::send(self.0.get_ref(), message, descriptors)
+    }
+
+    /// The next message; `None` when the box is gone.
+    pub(crate) async fn hear(&self) -> io::Result<Option<(FromBox, Vec<OwnedFd>)>> {
+        self.0.async_io(Interest::READABLE, |socket| wire::receive(socket)).await
     }
 }

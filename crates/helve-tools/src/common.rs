@@ -10,7 +10,7 @@ use helve::effect::Effect;
 use helve::precondition::Precondition;
 use helve::retry::RetryPolicy;
 use helve::run::{OnCrash, Recall, Undo};
-use helve::{Annotations, Category, Example, FailureMode, Parameter, Risk, Source, Tool, ToolBuilder};
+use helve::{Annotations, Category, Example, Facet, FailureMode, Parameter, Risk, Source, Tool, ToolBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -55,6 +55,10 @@ pub struct ToolCommon {
     /// Hints about its behaviour. What is left out keeps this sort of tool's own default.
     #[serde(default, skip_serializing_if = "Hints::is_empty")]
     pub annotations: Hints,
+    /// Which ways information takes through it: `reads_untrusted`, `reads_private`, `egress`,
+    /// `mutates`. Without this it counts as all four.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facets: Option<Vec<Facet>>,
     /// Accounts that must be connected before it can run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub integrations: Vec<String>,
@@ -109,6 +113,7 @@ impl ToolCommon {
             requires_approval: false,
             timeout_ms: None,
             annotations: Hints::default(),
+            facets: None,
             integrations: Vec::new(),
             failure_mode: FailureMode::default(),
             retry: Retry::default(),
@@ -155,6 +160,9 @@ impl ToolCommon {
         }
         if let Some(recall) = self.recall {
             builder = builder.recall(recall);
+        }
+        if let Some(facets) = self.facets {
+            builder = builder.facets(facets);
         }
         if let Some(ms) = self.timeout_ms {
             builder = builder.timeout(Duration::from_millis(ms));

@@ -71,6 +71,7 @@ fn given(common: &mut ToolCommon, timeout_default: Duration) -> Result<Given, De
         destructive: common.annotations.destructive,
         idempotent: common.annotations.idempotent,
         open_world: common.annotations.open_world,
+        facets: common.facets.take().map(|facets| facets.into_iter().collect()),
         timeout_default,
     })
 }

@@ -6,6 +6,7 @@ pub(crate) mod init;
 
 pub(crate) mod call;
 pub(crate) mod memory;
+pub(crate) mod sandbox;
 pub(crate) mod tools;
 
 mod caller;

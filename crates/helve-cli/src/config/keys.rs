@@ -81,6 +81,7 @@ const SECTIONS: &[&str] = &[
     "redact",
     "security",
     "net",
+    "sandbox",
     "builtin",
     "web.search",
     "web.scrape",

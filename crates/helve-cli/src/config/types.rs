@@ -8,6 +8,7 @@ use std::time::Duration;
 use helve::compose::{Conditional, MapOver, Parallel, Sequence};
 use helve::limit::LimitRule;
 use helve::{Risk, Settings};
+use helve_sandbox::Level;
 use helve_tools::composed::ComposedToolConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ pub(crate) struct Config {
     pub(crate) security: Security,
     /// What outgoing requests may reach.
     pub(crate) net: helve_net::NetPolicy,
+    /// How programs are confined.
+    pub(crate) sandbox: SandboxSection,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
@@ -282,6 +285,41 @@ impl Default for Security {
 pub(crate) struct Builtin {
     /// Names of built-in tools to leave out; `["*"]` leaves out all.
     pub(crate) without: Vec<String>,
+}
+
+/// How programs are confined.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct SandboxSection {
+    /// The least confinement that will do: `L3` (namespaces and a cgroup), `L2` (namespaces), `L2p` (and
+    /// no `/proc`), `L1` (Landlock and seccomp alone). What this machine cannot confine so far does not
+    /// run; `helve doctor` shows what it can.
+    pub(crate) min_level: Level,
+    /// Memory of all processes of a program together, in mebibytes.
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub(crate) memory_mb: u64,
+    /// Processes and threads of a program at a time.
+    #[schemars(range(min = 1, max = 32_768))]
+    pub(crate) pids: u32,
+    /// Time on a processor of all processes of a program together, in seconds.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub(crate) cpu_s: u64,
+    /// How much the work directory and temporary files of a program may hold, in mebibytes.
+    #[schemars(range(min = 1, max = 65_536))]
+    pub(crate) work_mb: u64,
+}
+
+impl Default for SandboxSection {
+    fn default() -> Self {
+        let limits = helve_sandbox::Limits::default();
+        Self {
+            min_level: Level::default(),
+            memory_mb: limits.memory_bytes >> 20,
+            pids: limits.pids,
+            cpu_s: limits.cpu_s,
+            work_mb: limits.work_bytes >> 20,
+        }
+    }
 }
 
 /// An account that tools may need.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use helve::expression::Expression;
 use helve::json::escape_pointer;
 use helve::{Context, Registry, RuntimeBuilder, ToolCheck, ToolError};
-use helve_sandbox::PlainLauncher;
+use helve_sandbox::Sandbox;
 use serde_json::Value;
 
 use super::integrations::is_set;
@@ -77,7 +77,7 @@ impl Probe {
     fn look(&self) -> Result<(), ToolError> {
         match self {
             Self::Command(command) => {
-                PlainLauncher::default().check(command).map_err(|error| ToolError::failed(error.to_string()))
+                Sandbox::default().check(command).map_err(|error| ToolError::failed(error.to_string()))
             }
             Self::File(path) if path.exists() => Ok(()),
             Self::File(path) => Err(ToolError::failed(format!("there is no `{}`", path.display()))),

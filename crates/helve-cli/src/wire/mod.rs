@@ -4,6 +4,7 @@ mod composed;
 mod conditions;
 mod integrations;
 mod openapi;
+mod sandbox;
 mod tools;
 pub(crate) mod web;
 
@@ -21,6 +22,7 @@ use helve_store::{Store, StoreOptions};
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
 pub(crate) use openapi::is_remote;
+pub(crate) use sandbox::{limits, sandbox};
 pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};
 
 use crate::config::{Config, Durability, Loaded};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use helve::ports::LaunchError;
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
-use helve_net::{Client, NetPolicy};
-use helve_sandbox::PlainLauncher;
+use helve_net::Client;
+use helve_sandbox::Sandbox;
 use helve_tools::composed::composed_tool;
 use helve_tools::http::{HttpToolConfig, http_tool};
 use helve_tools::openapi::{OpenApiConfig, Skipped};
@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::composed::{self, InOrder, in_order};
 use super::{openapi, web};
 use crate::config::origin::short;
-use crate::config::{Loaded, ToolEntry, ToolKind, document};
+use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::suggest;
@@ -31,8 +31,7 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 /// The same, with what should be known about them.
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let timeout_default = Duration::from_millis(loaded.config.execution.default_timeout_ms);
-    let maker = Maker::new(loaded.config.net.clone(), timeout_default);
+    let maker = Maker::new(&loaded.config);
     let mut builtin = helve_tools::builtin_tools();
     let (web_tools, remark) = web::tools(loaded, maker.client.clone())?;
     builtin.extend(web_tools);
@@ -106,7 +105,7 @@ fn skipped_remark(entry: &ToolEntry, skipped: usize) -> Option<Remark> {
 
 /// Program tools whose program is not there or may not be started, with the reason.
 pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)> {
-    let launcher = PlainLauncher::default();
+    let launcher = Sandbox::default();
     let programs = entries.iter().filter(|entry| entry.kind == ToolKind::Program);
     programs
         .filter_map(|entry| {
@@ -119,7 +118,7 @@ pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)
 /// Makes tools from what stands in a file.
 pub(crate) struct Maker {
     client: LazyClient,
-    launcher: Arc<PlainLauncher>,
+    launcher: Arc<Sandbox>,
     /// How long a tool may take that does not say.
     timeout_default: Duration,
 }
@@ -141,8 +140,12 @@ impl From<Tool> for Made {
 }
 
 impl Maker {
-    pub(crate) fn new(net: NetPolicy, timeout_default: Duration) -> Self {
-        Self { client: LazyClient::new(net), launcher: Arc::default(), timeout_default }
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            client: LazyClient::new(config.net.clone()),
+            launcher: Arc::new(super::sandbox(config)),
+            timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
+        }
     }
 
     /// The tools of one entry, or all that is wrong with it. A composed tool is made of those in

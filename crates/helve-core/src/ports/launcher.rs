@@ -35,6 +35,26 @@ pub struct Program {
     pub timeout: Duration,
     /// How much it may write, on each of its two streams.
     pub output_bytes_max: usize,
+    /// What it may do.
+    pub access: Access,
+}
+
+/// What a program may do. By default: read the system's programs and libraries, write to a work
+/// directory that is gone afterwards, and reach nobody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Files and folders that it may read.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that it may change.
+    pub write: Vec<PathBuf>,
+    /// Hosts that it may reach, as `HOST:PORT`.
+    pub network: Vec<String>,
+    /// Memory of all its processes together, where the launcher's own limit is not meant.
+    pub memory_bytes: Option<u64>,
+    /// Processes and threads at a time, where the launcher's own limit is not meant.
+    pub pids: Option<u32>,
+    /// It runs as Helve itself does. Only the operator says so, for a program that they trust.
+    pub unconfined: bool,
 }
 
 /// How a program ended.
@@ -59,6 +79,10 @@ pub enum ExitStatus {
     TimedOut,
     /// It wrote too much and was killed.
     OutputTooLarge,
+    /// It used more memory than it may and was killed.
+    OutOfMemory,
+    /// It used more of the processor than it may and was killed.
+    OutOfTime,
     /// The call was taken back and it was killed.
     Cancelled,
 }

@@ -13,7 +13,7 @@ pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
-pub use launcher::{Exit, ExitStatus, LaunchError, Launcher, Program};
+pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use runs::{Adoption, Holder, OpenRun, Runs};

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod boxes;
+mod ordinary;
 mod plain;
 mod refusals;
 mod witness;
@@ -9,7 +11,7 @@ mod witness;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use helve_core::ports::{Exit, LaunchError, Launcher, Program};
+use helve_core::ports::{Access, Exit, LaunchError, Launcher, Program};
 use helve_sandbox::PlainLauncher;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +31,7 @@ fn program(command: impl Into<PathBuf>) -> Program {
         stdin: Vec::new(),
         timeout: Duration::from_secs(30),
         output_bytes_max: 1 << 20,
+        access: Access::default(),
     }
 }
 

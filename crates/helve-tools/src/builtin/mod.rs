@@ -20,7 +20,12 @@ pub fn builtin_tools() -> Vec<Tool> {
 
 /// What all of them have in common.
 fn harmless(builder: ToolBuilder) -> ToolBuilder {
-    builder.source(Source::Builtin).category(Category::Data).risk(Risk::Low).annotations(Annotations::pure())
+    builder
+        .source(Source::Builtin)
+        .category(Category::Data)
+        .risk(Risk::Low)
+        .annotations(Annotations::pure())
+        .facets([])
 }
 
 /// An argument that fits the schema and is wrong all the same.

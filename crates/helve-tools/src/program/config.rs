@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helve::ports::Launcher;
+use helve::ports::{Access, Launcher};
 use helve::{Annotations, Category, DefinitionError, Problem, Risk, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,37 @@ pub struct ProgramToolConfig {
     #[serde(default = "default_output_bytes")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub output_bytes_max: usize,
+    /// Files and folders that it may read beside the system's programs and libraries and its
+    /// `work_dir`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<PathBuf>,
+    /// Files and folders that it may change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<PathBuf>,
+    /// Hosts that it may reach, as `HOST:PORT`. It has no network but a proxy that leads there, named in
+    /// `HTTPS_PROXY` and its like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
+    /// Memory of all its processes together, in mebibytes; `sandbox.memory_mb` unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub memory_mb: Option<u64>,
+    /// Processes and threads at a time; `sandbox.pids` unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 32_768))]
+    pub pids: Option<u32>,
+    /// Whether it runs in a box. `false` lets it do all that Helve itself may do.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub confined: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 fn default_output_bytes() -> usize {
@@ -66,6 +97,12 @@ impl ProgramToolConfig {
             env: BTreeMap::new(),
             work_dir: None,
             output_bytes_max: default_output_bytes(),
+            read: Vec::new(),
+            write: Vec::new(),
+            network: Vec::new(),
+            memory_mb: None,
+            pids: None,
+            confined: true,
         }
     }
 
@@ -76,13 +113,28 @@ impl ProgramToolConfig {
             self.command = folder.join(self.command);
         }
         self.work_dir = Some(self.work_dir.map_or_else(|| folder.to_owned(), |dir| folder.join(dir)));
+        for path in self.read.iter_mut().chain(&mut self.write) {
+            *path = folder.join(&path);
+        }
         self
+    }
+
+    fn access(&self) -> Access {
+        Access {
+            read: self.read.clone(),
+            write: self.write.clone(),
+            network: self.network.clone(),
+            memory_bytes: self.memory_mb.map(|mb| mb << 20),
+            pids: self.pids,
+            unconfined: !self.confined,
+        }
     }
 }
 
 /// Makes a tool that runs a program through `launcher`, or says all that is wrong with it.
 pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> Result<Tool, DefinitionError> {
-    let ProgramToolConfig { common, command, args, env, work_dir, output_bytes_max } = config;
+    let access = config.access();
+    let ProgramToolConfig { common, command, args, env, work_dir, output_bytes_max, .. } = config;
     let name = common.name.clone();
     let mut problems = check_command(&command, &args);
     let mut variables = Vec::new();
@@ -96,7 +148,7 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
         let message = format!("it must be from 1 to {OUTPUT_BYTES_LIMIT}");
         problems.push(Problem { at: "output_bytes_max".to_owned(), message });
     }
-    let handler = ProgramHandler { launcher, command, args, variables, work_dir, output_bytes_max };
+    let handler = ProgramHandler { launcher, command, args, variables, work_dir, output_bytes_max, access };
     let defaults =
         ToolDefaults { category: Category::Custom, risk: Risk::Medium, annotations: Annotations::default() };
     match common.into_builder(defaults).shared_handler(Arc::new(handler)).build() {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use helve::json::{JsonLimits, parse};
-use helve::ports::{Exit, ExitStatus, Launcher, Program};
+use helve::ports::{Access, Exit, ExitStatus, Launcher, Program};
 use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ pub(super) struct ProgramHandler {
     pub(super) variables: Vec<(String, Variable)>,
     pub(super) work_dir: Option<PathBuf>,
     pub(super) output_bytes_max: usize,
+    pub(super) access: Access,
 }
 
 /// The value of a variable.
@@ -58,6 +59,7 @@ impl ProgramHandler {
             stdin,
             timeout: context.time_left(),
             output_bytes_max: self.output_bytes_max,
+            access: self.access.clone(),
         };
         let exit = self.launcher.launch(program, context.cancellation().clone()).await.map_err(|error| {
             ToolError::failed(error.to_string())
@@ -117,6 +119,15 @@ impl ProgramHandler {
             ExitStatus::Cancelled => {
                 ToolError::new(ErrorCode::Cancelled, "the call was taken back and the program stopped")
             }
+            ExitStatus::OutOfMemory => {
+                ToolError::new(ErrorCode::SandboxViolation, "the program used more memory than it may and was stopped")
+                    .suggest("ask for less, or tell the operator to raise `memory_mb`")
+            }
+            ExitStatus::OutOfTime => ToolError::new(
+                ErrorCode::SandboxViolation,
+                "the program used more time on the processor than it may and was stopped",
+            )
+            .suggest("ask for less, or tell the operator to raise `sandbox.cpu_s`"),
             ExitStatus::OutputTooLarge => {
                 let max = self.output_bytes_max;
                 let message = format!("the program wrote more than {max} bytes and was stopped");

@@ -23,6 +23,11 @@ impl LazyClient {
         Self(Arc::new(Inner { policy, client: OnceLock::new() }))
     }
 
+    /// The policy that it keeps.
+    pub fn policy(&self) -> &NetPolicy {
+        &self.0.policy
+    }
+
     /// The client.
     pub fn get(&self) -> Result<Arc<Client>, NetError> {
         if let Some(client) = self.0.client.get() {

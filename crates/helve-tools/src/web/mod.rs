@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use helve::{Annotations, DefinitionError, Source, Tool, ToolBuilder};
+use helve::{Annotations, DefinitionError, Facet, Source, Tool, ToolBuilder};
 
 use crate::http::Variables;
 use browser::Browser;
@@ -73,9 +73,33 @@ pub fn web_tools(config: &WebConfig, backend: &WebBackend) -> Result<Vec<Tool>, 
         .collect()
 }
 
-/// Hints of a tool that reads what is outside and changes nothing.
-fn reads_the_web(builder: ToolBuilder) -> ToolBuilder {
-    builder.annotations(Annotations { open_world: true, ..Annotations::pure() })
+/// A tool that reads what is outside and changes nothing.
+fn reads_the_web(builder: ToolBuilder, reach: Reach) -> ToolBuilder {
+    builder.annotations(Annotations { open_world: true, ..Annotations::pure() }).facets(reach.facets())
+}
+
+/// What a web tool can come by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// What everybody can read.
+    Public,
+    /// What not everybody can, because the operator opened a private network or bound a secret.
+    Private,
+}
+
+impl Reach {
+    fn of(backend: &WebBackend, secrets: &fetch::BoundSecrets) -> Self {
+        let public = backend.client.policy().allow.is_empty() && secrets.is_empty();
+        if public { Self::Public } else { Self::Private }
+    }
+
+    /// What is asked for goes out, too: an address or a query can carry anything.
+    fn facets(self) -> Vec<Facet> {
+        match self {
+            Self::Public => vec![Facet::ReadsUntrusted, Facet::Egress],
+            Self::Private => vec![Facet::ReadsUntrusted, Facet::ReadsPrivate, Facet::Egress],
+        }
+    }
 }
 
 impl From<DefinitionError> for WebConfigError {

@@ -1,11 +1,11 @@
 //! What a composed tool says of itself, derived from its parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::precondition::{Condition, DependencyStatus, Precondition};
-use helve_core::{Annotations, Category, DefinitionError, Problem, Risk, Source, Tool, ToolBuilder};
+use helve_core::{Annotations, Category, DefinitionError, Facet, Problem, Risk, Source, Tool, ToolBuilder};
 use serde_json::Value;
 
 use super::handler::Composed;
@@ -38,6 +38,8 @@ pub struct Given {
     pub idempotent: Option<bool>,
     /// Reaches beyond this machine; otherwise if one of its parts does.
     pub open_world: Option<bool>,
+    /// Which ways information takes through it; otherwise those of its parts, if all say.
+    pub facets: Option<BTreeSet<Facet>>,
     /// How long a part that does not say may run.
     pub timeout_default: Duration,
 }
@@ -55,6 +57,7 @@ impl Default for Given {
             destructive: None,
             idempotent: None,
             open_world: None,
+            facets: None,
             timeout_default: Settings::default().timeout_default,
         }
     }
@@ -69,6 +72,7 @@ pub struct Derived {
     risk: Risk,
     timeout: Duration,
     annotations: Annotations,
+    facets: Option<BTreeSet<Facet>>,
     preconditions: Vec<Precondition>,
     integrations: Vec<String>,
 }
@@ -87,6 +91,9 @@ impl Derived {
             .shared_handler(Arc::new(Composed { plan: self.plan, repeatable }));
         if let Some(schema) = self.output_schema {
             builder = builder.output_schema(schema);
+        }
+        if let Some(facets) = self.facets {
+            builder = builder.facets(facets);
         }
         builder = self.preconditions.into_iter().fold(builder, ToolBuilder::precondition);
         self.integrations.into_iter().fold(builder, ToolBuilder::integration)
@@ -162,6 +169,7 @@ fn derive(plan: Plan, tools: &BTreeMap<String, Tool>, given: Given) -> Result<De
         risk: given.risk.unwrap_or(risk),
         timeout: given.timeout.unwrap_or_else(|| timeout(&plan, tools, given.timeout_default)),
         annotations,
+        facets: given.facets.or_else(|| facets(tools)),
         preconditions: preconditions(&plan, tools),
         integrations: integrations(&plan, tools),
         plan: Arc::new(plan),
@@ -171,6 +179,12 @@ fn derive(plan: Plan, tools: &BTreeMap<String, Tool>, given: Given) -> Result<De
 fn highest_risk(tools: &BTreeMap<String, Tool>) -> (Risk, &str) {
     let risks = tools.values().map(|tool| (tool.definition().risk, tool.name().as_str()));
     risks.max_by_key(|(risk, _)| *risk).unwrap_or((Risk::Low, ""))
+}
+
+/// The facets of all parts. One part that does not say makes the whole unknown.
+fn facets(tools: &BTreeMap<String, Tool>) -> Option<BTreeSet<Facet>> {
+    let each = tools.values().map(|tool| tool.definition().facets.as_ref());
+    each.collect::<Option<Vec<_>>>().map(|all| all.into_iter().flatten().copied().collect())
 }
 
 /// The longest that its parts can take, one after the other or side by side. The runtime's own

@@ -102,6 +102,7 @@ fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::R
     let asks = if definition.requires_approval { ", always asks a person first" } else { "" };
     fact("risk", format!("{}{asks}", definition.risk));
     fact("behaviour", behaviour(definition));
+    fact("facets", facets(definition));
     fact("timeout", definition.timeout_ms.map_or("the default".to_owned(), |ms| format!("{ms} ms")));
     fact("aliases", definition.aliases.join(", "));
     fact("models see", registered.tool.provider_name().to_owned());
@@ -119,6 +120,15 @@ fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::R
     ui.line("")?;
     ui.table(table)?;
     Ok(())
+}
+
+/// Which ways information takes through it.
+fn facets(definition: &Definition) -> String {
+    match &definition.facets {
+        None => "not said: counts as all".to_owned(),
+        Some(facets) if facets.is_empty() => "none".to_owned(),
+        Some(facets) => facets.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn behaviour(definition: &Definition) -> String {

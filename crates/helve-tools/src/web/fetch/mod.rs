@@ -14,11 +14,11 @@ mod secrets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::{Annotations, Category, Context, Risk, Tool, ToolBuilder, ToolError};
+use helve::{Annotations, Category, Context, Facet, Risk, Tool, ToolBuilder, ToolError};
 use serde_json::json;
 
 use super::config::HttpConfig;
-use super::{WebBackend, reads_the_web};
+use super::{Reach, WebBackend, reads_the_web};
 use crate::http::secrets::Secrets;
 use answer::Output;
 use input::{GetInput, RequestInput};
@@ -56,7 +56,7 @@ pub(super) fn get_tool(config: &HttpConfig, secrets: &BoundSecrets, backend: &We
     .category(Category::Http)
     .risk(Risk::Low)
     .timeout(TIMEOUT);
-    reads_the_web(builder)
+    reads_the_web(builder, Reach::of(backend, secrets))
 }
 
 pub(super) fn request_tool(config: &HttpConfig, secrets: &BoundSecrets, backend: &WebBackend) -> ToolBuilder {
@@ -88,6 +88,7 @@ pub(super) fn request_tool(config: &HttpConfig, secrets: &BoundSecrets, backend:
     // Risk is a tool's, not a call's: one that may delete is as risky as deleting.
     .risk(Risk::High)
     .annotations(Annotations::default())
+    .facets(Reach::of(backend, secrets).facets().into_iter().chain([Facet::Mutates]))
     .timeout(TIMEOUT)
 }
 

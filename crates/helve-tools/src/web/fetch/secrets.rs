@@ -63,6 +63,11 @@ impl BoundSecrets {
         Ok(Self(Arc::new(config.iter().map(bound).collect::<Result<_, _>>()?)))
     }
 
+    /// Whether there are none.
+    pub(in crate::web) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The text with its secrets, which `secrets` then hides in what comes back; and whether there
     /// were any.
     pub(super) fn fill(

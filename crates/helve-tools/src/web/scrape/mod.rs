@@ -34,7 +34,8 @@ use serde_json::{Value, json};
 use super::browser::{Browser, RenderRequest};
 use super::config::ScrapeConfig;
 use super::text::{URL_BYTES_MAX, line};
-use super::{WebBackend, reads_the_web};
+use super::fetch::BoundSecrets;
+use super::{Reach, WebBackend, reads_the_web};
 use crate::builtin::wrong_argument;
 use crate::http::answer::retry_after;
 use page::{Output, Source};
@@ -136,7 +137,7 @@ pub(super) fn tool(config: &ScrapeConfig, backend: &WebBackend) -> ToolBuilder {
         Some(effect) => builder.effect(effect),
         None => builder,
     };
-    reads_the_web(builder)
+    reads_the_web(builder, Reach::of(backend, &BoundSecrets::default()))
 }
 
 struct Scraper {

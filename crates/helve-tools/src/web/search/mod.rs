@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::config::{SearchConfig, WebConfigError};
-use super::{WebBackend, reads_the_web, text};
+use super::{Reach, WebBackend, reads_the_web, text};
 use crate::builtin::wrong_argument;
 use answer::SearchResult;
 use provider::Provider;
@@ -95,7 +95,7 @@ pub(super) fn tool(config: &SearchConfig, backend: &WebBackend) -> Result<ToolBu
     .category(Category::Search)
     .risk(Risk::Low)
     .timeout(TIMEOUT);
-    Ok(reads_the_web(builder))
+    Ok(reads_the_web(builder, Reach::Public))
 }
 
 struct Search {

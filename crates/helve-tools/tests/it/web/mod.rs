@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use helve::{Category, Example, Risk, Source, Tool};
+use helve::{Category, Example, Facet, Risk, Source, Tool};
 use helve_net::{Client, NetPolicy};
 use helve_tools::http::Variables;
 use helve_tools::web::client::LazyClient;
@@ -110,6 +110,29 @@ fn there_are_four_and_their_risk_is_what_they_may_do() {
         insta::assert_json_snapshot!(tool.name().as_str(), definition);
     }
     assert_eq!(named(tools, "web-scrape").definition().aliases, ["web:scrape"]);
+}
+
+#[test]
+fn what_a_tool_can_come_by_follows_from_what_the_operator_opened() {
+    let closed = WebBackend::new(LazyClient::new(NetPolicy::default()));
+    let bound = "[secrets]\nA = { env = 'A', hosts = ['a.example'] }";
+    let address = "127.0.0.1:9".parse().unwrap();
+    let private = |config: &str, backend: &WebBackend, name: &str| {
+        let facets = named(tools(config, address, backend), name).definition().facets.clone().unwrap();
+        assert!(facets.contains(&Facet::ReadsUntrusted) && facets.contains(&Facet::Egress));
+        assert_eq!(facets.contains(&Facet::Mutates), name == "http-request");
+        facets.contains(&Facet::ReadsPrivate)
+    };
+    for (name, with_network, with_secret) in [
+        ("web-search", false, false),
+        ("web-scrape", true, false),
+        ("http-get", true, true),
+        ("http-request", true, true),
+    ] {
+        assert!(!private("", &closed, name));
+        assert_eq!(private("", &backend(), name), with_network, "{name}");
+        assert_eq!(private(bound, &closed, name), with_secret, "{name}");
+    }
 }
 
 fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use helve_core::effect::{Change, Effect};
 use helve_core::precondition::{Condition, DependencyStatus, Precondition};
-use helve_core::{Annotations, Category, Risk, Tool, ToolBuilder, ToolError};
+use helve_core::{Annotations, Category, Facet, Risk, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -61,6 +61,20 @@ fn the_strictest_part_decides() {
         .given(|given| given.read_only = Some(true));
     let error = lowered.build(&host.registry).unwrap_err();
     insta::assert_snapshot!(error, @"tool `lowered` is refused: risk: `low` is less than the risk of its part `pay`, which is high; annotations/read_only: its part `pay` may change things");
+}
+
+#[test]
+fn facets_add_up_and_one_unknown_part_makes_the_whole_unknown() {
+    let host = host_with(vec![
+        tool("look").facets([Facet::ReadsPrivate]),
+        tool("send").facets([Facet::Egress]),
+        tool("silent"),
+    ]);
+    let known = host.built(sequence("known").step(Step::of("look")).step(Step::of("send")));
+    assert_eq!(known.definition().facets, Some([Facet::ReadsPrivate, Facet::Egress].into()));
+    assert!(!known.definition().has_facet(Facet::Mutates));
+    let unknown = host.built(sequence("unknown").step(Step::of("look")).step(Step::of("silent")));
+    assert!(Facet::ALL.iter().all(|facet| unknown.definition().has_facet(*facet)));
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! From configuration to a sandbox.
+
+use helve_sandbox::{Limits, Sandbox, SandboxOptions};
+
+use crate::config::Config;
+
+/// Where programs run.
+pub(crate) fn sandbox(config: &Config) -> Sandbox {
+    Sandbox::new(SandboxOptions {
+        limits: limits(config),
+        min_level: config.sandbox.min_level,
+        ..SandboxOptions::default()
+    })
+}
+
+/// How much a program may use that does not say.
+pub(crate) fn limits(config: &Config) -> Limits {
+    let section = &config.sandbox;
+    Limits {
+        memory_bytes: section.memory_mb << 20,
+        pids: section.pids,
+        cpu_s: section.cpu_s,
+        work_bytes: section.work_mb << 20,
+        wall_ms: config.execution.default_timeout_ms,
+        ..Limits::default()
+    }
+}

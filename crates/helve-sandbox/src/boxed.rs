@@ -1,0 +1,76 @@
+//! The port: a program of a tool, in a box.
+
+use std::path::Path;
+use std::time::Duration;
+
+use helve_core::BoxFuture;
+use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program};
+use tokio_util::sync::CancellationToken;
+
+use crate::find::find;
+use crate::plain::{Options, PlainLauncher};
+use crate::policy::{Job, Limits, Policy};
+use crate::report::End;
+use crate::sandbox::Sandbox;
+
+/// How long a tool's program that is asked to end may clean up. Who drops the future sooner, as the
+/// runtime does after its own grace, kills it sooner.
+const CLEAN_UP_GRACE: Duration = Duration::from_secs(5);
+
+impl Sandbox {
+    /// Whether the program that `command` names is there and may be started. Starts nothing.
+    pub fn check(&self, command: &Path) -> Result<(), LaunchError> {
+        find(command, &self.options.path).map(drop)
+    }
+}
+
+impl Launcher for Sandbox {
+    fn launch(
+        &self,
+        program: Program,
+        cancellation: CancellationToken,
+    ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
+        Box::pin(async move {
+            if program.access.unconfined {
+                let plain = PlainLauncher::new(Options { path: self.options.path.clone() });
+                return plain.launch(program, cancellation).await;
+            }
+            if cancellation.is_cancelled() {
+                let (stdout, stderr) = (Vec::new(), Vec::new());
+                return Ok(Exit { status: ExitStatus::Cancelled, stdout, stderr });
+            }
+            let (job, stdin) = job(program, &self.options.limits, self.options.min_level);
+            let finished = self.run(job, stdin, cancellation).await?;
+            let status = status(finished.end);
+            Ok(Exit { status, stdout: finished.stdout, stderr: finished.stderr })
+        })
+    }
+}
+
+fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<u8>) {
+    let Program { command, args, env, work_dir, stdin, timeout, output_bytes_max, access } = program;
+    let mut read = access.read;
+    read.extend(work_dir.clone());
+    let limits = Limits {
+        memory_bytes: access.memory_bytes.unwrap_or(limits.memory_bytes),
+        pids: access.pids.unwrap_or(limits.pids),
+        wall_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
+        output_bytes: output_bytes_max,
+        ..limits.clone()
+    };
+    let policy =
+        Policy { read, write: access.write, network: access.network, limits, min_level, grace: CLEAN_UP_GRACE };
+    (Job { command, args, env, work_dir, files: Vec::new(), policy }, stdin)
+}
+
+fn status(end: End) -> ExitStatus {
+    match end {
+        End::Exited { code } => ExitStatus::Code(code),
+        End::Signaled { signal } => ExitStatus::Signal(signal),
+        End::MemoryLimit => ExitStatus::OutOfMemory,
+        End::CpuLimit => ExitStatus::OutOfTime,
+        End::Timeout => ExitStatus::TimedOut,
+        End::OutputLimit => ExitStatus::OutputTooLarge,
+        End::Cancelled => ExitStatus::Cancelled,
+    }
+}

@@ -1,0 +1,159 @@
+//! A cgroup for a keeper and its boxes: the kernel itself bounds memory and processes.
+//!
+//! Only root can make one here; others do without (level L2). Both versions of cgroups are served;
+//! hosts differ in which one holds the two controllers.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Pid, test_kill_process};
+
+use crate::policy::Limits;
+
+const ROOT: &str = "/sys/fs/cgroup";
+/// What a box uses beside its program: its keeper and its first process.
+const OWN_BYTES: u64 = 16 << 20;
+const OWN_PIDS: u64 = 2;
+
+/// The two folders of a keeper; in version 2 they are the same.
+#[derive(Debug)]
+pub(super) struct Cgroup {
+    memory: PathBuf,
+    pids: PathBuf,
+    version: Version,
+    /// How often it had run out before the present box.
+    ran_out_before: std::cell::Cell<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+impl Cgroup {
+    /// Moves this process into a cgroup of its own. `None` where that cannot be had.
+    pub(super) fn enter(launcher: Pid, slot: u32) -> Option<Self> {
+        let (version, memory, pids) = folders(launcher, slot)?;
+        for folder in [&memory, &pids] {
+            fs::create_dir_all(folder).ok()?;
+            fs::write(folder.join("cgroup.procs"), "0").ok()?;
+        }
+        // Were memory to run out, a program is to go and not its keeper.
+        let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+        Some(Self { memory, pids, version, ran_out_before: 0.into() })
+    }
+
+    /// Sets the limits of the next box. Whether they hold is read back, not believed.
+    pub(super) fn limit(&self, limits: &Limits) -> bool {
+        self.ran_out_before.set(self.ran_out_count());
+        let (bytes, pids) =
+            (limits.memory_bytes.saturating_add(OWN_BYTES), u64::from(limits.pids) + OWN_PIDS);
+        let set = match self.version {
+            Version::One => {
+                let _ = fs::write(self.memory.join("memory.force_empty"), "0");
+                let _ = fs::write(self.memory.join("memory.max_usage_in_bytes"), "0");
+                // Swap counts in the second; each must stay above the other while they change.
+                let both = "memory.memsw.limit_in_bytes";
+                let _ = self.set(both, u64::MAX >> 1);
+                self.set("memory.limit_in_bytes", bytes).inspect(|()| {
+                    let _ = self.set(both, bytes);
+                })
+            }
+            Version::Two => {
+                let _ = self.set("memory.swap.max", 0);
+                let _ = fs::write(self.memory.join("memory.peak"), "0");
+                self.set("memory.max", bytes)
+            }
+        };
+        let set = set.and_then(|()| fs::write(self.pids.join("pids.max"), pids.to_string()));
+        set.is_ok() && self.holds(bytes)
+    }
+
+    fn set(&self, name: &str, value: u64) -> io::Result<()> {
+        fs::write(self.memory.join(name), value.to_string())
+    }
+
+    /// The kernel rounds to whole pages.
+    fn holds(&self, bytes: u64) -> bool {
+        let name = if self.version == Version::One { "memory.limit_in_bytes" } else { "memory.max" };
+        number(&self.memory.join(name)).is_some_and(|held| held <= bytes)
+    }
+
+    /// Whether a process of the present box was killed for want of memory.
+    pub(super) fn ran_out(&self) -> bool {
+        self.ran_out_count() > self.ran_out_before.get()
+    }
+
+    fn ran_out_count(&self) -> u64 {
+        let name = if self.version == Version::One { "memory.oom_control" } else { "memory.events" };
+        let text = fs::read_to_string(self.memory.join(name)).unwrap_or_default();
+        let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    }
+
+    /// Memory at its highest, of the present box.
+    pub(super) fn peak_bytes(&self) -> Option<u64> {
+        let name = if self.version == Version::One { "memory.max_usage_in_bytes" } else { "memory.peak" };
+        number(&self.memory.join(name))
+    }
+}
+
+fn number(file: &Path) -> Option<u64> {
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+/// One folder a launcher, and in it one for each keeper.
+fn folders(launcher: Pid, slot: u32) -> Option<(Version, PathBuf, PathBuf)> {
+    if !rustix::process::getuid().is_root() {
+        return None;
+    }
+    let own = Path::new(&of_launcher(launcher)).join(format!("box-{slot}"));
+    let root = Path::new(ROOT);
+    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+    if ["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|one| one == *name)) {
+        let folder = root.join(own.parent()?);
+        fs::create_dir_all(&folder).ok()?;
+        for holder in [root, &folder] {
+            fs::write(holder.join("cgroup.subtree_control"), "+memory +pids").ok()?;
+        }
+        return Some((Version::Two, root.join(&own), root.join(&own)));
+    }
+    let (memory, pids) = (root.join("memory"), root.join("pids"));
+    let both = memory.join("memory.limit_in_bytes").exists() && pids.join("cgroup.procs").exists();
+    both.then(|| (Version::One, memory.join(&own), pids.join(&own)))
+}
+
+const PREFIX: &str = "helve-";
+
+fn of_launcher(launcher: Pid) -> String {
+    format!("{PREFIX}{}", launcher.as_raw_pid())
+}
+
+/// Removes the cgroups of a keeper that has ended.
+pub(super) fn remove(launcher: Pid, slot: u32) {
+    places().for_each(|place| {
+        let _ = fs::remove_dir(place.join(of_launcher(launcher)).join(format!("box-{slot}")));
+    });
+}
+
+/// Removes those of launchers that are gone, and of this one, which is about to be. A folder with
+/// processes in it stays: the kernel does not remove it.
+pub(super) fn sweep(own: Option<Pid>) {
+    for folder in places().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten() {
+        let name = folder.file_name();
+        let launcher = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
+        let Some(launcher) = launcher.and_then(Pid::from_raw) else { continue };
+        if own == Some(launcher) || test_kill_process(launcher).is_err() {
+            for box_folder in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+                let _ = fs::remove_dir(box_folder.path());
+            }
+            let _ = fs::remove_dir(folder.path());
+        }
+    }
+}
+
+fn places() -> impl Iterator<Item = PathBuf> {
+    ["", "memory", "pids"].into_iter().map(|controller| Path::new(ROOT).join(controller))
+}

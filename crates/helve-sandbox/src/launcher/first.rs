@@ -1,0 +1,307 @@
+//! Process 1 of a box: builds it, starts the program, watches, reaps, and reports.
+//!
+//! When it ends the kernel ends everything else in the box, whatever it forked and wherever it hid.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    DumpableBehavior, Gid, Pid, PidfdFlags, Signal, Uid, WaitOptions, WaitStatus, pidfd_open,
+    set_dumpable_behavior, set_parent_process_death_signal, wait,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+
+use super::keeper::{Handover, User};
+use super::mounts::{self, Proc};
+use super::sys::{self, Fork};
+use super::watch::Watch;
+use super::worker;
+use crate::policy::WORK_DIR;
+use crate::report::{Confinement, End, Guard, Level, Usage};
+use crate::wire::{self, FileHead, FromBox, Order, ToBox};
+use crate::PROXY_PORT;
+
+/// The whole life of the process.
+pub(super) fn run(keeper: OwnedFd) -> ! {
+    let _ = rustix::thread::set_name(c"helve-box");
+    if let Ok((proc, handover, descriptors)) = get_ready(&keeper) {
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or_else(|| io::Error::other("a descriptor is missing"));
+        if let (Ok(sheet), Ok(stdin), Ok(stdout), Ok(stderr), Ok(helve)) =
+            (next(), next(), next(), next(), next())
+        {
+            let opened = descriptors.collect();
+            let life = Life { helve, proc, cgroup: handover.cgroup };
+            if let Err(error) = life.live(sheet, [stdin, stdout, stderr], opened) {
+                let reason = FromBox::Refused(error.to_string());
+                let _ = wire::send(&life.helve, &reason, &[]);
+            }
+        }
+    }
+    sys::exit(0);
+}
+
+/// Builds all that no order changes, and waits for the order.
+fn get_ready(keeper: &OwnedFd) -> io::Result<(Proc, Handover, Vec<OwnedFd>)> {
+    let gone = || io::Error::other("the keeper is gone");
+    sys::reset_signals();
+    // Until the keeper has said who we are, we may do nothing.
+    let (user, _) = wire::receive::<User>(keeper)?.ok_or_else(gone)?;
+    let built = build(user);
+    let told = built.as_ref().map(|_| ()).map_err(ToString::to_string);
+    wire::send(keeper, &told, &[])?;
+    let proc = built?;
+    let (handover, descriptors) = wire::receive::<Handover>(keeper)?.ok_or_else(gone)?;
+    if descriptors.len() != 5 + handover.opened {
+        return Err(io::Error::other("the order is not whole"));
+    }
+    Ok((proc, handover, descriptors))
+}
+
+fn build(user: User) -> io::Result<Proc> {
+    let (id, group) = (Uid::from_raw(user.id), Gid::from_raw(user.group));
+    rustix::thread::set_thread_res_gid(group, group, group)?;
+    rustix::thread::set_thread_res_uid(id, id, id)?;
+    // Set after the change of user, which clears it.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let proc = mounts::build()?;
+    rustix::system::sethostname(b"helve")?;
+    sys::raise_loopback()?;
+    Ok(proc)
+}
+
+struct Life {
+    helve: OwnedFd,
+    proc: Proc,
+    cgroup: bool,
+}
+
+/// How often we look. With a cgroup the kernel looks for us, and only time is left.
+const TICK: Duration = Duration::from_millis(20);
+const TICK_WITH_CGROUP: Duration = Duration::from_millis(100);
+
+impl Life {
+    fn live(&self, sheet: OwnedFd, streams: [OwnedFd; 3], opened: Vec<OwnedFd>) -> io::Result<()> {
+        let began = Instant::now();
+        let (order, contents) = wire::read_sheet::<Order>(sheet)?;
+        let level = level(self.proc, self.cgroup);
+        if level < order.min_level {
+            return Err(weaker(&self.confinement(true), order.min_level));
+        }
+        mounts::finish(&order.grants, opened, order.limits.work_bytes)?;
+        put_files(&order.files, contents)?;
+        let listener = order.network.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))).transpose()?;
+        let work_dir: OwnedFd = fs::File::open(WORK_DIR)?.into();
+        // The worker's user is ours: it must not reach into this process.
+        set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+        let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let worker = match sys::fork()? {
+            Fork::Child => worker::run(&order, self.cgroup, streams, reporter),
+            Fork::Parent(pid) => pid,
+        };
+        drop((streams, reporter));
+        give_up_rights()?;
+        let landlock = hear_worker(report)?;
+        let confinement = self.confinement(landlock);
+        let mut descriptors = vec![work_dir.as_fd()];
+        descriptors.extend(listener.as_ref().map(AsFd::as_fd));
+        wire::send(&self.helve, &FromBox::Running(confinement), &descriptors)?;
+        drop((listener, work_dir));
+        let end = self.attend(worker, &order)?;
+        let (cpu_ms, memory_peak_bytes) = sys::children_usage();
+        let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        wire::send(&self.helve, &FromBox::Ended { end, usage: Usage { cpu_ms, memory_peak_bytes, wall_ms } }, &[])
+    }
+
+    fn confinement(&self, landlock: bool) -> Confinement {
+        const NO_CGROUP: &str = "there is no cgroup with memory and pids that Helve may write to: memory is summed \
+            up every 20 ms instead; run Helve as root, or in a service with `Delegate=yes`";
+        const NO_PROC: &str = "the host does not permit a `/proc` of its own, so memory and time on a processor \
+            are not watched; in a container, unmask `/proc`";
+        const NO_LANDLOCK: &str = "the kernel has no Landlock, or an old one; namespaces still hide files";
+        let mut missing = Vec::new();
+        if !landlock {
+            missing.push((Guard::Landlock, NO_LANDLOCK));
+        }
+        if !self.cgroup {
+            missing.push((Guard::KernelMemory, NO_CGROUP));
+        }
+        if self.proc == Proc::None {
+            missing.push((Guard::Cpu, NO_PROC));
+            if !self.cgroup {
+                missing.push((Guard::Memory, NO_PROC));
+            }
+        }
+        Confinement::all_but(level(self.proc, self.cgroup), &missing)
+    }
+
+    /// Watches the program until its end, and leaves nothing of it running.
+    fn attend(&self, worker: Pid, order: &Order) -> io::Result<End> {
+        let handle = pidfd_open(worker, PidfdFlags::empty())?;
+        let mut watch = Watch::new(&order.limits, self.cgroup, self.proc);
+        let tick = if self.cgroup { TICK_WITH_CGROUP } else { TICK };
+        let mut status = None;
+        let mut verdict = None;
+        while status.is_none() && verdict.is_none() {
+            let ready = self.wait(handle.as_fd(), tick)?;
+            status = reap(worker);
+            if ready && self.obey()? {
+                break;
+            }
+            verdict = watch.look(WORK_DIR);
+        }
+        sys::signal_all(Signal::KILL.as_raw());
+        loop {
+            match wait(WaitOptions::empty()) {
+                Ok(Some((pid, ended))) if pid == worker => status = Some(ended),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        let by_itself = || match status {
+            Some(ended) => match (ended.exit_status(), ended.terminating_signal()) {
+                (Some(code), _) => End::Exited { code },
+                (None, Some(libc::SIGXCPU)) => End::CpuLimit,
+                (None, Some(signal)) => End::Signaled { signal },
+                (None, None) => End::Signaled { signal: libc::SIGKILL },
+            },
+            None => End::Signaled { signal: libc::SIGKILL },
+        };
+        Ok(verdict.unwrap_or_else(by_itself))
+    }
+
+    /// Waits for the program's end, a message or the next look. Whether there is a message.
+    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
+        let mut polled = [PollFd::new(&self.helve, PollFlags::IN), PollFd::from_borrowed_fd(program, PollFlags::IN)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) => Ok(!polled[0].revents().is_empty()),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Does what Helve says. Whether all is to end.
+    fn obey(&self) -> io::Result<bool> {
+        match wire::receive::<ToBox>(&self.helve)? {
+            Some((ToBox::Put(files), mut sheets)) => {
+                if let Some(sheet) = sheets.pop() {
+                    let ((), contents) = wire::read_sheet::<()>(sheet)?;
+                    let put = put_files(&files, contents).map_err(|error| error.to_string());
+                    wire::send(&self.helve, &FromBox::Put(put), &[])?;
+                }
+                Ok(false)
+            }
+            Some((ToBox::Terminate, _)) => {
+                sys::signal_all(Signal::TERM.as_raw());
+                Ok(false)
+            }
+            Some((ToBox::Kill, _)) | None => Ok(true),
+        }
+    }
+}
+
+/// Never weaker than asked for, and never silently.
+fn weaker(offered: &Confinement, asked: Level) -> io::Error {
+    let (level, why) = (offered.level, offered.why.join("; "));
+    io::Error::other(format!("this host can confine it at level {level} only, and {asked} is asked for: {why}"))
+}
+
+/// How strong such a box is.
+fn level(proc: Proc, cgroup: bool) -> Level {
+    match (proc, cgroup) {
+        (Proc::None, _) => Level::L2p,
+        (Proc::Own, false) => Level::L2,
+        (Proc::Own, true) => Level::L3,
+    }
+}
+
+/// This process needs no rights any more, and can never get new ones.
+fn give_up_rights() -> io::Result<()> {
+    for descriptor in 0..3 {
+        // Streams of the launcher's own.
+        sys::close(descriptor);
+    }
+    set_no_new_privs(true)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}
+
+/// What the worker has to say before it becomes the program: whether Landlock holds, or why it
+/// cannot go on.
+fn hear_worker(report: OwnedFd) -> io::Result<bool> {
+    let mut said = String::new();
+    fs::File::from(report).read_to_string(&mut said)?;
+    match said.split_once('\n') {
+        Some((landlock, "")) => Ok(landlock == worker::LANDLOCK_HOLDS),
+        Some((_, reason)) => Err(io::Error::other(reason.trim_end().to_owned())),
+        None => Err(io::Error::other("the program died before it started")),
+    }
+}
+
+/// Reaps what has ended. How the program ended, if it has.
+fn reap(worker: Pid) -> Option<WaitStatus> {
+    let mut status = None;
+    while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
+        if pid == worker {
+            status = Some(ended);
+        }
+    }
+    status
+}
+
+/// Writes files below the work directory. Their paths stay in it: they have no `..` and follow no
+/// link, because each folder on the way is checked.
+fn put_files(files: &[FileHead], mut contents: fs::File) -> io::Result<()> {
+    for file in files {
+        let target = place(&file.path)?;
+        let mode = if file.executable { 0o755 } else { 0o644 };
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
+        let mut into = options.open(&target)?;
+        let copied = io::copy(&mut (&mut contents).take(file.bytes), &mut into)?;
+        if copied != file.bytes {
+            return Err(io::Error::other("a file for the work directory is cut short"));
+        }
+    }
+    Ok(())
+}
+
+fn place(path: &Path) -> io::Result<std::path::PathBuf> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    if !plain || path.as_os_str().is_empty() {
+        let shown = path.display();
+        return Err(io::Error::other(format!("`{shown}` is no place in the work directory")));
+    }
+    let mut target = std::path::PathBuf::from(WORK_DIR);
+    for folder in path.parent().into_iter().flat_map(Path::components) {
+        target.push(folder);
+        match fs::symlink_metadata(&target) {
+            Ok(metadata) if metadata.is_dir() => {}
+            Ok(_) => return Err(io::Error::other(format!("`{}` is not a folder", target.display()))),
+            Err(_) => fs::DirBuilder::new().mode(0o755).create(&target)?,
+        }
+    }
+    Ok(target.join(path.file_name().unwrap_or_default()))
+}
+
+/// Puts the streams at their places and closes all else, but one descriptor that closes by itself.
+pub(super) fn arrange(streams: &[OwnedFd; 3]) -> io::Result<()> {
+    // From above the places, so that none is overwritten before it is moved.
+    let moved = streams
+        .iter()
+        .map(|stream| rustix::io::fcntl_dupfd_cloexec(stream, 3))
+        .collect::<Result<Vec<_>, _>>()?;
+    for (at, stream) in (0..).zip(&moved) {
+        sys::put_at(stream.as_raw_fd(), at)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! The sandbox: starts programs in boxes.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use helve_core::BoxFuture;
+use tokio::net::unix::pipe;
+
+use crate::find::find;
+use crate::link::Link;
+use crate::policy::{Job, Limits, PATH, WORK_DIR};
+use crate::report::Level;
+use crate::running::{RunningBox, Talk, heads};
+use crate::wire::{self, DESCRIPTORS_MAX, FromBox, Grant, Order};
+use crate::{PROXY_PORT, SandboxError};
+
+/// How long a box may take to start.
+const START_MAX: Duration = Duration::from_secs(10);
+/// Most grants of one box; with each may come a descriptor.
+const GRANTS_MAX: usize = DESCRIPTORS_MAX - 8;
+
+/// What every box shows without being asked.
+const ALWAYS_VISIBLE: [&str; 3] = ["/usr", "/bin", "/lib"];
+/// What can never be granted: the box has its own.
+const NEVER_GRANTED: [&str; 4] = ["/proc", "/sys", "/dev", WORK_DIR];
+
+/// Lets the programs of a box out, to granted hosts alone.
+pub trait Egress: Send + Sync + 'static {
+    /// Serves as a proxy on `listener`, which is inside the box, until it is dropped.
+    fn serve(&self, listener: TcpListener, grants: Vec<String>) -> BoxFuture<'static, ()>;
+}
+
+/// What holds for every box.
+#[derive(Clone)]
+pub struct SandboxOptions {
+    /// Folders in which a bare command name is looked up, in order. The `PATH` of Helve itself
+    /// plays no part: it differs between a terminal and a service, and can hold folders that
+    /// others may write to.
+    pub path: Vec<PathBuf>,
+    /// How much a program may use whose job does not say.
+    pub limits: Limits,
+    /// The least confinement that will do.
+    pub min_level: Level,
+    /// The way out of boxes that are granted a network. Without it none is granted.
+    pub egress: Option<Arc<dyn Egress>>,
+}
+
+impl Default for SandboxOptions {
+    fn default() -> Self {
+        Self { path: PATH.split(':').map(PathBuf::from).collect(), limits: Limits::default(), min_level: Level::default(), egress: None }
+    }
+}
+
+/// Starts programs in boxes. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Sandbox {
+    pub(crate) options: SandboxOptions,
+    link: Arc<Link>,
+}
+
+impl std::fmt::Debug for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sandbox").field("path", &self.options.path).finish_non_exhaustive()
+    }
+}
+
+impl Sandbox {
+    /// A sandbox with these options. Nothing is started yet.
+    pub fn new(options: SandboxOptions) -> Self {
+        Self { options, link: Arc::default() }
+    }
+
+    /// Starts a program in a box of its own.
+    pub async fn start(&self, job: Job) -> Result<RunningBox, SandboxError> {
+        let refuse = |reason: String| SandboxError { command: job.command.clone(), reason };
+        let program = find(&job.command, &self.options.path)?;
+        let order = self.order(&job, &program).map_err(refuse)?;
+        let started = tokio::time::timeout(START_MAX, self.carry_out(&job, order)).await;
+        match started {
+            Ok(started) => started.map_err(|error| refuse(error.to_string())),
+            Err(_) => Err(refuse("its box did not start in time; the machine is too busy".to_owned())),
+        }
+    }
+
+    async fn carry_out(&self, job: &Job, order: Order) -> io::Result<RunningBox> {
+        let sheet = wire::sheet(&order, job.files.iter().map(|file| file.content.as_slice()))?;
+        let (stdin, from_us) = pipe::pipe()?;
+        let (to_us, stdout) = pipe::pipe()?;
+        let (errors_to_us, stderr) = pipe::pipe()?;
+        let theirs: [OwnedFd; 3] =
+            [from_us.into_blocking_fd()?, to_us.into_blocking_fd()?, errors_to_us.into_blocking_fd()?];
+        let (ours, boxed) = wire::pair()?;
+        let talk = Talk::new(ours)?;
+        let [a, b, c] = &theirs;
+        self.link.send(&[sheet.as_fd(), a.as_fd(), b.as_fd(), c.as_fd(), boxed.as_fd()])?;
+        drop((theirs, boxed, sheet));
+        let mut handle = None;
+        loop {
+            match talk.hear().await? {
+                Some((FromBox::Started, mut descriptors)) => handle = descriptors.pop(),
+                Some((FromBox::Refused(reason), _)) => return Err(io::Error::other(reason)),
+                Some((FromBox::Running(confinement), descriptors)) => {
+                    let mut descriptors = descriptors.into_iter();
+                    let missing = || io::Error::other("the box did not hand over what it must");
+                    return Ok(RunningBox {
+                        stdin: Some(stdin),
+                        stdout: Some(stdout),
+                        stderr: Some(stderr),
+                        talk,
+                        handle: handle.ok_or_else(missing)?,
+                        work_dir: descriptors.next().ok_or_else(missing)?,
+                        confinement,
+                        proxy: descriptors.next().map(|listener| self.open_way_out(listener, job)),
+                        ended: None,
+                        began: Instant::now(),
+                    });
+                }
+                Some(_) => {}
+                None => return Err(io::Error::other("its box died while it was set up")),
+            }
+        }
+    }
+
+    fn open_way_out(&self, listener: OwnedFd, job: &Job) -> tokio::task::AbortHandle {
+        let serving = self
+            .options
+            .egress
+            .as_ref()
+            .map(|egress| egress.serve(TcpListener::from(listener), job.policy.network.clone()));
+        tokio::spawn(async move {
+            if let Some(serving) = serving {
+                serving.await;
+            }
+        })
+        .abort_handle()
+    }
+
+    fn order(&self, job: &Job, program: &Path) -> Result<Order, String> {
+        let policy = &job.policy;
+        if !policy.network.is_empty() && self.options.egress.is_none() {
+            return Err("it asks for a network, and this sandbox has no way out".to_owned());
+        }
+        let real = fs::canonicalize(program).map_err(|error| error.to_string())?;
+        let mut grants = Vec::new();
+        for path in &policy.write {
+            add(&mut grants, path, true)?;
+        }
+        for path in &policy.read {
+            add(&mut grants, path, false)?;
+        }
+        // Both ends of a link: a virtual environment of Python is the link, its library beside it.
+        for path in installation(program).into_iter().chain(installation(&real)) {
+            add(&mut grants, &path, false)?;
+        }
+        if grants.len() > GRANTS_MAX {
+            return Err(format!("more than {GRANTS_MAX} files and folders cannot be granted"));
+        }
+        let mut env = job.env.clone();
+        if !policy.network.is_empty() {
+            env.extend(proxy_variables());
+        }
+        Ok(Order {
+            name: job.command.to_string_lossy().into_owned(),
+            program: program.to_owned(),
+            args: job.args.clone(),
+            env,
+            work_dir: job.work_dir.clone().unwrap_or_else(|| WORK_DIR.into()),
+            grants,
+            network: !policy.network.is_empty(),
+            limits: policy.limits.clone(),
+            min_level: policy.min_level,
+            files: heads(&job.files),
+        })
+    }
+}
+
+/// Adds a grant, unless one that reaches further is there.
+fn add(grants: &mut Vec<Grant>, path: &Path, writable: bool) -> Result<(), String> {
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Err(format!("`{shown}` cannot be granted: the path is relative; give the full path"));
+    }
+    let real = fs::canonicalize(path)
+        .map_err(|error| format!("`{shown}` cannot be granted: {error}; create it, or take it out"))?;
+    if real == Path::new("/") {
+        return Err("`/` cannot be granted: name the folders that the program needs".to_owned());
+    }
+    if let Some(own) = NEVER_GRANTED.iter().find(|own| real.starts_with(own)) {
+        return Err(format!("`{shown}` cannot be granted: a box has a `{own}` of its own"));
+    }
+    let covered = |grant: &Grant| grant.path == real && (grant.writable || !writable);
+    let visible = !writable && ALWAYS_VISIBLE.iter().any(|always| real.starts_with(always));
+    if !visible && !grants.iter().any(covered) {
+        let link = (real != path).then(|| path.to_owned());
+        grants.push(Grant { path: real, link, writable });
+    }
+    Ok(())
+}
+
+/// What a program needs to run that is not among the system's: itself, and where it is one of
+/// several in a place of its own (`PREFIX/bin`, `PREFIX/lib`), that place.
+fn installation(program: &Path) -> Vec<PathBuf> {
+    if ALWAYS_VISIBLE.iter().any(|always| program.starts_with(always)) {
+        return Vec::new();
+    }
+    let folder = program.parent().unwrap_or(program);
+    let prefix = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "bin"));
+    match prefix {
+        // Short ones are somebody's home.
+        Some(prefix) if prefix.components().count() > 3 && prefix.join("lib").is_dir() => {
+            vec![prefix.to_owned()]
+        }
+        _ => vec![program.to_owned()],
+    }
+}
+
+/// How programs learn of the proxy; there is no rule, only custom.
+fn proxy_variables() -> impl Iterator<Item = (String, String)> {
+    let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let to_proxy = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
+    let own = [("NO_PROXY", "localhost,127.0.0.1,::1"), ("no_proxy", "localhost,127.0.0.1,::1"), ("NODE_USE_ENV_PROXY", "1")];
+    to_proxy
+        .map(|name| (name.to_owned(), proxy.clone()))
+        .into_iter()
+        .chain(own.map(|(name, value)| (name.to_owned(), value.to_owned())))
+}
