@@ -33,7 +33,7 @@ pub(super) struct GetInput {
     #[serde(default = "default_max_bytes")]
     #[schemars(range(min = 1, max = 4_194_304))]
     max_bytes: usize,
-    /// Whether redirects are followed, at most five. Otherwise the redirect is the result.
+    /// Whether redirects are followed. Otherwise the redirect is the result.
     #[serde(default = "yes")]
     follow_redirects: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct RequestInput {
     #[serde(default = "default_max_bytes")]
     #[schemars(range(min = 1, max = 4_194_304))]
     pub(super) max_bytes: usize,
-    /// Whether redirects are followed, at most five. Otherwise the redirect is the result.
+    /// Whether redirects are followed. Otherwise the redirect is the result.
     #[serde(default = "yes")]
     pub(super) follow_redirects: bool,
 }
