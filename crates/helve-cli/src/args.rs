@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
-use crate::commands::{audit, call, completions, config, doctor, init, memory, runs, sandbox, tools, up};
+use crate::commands::{
+    audit, call, completions, config, doctor, init, memory, net, runs, sandbox, tools, up,
+};
 use crate::ui::Colour;
 
 const STYLES: Styles = Styles::styled()
@@ -82,6 +84,9 @@ pub(crate) enum Command {
     /// Read and verify the record of every call
     #[command(subcommand)]
     Audit(audit::Command),
+    /// See what outgoing requests may reach
+    #[command(subcommand)]
+    Net(net::Command),
     /// Find out what is wrong with this machine or the configuration
     Doctor(doctor::Args),
     /// Show configuration, and where each value came from
@@ -97,7 +102,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "memory", "sandbox"]),
     ("Look back", &["runs", "audit"]),
-    ("Set up", &["config", "doctor", "completions"]),
+    ("Set up", &["config", "net", "doctor", "completions"]),
 ];
 
 const EXAMPLES: &str = "\

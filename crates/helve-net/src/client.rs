@@ -1,27 +1,37 @@
 //! Sends a request and follows its redirects, every hop under the same checks.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use reqwest::header::{self, HeaderMap, HeaderName};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::NetError;
-use crate::message::{Redirects, Request, Response};
-use crate::policy::{NetPolicy, Target};
+use crate::message::{Redirects, Request, Response, StreamingResponse};
+use crate::policy::NetPolicy;
 use crate::resolver::{GuardedResolver, Lookup, system_lookup};
+use crate::target::Target;
 
-/// Most redirects that are followed.
-const REDIRECTS_MAX: usize = 5;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
 
 /// What a request keeps on its way to another origin. A list of what may stay cannot miss a
 /// secret; a list of what must go can.
 const KEPT_ACROSS_ORIGINS: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_LANGUAGE, header::RANGE, header::USER_AGENT];
+
+/// Which host is meant and where a message ends is said once, by the client: with a `Host` of its
+/// own, a request to a listed host could be served as one to another on the same server.
+const OWN_HEADERS: [HeaderName; 8] = [
+    header::HOST,
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::UPGRADE,
+    header::PROXY_AUTHORIZATION,
+];
 
 /// The guarded client. Cheap to clone; connections are kept and shared.
 ///
@@ -38,9 +48,12 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     policy: Arc<NetPolicy>,
+    lookup: Lookup,
     /// For ports that no entry of the policy names.
     any_port: reqwest::Client,
-    by_port: HashMap<u16, reqwest::Client>,
+    /// For each port that one does, made when it is needed: a list may be long, and each client
+    /// reads the certificates of this machine.
+    by_port: HashMap<u16, OnceLock<reqwest::Client>>,
 }
 
 impl Client {
@@ -54,11 +67,10 @@ impl Client {
         // Fails only where somebody has installed a provider already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let policy = Arc::new(policy);
-        let make =
-            |port| build(GuardedResolver { policy: Arc::clone(&policy), port, lookup: Arc::clone(&lookup) });
-        let by_port = policy.ports().map(|port| Ok((port, make(port)?))).collect::<Result<_, NetError>>()?;
         // No entry names port 0, so it stands for all the others.
-        Ok(Self(Arc::new(Inner { any_port: make(0)?, by_port, policy: Arc::clone(&policy) })))
+        let any_port = build(&policy, &lookup, 0)?;
+        let by_port = policy.ports().map(|port| (port, OnceLock::new())).collect();
+        Ok(Self(Arc::new(Inner { policy, lookup, any_port, by_port })))
     }
 
     /// The policy that it keeps.
@@ -68,16 +80,26 @@ impl Client {
 
     /// Sends a request and reads the whole response. Any status is a response.
     pub async fn fetch(&self, request: Request) -> Result<Response, NetError> {
+        // Boxed: a request's state is large and callers keep it in theirs.
+        Box::pin(async { self.open(request).await?.read().await }).await
+    }
+
+    /// Sends a request, follows its redirects, and leaves the content to be read. Any status is a
+    /// response.
+    pub async fn open(&self, request: Request) -> Result<StreamingResponse, NetError> {
+        let request = request.bounded_by(&self.0.policy);
+        if let Some(name) = OWN_HEADERS.iter().find(|name| request.headers.contains_key(*name)) {
+            return Err(NetError::BadHeader { name: name.as_str().to_owned() });
+        }
         let host = Target::of(&request.url)?.to_string();
         let deadline = tokio::time::Instant::from_std(request.deadline);
-        // Boxed: a request's state is large and callers keep it in theirs.
         tokio::time::timeout_at(deadline, Box::pin(self.follow(request)))
             .await
             .unwrap_or(Err(NetError::Timeout { host }))
     }
 
-    async fn follow(&self, mut request: Request) -> Result<Response, NetError> {
-        for _ in 0..=REDIRECTS_MAX {
+    async fn follow(&self, mut request: Request) -> Result<StreamingResponse, NetError> {
+        for _ in 0..=self.0.policy.redirects {
             let target = Target::of(&request.url)?;
             let host = target.to_string();
             let response = self.send(&request, &target, &host).await?;
@@ -87,11 +109,11 @@ impl Client {
             };
             match next {
                 Some(url) => request = redirected(request, response.status(), url, &host)?,
-                None => return read(response, request, &host).await,
+                None => return StreamingResponse::new(response, request, host),
             }
         }
         let host = Target::of(&request.url)?.to_string();
-        Err(NetError::Redirect { host, reason: "there were more than five in a row" })
+        Err(NetError::Redirect { host, reason: "there were too many in a row" })
     }
 
     async fn send(
@@ -101,10 +123,8 @@ impl Client {
         host: &str,
     ) -> Result<reqwest::Response, NetError> {
         // An address in the URL never reaches the resolver, so it is checked here.
-        if let Some(address) = target.address {
-            self.0.policy.verdict(&request.url, &[address])?;
-        }
-        let client = self.0.by_port.get(&target.port).unwrap_or(&self.0.any_port);
+        self.0.policy.check_target(target).map_err(|refused| NetError::refused(host.to_owned(), &refused))?;
+        let client = self.0.for_port(target.port)?;
         let mut outgoing = reqwest::Request::new(request.method.clone(), request.url.clone());
         outgoing.headers_mut().clone_from(&request.headers);
         *outgoing.body_mut() = request.body.clone().map(reqwest::Body::from);
@@ -118,14 +138,26 @@ impl std::fmt::Debug for Client {
     }
 }
 
-fn build(resolver: GuardedResolver) -> Result<reqwest::Client, NetError> {
+impl Inner {
+    fn for_port(&self, port: u16) -> Result<&reqwest::Client, NetError> {
+        let Some(made) = self.by_port.get(&port) else { return Ok(&self.any_port) };
+        if let Some(client) = made.get() {
+            return Ok(client);
+        }
+        let client = build(&self.policy, &self.lookup, port)?;
+        Ok(made.get_or_init(|| client))
+    }
+}
+
+fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest::Client, NetError> {
+    let resolver = GuardedResolver { policy: Arc::clone(policy), port, lookup: Arc::clone(lookup) };
     reqwest::Client::builder()
         .dns_resolver(resolver)
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .tcp_nodelay(true)
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(policy.connect_timeout())
         .user_agent(USER_AGENT)
         .build()
         .map_err(|error| NetError::Setup { source: error.into() })
@@ -189,26 +221,6 @@ fn kept_across_origins(headers: &HeaderMap) -> HeaderMap {
         (KEPT_ACROSS_ORIGINS.contains(name) && !value.is_sensitive()).then(|| (name.clone(), value.clone()))
     };
     headers.iter().filter_map(kept).collect()
-}
-
-/// Reads the content, counting bytes after decompression.
-async fn read(mut response: reqwest::Response, request: Request, host: &str) -> Result<Response, NetError> {
-    let limit = request.response_bytes_max;
-    let too_large = || NetError::TooLarge { host: host.to_owned(), limit };
-    // A HEAD response names the length of a content that does not come.
-    let announced = response.content_length().filter(|_| request.method != Method::HEAD);
-    if announced.is_some_and(|length| length > limit as u64) {
-        return Err(too_large());
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| NetError::sort(host, error))? {
-        if body.len() + chunk.len() > limit {
-            return Err(too_large());
-        }
-        body.extend_from_slice(&chunk);
-    }
-    let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
-    Ok(Response { status, headers, body, url: request.url })
 }
 
 #[cfg(test)]

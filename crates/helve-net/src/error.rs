@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use crate::address::{Reach, Special};
+use crate::pattern::HostPattern;
 
 /// Why a request did not end in a response.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +16,12 @@ pub enum NetError {
     BadUrl {
         /// What is wrong and what to do.
         reason: String,
+    },
+    /// A header that a request must not bring along.
+    #[error("the header `{name}` is the client's own to set; leave it out")]
+    BadHeader {
+        /// Which.
+        name: String,
     },
     /// The address is not on the public internet and the policy does not list it.
     #[error(
@@ -29,6 +36,14 @@ pub enum NetError {
         range: &'static str,
         /// The entry that would allow it.
         entry: String,
+    },
+    /// The lists of the policy rule it out.
+    #[error("`{host}` must not be reached: {reason}")]
+    Denied {
+        /// Host and port.
+        host: String,
+        /// Which list, and what to do.
+        reason: String,
     },
     /// The name could not be resolved.
     #[error("the name of `{host}` could not be resolved; check its spelling and this machine's DNS")]
@@ -95,30 +110,53 @@ pub enum NetError {
 /// What lies beneath, for the log.
 pub type Source = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the resolver says when it refuses, found again in the chain of a client error.
-#[derive(Debug, thiserror::Error)]
-#[error("the address {address} is not allowed")]
-pub(crate) struct RefusedAddress {
-    pub(crate) address: IpAddr,
-    pub(crate) special: Special,
+/// What a check says when it refuses; the resolver's is found again in the chain of a client error.
+/// An address is there unless a name was refused without a lookup.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the policy refuses it")]
+pub(crate) enum Refused {
+    /// It is not on the public internet.
+    Special { address: IpAddr, special: Special },
+    /// An entry of `deny` has it.
+    Denied { address: Option<IpAddr>, entry: HostPattern },
+    /// There are entries of `only`, and none has it.
+    NotListed { address: Option<IpAddr> },
 }
 
 impl NetError {
-    pub(crate) fn forbidden(host: String, refused: &RefusedAddress) -> Self {
-        let RefusedAddress { address, special } = refused;
-        let entry = match special.reach {
-            Reach::Private => host.clone(),
-            Reach::ByAddress => address.to_string(),
+    pub(crate) fn refused(host: String, refused: &Refused) -> Self {
+        let found = |address: &Option<IpAddr>| match address {
+            Some(address) => format!(", and it is at {address}"),
+            None => String::new(),
         };
-        Self::Forbidden { host, address: *address, range: special.name, entry }
+        match refused {
+            Refused::Special { address, special: Special { name, reach } } => {
+                let entry = match reach {
+                    Reach::Private => host.clone(),
+                    Reach::ByAddress => address.to_string(),
+                };
+                Self::Forbidden { host, address: *address, range: name, entry }
+            }
+            Refused::Denied { address, entry } => {
+                Self::Denied { host, reason: format!("[net] deny has `{entry}`{}", found(address)) }
+            }
+            Refused::NotListed { address } => {
+                let found = found(address);
+                let reason = format!(
+                    "[net] only does not list it{found}; if it should be reached, add `{host}` there"
+                );
+                Self::Denied { host, reason }
+            }
+        }
     }
+
     /// Sorts an error of the HTTP library.
     pub(crate) fn sort(host: &str, error: reqwest::Error) -> Self {
         // Never keep the URL: its query may hold a key.
         let error = error.without_url();
         let host = host.to_owned();
-        if let Some(refused) = find::<RefusedAddress>(&error) {
-            return Self::forbidden(host, refused);
+        if let Some(refused) = find::<Refused>(&error) {
+            return Self::refused(host, refused);
         }
         if let Some(tls) = find::<rustls::Error>(&error) {
             return Self::Tls { host, reason: tls.to_string() };

@@ -5,20 +5,27 @@
 //! - `address` knows which addresses are not the public internet;
 //! - `policy` says which of them may be reached all the same;
 //! - `resolver` looks a name up once and lets a connection only go to addresses that passed;
-//! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size.
+//! - `check` says what would become of a URL;
+//! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size;
+//! - `proxy` lets confined programs out, under the same checks.
 
 pub mod address;
+mod pattern;
 pub mod policy;
+mod target;
 
 mod resolver;
 
+pub mod check;
 pub mod client;
 pub mod error;
 pub mod message;
+pub mod proxy;
 
+pub use check::{Report, Verdict, check};
 pub use client::Client;
 pub use error::NetError;
-pub use message::{Redirects, Request, Response};
+pub use message::{Redirects, Request, Response, StreamingResponse};
 pub use policy::{HostPattern, NetPolicy};
 pub use resolver::{Lookup, system_lookup};
 

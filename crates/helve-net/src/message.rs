@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::NetError;
+use crate::policy::NetPolicy;
 
 /// A request, with its bounds.
 #[derive(Debug, Clone)]
@@ -25,6 +27,7 @@ pub struct Request {
     pub response_bytes_max: usize,
     /// What to do about redirects.
     pub redirects: Redirects,
+    made: Instant,
 }
 
 /// What to do about redirects.
@@ -37,21 +40,23 @@ pub enum Redirects {
 }
 
 impl Request {
-    /// How long a request may take unless it says otherwise.
+    /// How long a request may take unless it or the policy says otherwise.
     pub const TIMEOUT: Duration = Duration::from_secs(30);
-    /// The largest response unless the request says otherwise.
+    /// The largest response unless the request or the policy says otherwise.
     pub const RESPONSE_BYTES_MAX: usize = 10 << 20;
 
     /// A request with the usual bounds.
     pub fn new(method: Method, url: Url) -> Self {
+        let made = Instant::now();
         Self {
             method,
             url,
             headers: HeaderMap::new(),
             body: None,
-            deadline: Instant::now() + Self::TIMEOUT,
+            deadline: made + Self::TIMEOUT,
             response_bytes_max: Self::RESPONSE_BYTES_MAX,
             redirects: Redirects::Follow,
+            made,
         }
     }
 
@@ -89,6 +94,96 @@ impl Request {
     pub fn redirects(mut self, redirects: Redirects) -> Self {
         self.redirects = redirects;
         self
+    }
+
+    /// Bounds that were left as they were become those of the policy.
+    pub(crate) fn bounded_by(mut self, policy: &NetPolicy) -> Self {
+        if self.deadline == self.made + Self::TIMEOUT {
+            self.deadline = self.made.checked_add(policy.timeout()).unwrap_or(self.deadline);
+        }
+        if self.response_bytes_max == Self::RESPONSE_BYTES_MAX {
+            self.response_bytes_max = policy.response_bytes;
+        }
+        self
+    }
+}
+
+/// A response whose content is still to be read, within the bounds of its request.
+///
+/// ```no_run
+/// # async fn example(client: helve_net::Client, mut file: std::fs::File) -> Result<(), Box<dyn std::error::Error>> {
+/// use std::io::Write;
+/// use helve_net::Request;
+/// let request = Request::get("https://example.com/large.iso")?.response_bytes_max(4 << 30);
+/// let mut response = client.open(request).await?;
+/// while let Some(chunk) = response.chunk().await? {
+///     file.write_all(&chunk)?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StreamingResponse {
+    /// How it went.
+    pub status: StatusCode,
+    /// What came with it.
+    pub headers: HeaderMap,
+    /// Where it came from in the end, after redirects.
+    pub url: Url,
+    content: reqwest::Response,
+    host: String,
+    deadline: tokio::time::Instant,
+    limit: usize,
+    left: usize,
+}
+
+impl StreamingResponse {
+    /// What came for a request. A length that is announced and too large is refused at once.
+    pub(crate) fn new(
+        mut content: reqwest::Response,
+        request: Request,
+        host: String,
+    ) -> Result<Self, NetError> {
+        let limit = request.response_bytes_max;
+        // A HEAD response names the length of a content that does not come.
+        let announced = content.content_length().filter(|_| request.method != Method::HEAD);
+        if announced.is_some_and(|length| length > limit as u64) {
+            return Err(NetError::TooLarge { host, limit });
+        }
+        Ok(Self {
+            status: content.status(),
+            headers: std::mem::take(content.headers_mut()),
+            url: request.url,
+            content,
+            host,
+            deadline: request.deadline.into(),
+            limit,
+            left: limit,
+        })
+    }
+
+    /// The next part of the content, decompressed; `None` after the last.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
+        let chunk = tokio::time::timeout_at(self.deadline, self.content.chunk())
+            .await
+            .map_err(|_| NetError::Timeout { host: self.host.clone() })?
+            .map_err(|error| NetError::sort(&self.host, error))?;
+        let length = chunk.as_ref().map_or(0, Bytes::len);
+        self.left = self
+            .left
+            .checked_sub(length)
+            .ok_or_else(|| NetError::TooLarge { host: self.host.clone(), limit: self.limit })?;
+        Ok(chunk)
+    }
+
+    /// Reads the rest.
+    pub async fn read(mut self) -> Result<Response, NetError> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            body.extend_from_slice(&chunk);
+        }
+        let Self { status, headers, url, .. } = self;
+        Ok(Response { status, headers, body, url })
     }
 }
 

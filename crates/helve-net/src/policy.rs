@@ -1,230 +1,153 @@
-//! Which hosts may be reached.
+//! Which hosts may be reached, and within which bounds.
 
-use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use url::{Host, Url};
+use url::Url;
 
 use crate::address::{self, Reach};
-use crate::error::{NetError, RefusedAddress};
+use crate::error::{NetError, Refused};
+use crate::message::Request;
+use crate::pattern::is_localhost;
+pub use crate::pattern::{HostPattern, PatternError};
+use crate::target::Target;
 
 /// What the outbound client may do. The keys of `[net]` in the configuration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetPolicy {
     /// Hosts on this machine or in private networks that may be reached: `localhost`,
-    /// `127.0.0.1:8080`, `*.corp.example`, `10.1.0.0/16`. The public internet needs no entry.
+    /// `127.0.0.1:8080`, `*.corp.example`, `10.1.0.0/16`. The public internet needs no entry. A
+    /// name opens private ranges alone; link-local addresses, where clouds keep credentials, and
+    /// other odd ranges must be listed by address.
     pub allow: Vec<HostPattern>,
+    /// Hosts that are never reached, public or not, whatever else is listed: `ads.example`,
+    /// `*.evil.example`, `203.0.114.0/24`, `0.0.0.0/0:25`. A network also holds for names that
+    /// lead into it.
+    pub deny: Vec<HostPattern>,
+    /// Where this is not empty, nothing but these hosts is reached: `api.example.com:443`,
+    /// `*.corp.example`. One in a private network must stand in `allow`, too.
+    pub only: Vec<HostPattern>,
+    /// Largest response of a request that has no bound of its own, in bytes after decompression.
+    #[schemars(range(min = 1, max = 1_073_741_824))]
+    pub response_bytes: usize,
+    /// Time for a request that has no bound of its own, redirects and content included, in
+    /// milliseconds.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub timeout_ms: u64,
+    /// Time to find a host and connect to it, in milliseconds.
+    #[schemars(range(min = 1, max = 300_000))]
+    pub connect_timeout_ms: u64,
+    /// Most redirects in a row that are followed.
+    #[schemars(range(max = 20))]
+    pub redirects: usize,
+}
+
+impl Default for NetPolicy {
+    fn default() -> Self {
+        Self {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            only: Vec::new(),
+            response_bytes: Request::RESPONSE_BYTES_MAX,
+            timeout_ms: u64::try_from(Request::TIMEOUT.as_millis()).unwrap_or(u64::MAX),
+            connect_timeout_ms: 10_000,
+            redirects: 5,
+        }
+    }
 }
 
 impl NetPolicy {
     /// A policy that allows these hosts beside the public internet.
     pub fn allowing<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternError> {
-        Ok(Self { allow: patterns.into_iter().map(str::parse).collect::<Result<_, _>>()? })
+        let allow = patterns.into_iter().map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Self { allow, ..Self::default() })
     }
 
     /// Whether a URL may be fetched from these addresses: every one must pass.
     pub fn verdict(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), NetError> {
         let target = Target::of(url)?;
-        addresses.iter().try_for_each(|address| {
-            self.check(&target.host, target.port, *address)
-                .map_err(|refused| NetError::forbidden(target.to_string(), &refused))
-        })
+        let refuse = |refused: Refused| NetError::refused(target.to_string(), &refused);
+        self.check_target(&target).map_err(refuse)?;
+        addresses
+            .iter()
+            .try_for_each(|address| self.check(&target.host, target.port, *address))
+            .map_err(refuse)
+    }
+
+    /// What can be said before a name is looked up. A lookup tells the name to others, so one that
+    /// will be refused anyway is not made.
+    pub(crate) fn check_target(&self, target: &Target) -> Result<(), Refused> {
+        let Target { host, port, address } = target;
+        if let Some(address) = address {
+            return self.check(host, *port, *address);
+        }
+        if let Some(entry) = self.deny.iter().find(|entry| entry.names(host, *port)) {
+            return Err(Refused::Denied { address: None, entry: entry.clone() });
+        }
+        let listed = |entry: &HostPattern| entry.names(host, *port) || entry.may_hold(*port);
+        if self.only.is_empty() || self.only.iter().any(listed) {
+            return Ok(());
+        }
+        Err(Refused::NotListed { address: None })
     }
 
     /// Whether one address may be reached under this name and port.
-    pub(crate) fn check(&self, host: &str, port: u16, address: IpAddr) -> Result<(), RefusedAddress> {
+    pub(crate) fn check(&self, host: &str, port: u16, address: IpAddr) -> Result<(), Refused> {
+        let denies = |entry: &&HostPattern| entry.names(host, port) || entry.touches(port, address);
+        if let Some(entry) = self.deny.iter().find(denies) {
+            return Err(Refused::Denied { address: Some(address), entry: entry.clone() });
+        }
+        if !self.only.is_empty() && !covers(&self.only, host, port, address) {
+            return Err(Refused::NotListed { address: Some(address) });
+        }
         let Some(special) = address::special(address) else { return Ok(()) };
-        let allowed = self.allow.iter().any(|entry| entry.opens(host, port, address, special.reach));
-        if allowed { Ok(()) } else { Err(RefusedAddress { address, special }) }
+        let opens = |entry: &HostPattern| {
+            entry.holds(port, address) || special.reach == Reach::Private && entry.names(host, port)
+        };
+        if self.allow.iter().any(opens) { Ok(()) } else { Err(Refused::Special { address, special }) }
+    }
+
+    /// The addresses of a name that a connection may go to. One forbidden address refuses them all:
+    /// an honest name does not mix. But what `localhost` stands for is our own answer, and a server
+    /// may be allowed at one of its addresses alone.
+    pub(crate) fn admit(
+        &self,
+        host: &str,
+        port: u16,
+        addresses: Vec<IpAddr>,
+    ) -> Result<Vec<IpAddr>, Refused> {
+        let (mut passed, mut first) = (Vec::new(), None);
+        for address in addresses {
+            match self.check(host, port, address) {
+                Ok(()) => passed.push(address),
+                Err(refused) if is_localhost(host) => first = first.or(Some(refused)),
+                Err(refused) => return Err(refused),
+            }
+        }
+        match first {
+            Some(refused) if passed.is_empty() => Err(refused),
+            _ => Ok(passed),
+        }
     }
 
     /// The ports that entries name: for these the answer may differ from all other ports.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
-        self.allow.iter().filter_map(|entry| entry.port)
+        self.allow.iter().chain(&self.deny).chain(&self.only).filter_map(HostPattern::port)
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        Duration::from_millis(self.connect_timeout_ms)
     }
 }
 
-/// Where a URL leads: a host that is a name or an address in its plain form, and a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) address: Option<IpAddr>,
-}
-
-impl Target {
-    /// Checks the form of a URL; the address is another question.
-    pub(crate) fn of(url: &Url) -> Result<Self, NetError> {
-        let bad = |reason: &str| NetError::BadUrl { reason: reason.to_owned() };
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(NetError::BadUrl {
-                reason: format!("only http and https are fetched, not `{}`", url.scheme()),
-            });
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("it holds a user name or password; send credentials in a header"));
-        }
-        let port = url.port_or_known_default().ok_or_else(|| bad("it has no port"))?;
-        let (host, address) = match url.host() {
-            Some(Host::Domain(name)) => (name.trim_end_matches('.').to_ascii_lowercase(), None),
-            Some(Host::Ipv4(v4)) => (v4.to_string(), Some(IpAddr::V4(v4))),
-            Some(Host::Ipv6(v6)) => (v6.to_string(), Some(IpAddr::V6(v6))),
-            None => return Err(bad("it has no host")),
-        };
-        if host.is_empty() {
-            return Err(bad("it has no host"));
-        }
-        Ok(Self { host, port, address })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.address {
-            Some(IpAddr::V6(_)) => write!(f, "[{}]:{}", self.host, self.port),
-            Some(IpAddr::V4(_)) | None => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
-/// Hosts that may be reached: a name, `*.` and a domain, an address or a network; with a port or
-/// without.
-///
-/// A name opens private ranges alone. Link-local addresses, where clouds keep their credentials,
-/// and other odd ranges must be listed by address.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(into = "String", try_from = "String")]
-#[schemars(with = "String")]
-pub struct HostPattern {
-    hosts: Hosts,
-    port: Option<u16>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Hosts {
-    Name(String),
-    /// `*.domain`: every name below, not the domain itself.
-    Below(String),
-    Network(IpAddr, u8),
-}
-
-impl HostPattern {
-    fn opens(&self, host: &str, port: u16, address: IpAddr, reach: Reach) -> bool {
-        let by_host = match &self.hosts {
-            Hosts::Name(_) | Hosts::Below(_) => reach == Reach::Private && self.hosts.matches_name(host),
-            Hosts::Network(network, length) => {
-                address::contains(*network, *length, address::unwrap_embedded(address))
-            }
-        };
-        by_host && self.port.is_none_or(|only| only == port)
-    }
-}
-
-impl Hosts {
-    fn matches_name(&self, host: &str) -> bool {
-        match self {
-            Self::Name(name) => host == name,
-            Self::Below(domain) => host
-                .strip_suffix(domain.as_str())
-                .is_some_and(|rest| rest.strip_suffix('.').is_some_and(|label| !label.is_empty())),
-            Self::Network(..) => false,
-        }
-    }
-}
-
-/// Text that is not a host pattern.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error(
-    "`{text}` is not a host: write `localhost`, `127.0.0.1:8080`, `[::1]:8080`, `*.corp.example` or `10.0.0.0/8`"
-)]
-pub struct PatternError {
-    text: String,
-}
-
-impl FromStr for HostPattern {
-    type Err = PatternError;
-
-    fn from_str(text: &str) -> Result<Self, PatternError> {
-        parse(text).ok_or_else(|| PatternError { text: text.chars().take(80).collect() })
-    }
-}
-
-fn parse(text: &str) -> Option<HostPattern> {
-    // A bare IPv6 address or network has colons that are not before a port.
-    if let Some(hosts) = network(text) {
-        return Some(HostPattern { hosts, port: None });
-    }
-    if let Some(rest) = text.strip_prefix('[') {
-        let (inside, after) = rest.split_once(']')?;
-        let (length, port) = match after.split_once(':') {
-            Some((length, text)) => (length, Some(port(text)?)),
-            None => (after, None),
-        };
-        return Some(HostPattern { hosts: network(&format!("{inside}{length}"))?, port });
-    }
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, text)) => (host, Some(port(text)?)),
-        None => (text, None),
-    };
-    let hosts = match (network(host), host.strip_prefix("*.")) {
-        (Some(network), _) => network,
-        (None, Some(domain)) => Hosts::Below(name(domain)?),
-        (None, None) => Hosts::Name(name(host)?),
-    };
-    Some(HostPattern { hosts, port })
-}
-
-/// Nothing listens on port 0, and the client uses it for "any port that no entry names".
-fn port(text: &str) -> Option<u16> {
-    text.parse().ok().filter(|port| *port != 0)
-}
-
-fn network(text: &str) -> Option<Hosts> {
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address.parse::<IpAddr>().ok()?, Some(length.parse::<u8>().ok()?)),
-        None => (text.parse::<IpAddr>().ok()?, None),
-    };
-    let longest = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.unwrap_or(longest);
-    (length <= longest).then_some(Hosts::Network(address, length))
-}
-
-/// A name as the URL parser would write it, so that both sides compare alike.
-fn name(text: &str) -> Option<String> {
-    match Host::parse(text).ok()? {
-        Host::Domain(name) => Some(name.trim_end_matches('.').to_owned()).filter(|name| !name.contains('*')),
-        Host::Ipv4(_) | Host::Ipv6(_) => None,
-    }
-}
-
-impl fmt::Display for HostPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.hosts {
-            Hosts::Name(name) => f.write_str(name)?,
-            Hosts::Below(domain) => write!(f, "*.{domain}")?,
-            Hosts::Network(IpAddr::V4(v4), 32) => write!(f, "{v4}")?,
-            Hosts::Network(IpAddr::V6(v6), 128) => write!(f, "[{v6}]")?,
-            Hosts::Network(IpAddr::V4(v4), length) => write!(f, "{v4}/{length}")?,
-            Hosts::Network(IpAddr::V6(v6), length) => write!(f, "[{v6}]/{length}")?,
-        }
-        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
-    }
-}
-
-impl From<HostPattern> for String {
-    fn from(pattern: HostPattern) -> String {
-        pattern.to_string()
-    }
-}
-
-impl TryFrom<String> for HostPattern {
-    type Error = PatternError;
-
-    fn try_from(text: String) -> Result<Self, PatternError> {
-        text.parse()
-    }
+/// Whether a list has a host, by its name or by where it is.
+pub(crate) fn covers(list: &[HostPattern], host: &str, port: u16, address: IpAddr) -> bool {
+    list.iter().any(|entry| entry.names(host, port) || entry.holds(port, address))
 }

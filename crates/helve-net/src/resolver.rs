@@ -1,16 +1,20 @@
 //! Looks a name up once, and lets a connection only go to addresses that the policy passed.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use helve_core::BoxFuture;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
+use crate::pattern::is_localhost;
 use crate::policy::NetPolicy;
 
 /// How names become addresses.
 pub type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// Most addresses of one name.
+const ADDRESSES_MAX: usize = 256;
 
 /// The operating system's own lookup.
 pub fn system_lookup() -> Lookup {
@@ -20,6 +24,24 @@ pub fn system_lookup() -> Lookup {
             Ok(found.map(|address| address.ip()).collect())
         })
     })
+}
+
+/// The addresses of a name, at least one. Some names are never asked for: `localhost` is this
+/// machine whatever a server says (RFC 6761), and what is below `onion` is for Tor alone (RFC 7686).
+pub(crate) async fn look_up(lookup: &Lookup, name: &str) -> io::Result<Vec<IpAddr>> {
+    let plain = name.trim_end_matches('.').to_ascii_lowercase();
+    if is_localhost(&plain) {
+        return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+    }
+    if plain == "onion" || plain.ends_with(".onion") {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "onion names are not looked up"));
+    }
+    let found = lookup(name.to_owned()).await?;
+    match found.len() {
+        0 => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+        1..=ADDRESSES_MAX => Ok(found),
+        _ => Err(io::Error::other("the name has too many addresses")),
+    }
 }
 
 /// The resolver of one HTTP client.
@@ -35,19 +57,12 @@ pub(crate) struct GuardedResolver {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
-        let found = (self.lookup)(name.as_str().to_owned());
-        let (policy, port) = (Arc::clone(&self.policy), self.port);
+        let (policy, lookup, port) = (Arc::clone(&self.policy), Arc::clone(&self.lookup), self.port);
         Box::pin(async move {
-            let addresses = found.await?;
-            if addresses.is_empty() {
-                return Err("the name has no address".into());
-            }
-            // One forbidden address refuses them all: an honest name does not mix.
-            for address in &addresses {
-                policy.check(&host, port, *address)?;
-            }
-            Ok(Box::new(addresses.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
+            let found = look_up(&lookup, name.as_str()).await?;
+            let host = name.as_str().trim_end_matches('.').to_ascii_lowercase();
+            let passed = policy.admit(&host, port, found)?;
+            Ok(Box::new(passed.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
         })
     }
 }

@@ -58,9 +58,15 @@ fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<
         output_bytes: output_bytes_max,
         ..limits.clone()
     };
-    let policy =
-        Policy { read, write: access.write, network: access.network, limits, min_level, grace: CLEAN_UP_GRACE };
-    (Job { command, args, env, work_dir, files: Vec::new(), policy }, stdin)
+    let policy = Policy {
+        read,
+        write: access.write,
+        network: access.network,
+        limits,
+        min_level,
+        grace: CLEAN_UP_GRACE,
+    };
+    (Job { command, args, env, work_dir, files: Vec::new(), listen: Vec::new(), policy }, stdin)
 }
 
 fn status(end: End) -> ExitStatus {

@@ -13,6 +13,7 @@ mod running;
 mod sandbox;
 
 mod boxed;
+mod collect;
 mod plain;
 
 mod find;
@@ -21,6 +22,7 @@ mod launcher;
 mod link;
 mod wire;
 
+pub use collect::{CollectLimits, FileOut, collect};
 pub use helve_core::ports::LaunchError as SandboxError;
 pub use plain::{Options, PlainLauncher};
 pub use policy::{FileIn, Job, Limits, Policy, WORK_DIR};

@@ -21,6 +21,9 @@ pub struct Job {
     pub work_dir: Option<PathBuf>,
     /// Files that lie in the work directory when it starts.
     pub files: Vec<FileIn>,
+    /// Ports of its own loopback address at which Helve listens: whoever starts the program gets the
+    /// listeners, and so serves it without a network.
+    pub listen: Vec<u16>,
     /// What it may do.
     pub policy: Policy,
 }
@@ -37,6 +40,7 @@ impl Job {
             env: vec![("PATH".to_owned(), PATH.to_owned())],
             work_dir: None,
             files: Vec::new(),
+            listen: Vec::new(),
             policy: Policy::default(),
         }
     }

@@ -2,16 +2,16 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
+use crate::SandboxError;
 use crate::policy::{Job, Limits};
 use crate::report::{Confinement, End, Usage};
 use crate::running::{Ended, RunningBox};
 use crate::sandbox::Sandbox;
-use crate::SandboxError;
 
 /// How long we read on after a program and all it started have ended. What they wrote is in the
 /// pipe by then.
@@ -84,9 +84,13 @@ impl RunningBox {
     }
 }
 
-async fn attend(mut running: RunningBox, attendance: Attendance, cancellation: CancellationToken) -> Finished {
+async fn attend(
+    mut running: RunningBox,
+    attendance: Attendance,
+    cancellation: CancellationToken,
+) -> Finished {
     let Attendance { stdin: input, limits, grace, listener } = attendance;
-    let began = running.began;
+    let began = Instant::now();
     let (wall, output_bytes) = (limits.wall(), limits.output_bytes);
     let own_input = if input.is_some() { running.stdin.take() } else { None };
     let input = input.unwrap_or_default();
@@ -149,7 +153,8 @@ async fn attend(mut running: RunningBox, attendance: Attendance, cancellation: C
         };
         (Ended { end, ..ended }, truncated)
     };
-    let usage = Usage { wall_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), ..ended.usage };
+    let usage =
+        Usage { wall_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX), ..ended.usage };
     let work_dir = running.work_dir.as_fd().try_clone_to_owned();
     Finished {
         end: ended.end,

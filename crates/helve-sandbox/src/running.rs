@@ -1,8 +1,9 @@
 //! A program in its box.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Signal, pidfd_send_signal};
 use tokio::io::Interest;
@@ -26,13 +27,14 @@ pub struct RunningBox {
     pub stdout: Option<pipe::Receiver>,
     /// What the program writes beside it.
     pub stderr: Option<pipe::Receiver>,
+    /// Where the program can reach who started it, one for each port of [`Job::listen`](crate::Job).
+    pub listeners: Vec<TcpListener>,
     pub(crate) talk: Talk,
     pub(crate) handle: OwnedFd,
     pub(crate) work_dir: OwnedFd,
     pub(crate) confinement: Confinement,
     pub(crate) proxy: Option<AbortHandle>,
     pub(crate) ended: Option<Ended>,
-    pub(crate) began: Instant,
 }
 
 /// How a program ended, and what it used.

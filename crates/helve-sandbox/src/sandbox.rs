@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use helve_core::BoxFuture;
 use tokio::net::unix::pipe;
@@ -52,7 +52,12 @@ pub struct SandboxOptions {
 
 impl Default for SandboxOptions {
     fn default() -> Self {
-        Self { path: PATH.split(':').map(PathBuf::from).collect(), limits: Limits::default(), min_level: Level::default(), egress: None }
+        Self {
+            path: PATH.split(':').map(PathBuf::from).collect(),
+            limits: Limits::default(),
+            min_level: Level::default(),
+            egress: None,
+        }
     }
 }
 
@@ -73,6 +78,11 @@ impl Sandbox {
     /// A sandbox with these options. Nothing is started yet.
     pub fn new(options: SandboxOptions) -> Self {
         Self { options, link: Arc::default() }
+    }
+
+    /// The least confinement that will do.
+    pub fn min_level(&self) -> Level {
+        self.options.min_level
     }
 
     /// Starts a program in a box of its own.
@@ -115,9 +125,12 @@ impl Sandbox {
                         handle: handle.ok_or_else(missing)?,
                         work_dir: descriptors.next().ok_or_else(missing)?,
                         confinement,
-                        proxy: descriptors.next().map(|listener| self.open_way_out(listener, job)),
+                        proxy: match job.policy.network.is_empty() {
+                            true => None,
+                            false => Some(self.open_way_out(descriptors.next().ok_or_else(missing)?, job)),
+                        },
+                        listeners: descriptors.map(TcpListener::from).collect(),
                         ended: None,
-                        began: Instant::now(),
                     });
                 }
                 Some(_) => {}
@@ -160,6 +173,7 @@ impl Sandbox {
         if grants.len() > GRANTS_MAX {
             return Err(format!("more than {GRANTS_MAX} files and folders cannot be granted"));
         }
+        let proxy_port = (!policy.network.is_empty()).then_some(PROXY_PORT);
         let mut env = job.env.clone();
         if !policy.network.is_empty() {
             env.extend(proxy_variables());
@@ -171,7 +185,7 @@ impl Sandbox {
             env,
             work_dir: job.work_dir.clone().unwrap_or_else(|| WORK_DIR.into()),
             grants,
-            network: !policy.network.is_empty(),
+            listen: proxy_port.into_iter().chain(job.listen.iter().copied()).collect(),
             limits: policy.limits.clone(),
             min_level: policy.min_level,
             files: heads(&job.files),
@@ -223,7 +237,11 @@ fn installation(program: &Path) -> Vec<PathBuf> {
 fn proxy_variables() -> impl Iterator<Item = (String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
     let to_proxy = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let own = [("NO_PROXY", "localhost,127.0.0.1,::1"), ("no_proxy", "localhost,127.0.0.1,::1"), ("NODE_USE_ENV_PROXY", "1")];
+    let own = [
+        ("NO_PROXY", "localhost,127.0.0.1,::1"),
+        ("no_proxy", "localhost,127.0.0.1,::1"),
+        ("NODE_USE_ENV_PROXY", "1"),
+    ];
     to_proxy
         .map(|name| (name.to_owned(), proxy.clone()))
         .into_iter()

@@ -35,7 +35,8 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) work_dir: PathBuf,
     pub(crate) grants: Vec<Grant>,
-    pub(crate) network: bool,
+    /// Ports at which the box listens for Helve.
+    pub(crate) listen: Vec<u16>,
     pub(crate) limits: Limits,
     pub(crate) min_level: Level,
     pub(crate) files: Vec<FileHead>,
@@ -64,7 +65,7 @@ pub(crate) struct FileHead {
 pub(crate) enum FromBox {
     /// It has a first process; with it comes the handle to kill it.
     Started,
-    /// The program runs; with it come the work directory and, if asked for, the listener of the proxy.
+    /// The program runs; with it come the work directory and the listeners that were asked for.
     Running(Confinement),
     /// The program could not be started.
     Refused(String),

@@ -3,6 +3,7 @@
 pub mod common;
 
 pub mod builtin;
+pub mod code;
 pub mod composed;
 pub mod http;
 pub mod openapi;

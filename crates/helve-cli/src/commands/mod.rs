@@ -21,3 +21,4 @@ pub(crate) mod runs;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod net;

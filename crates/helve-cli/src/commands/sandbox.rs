@@ -117,9 +117,11 @@ fn job(args: Args, limits: Limits, min_level: Level, app: &App<'_>) -> Result<Jo
     let program = if program.contains('/') { absolute(program.into()) } else { program.into() };
     let mut job = Job::new(program).args(command).env("HOME", helve_sandbox::WORK_DIR).env("LANG", "C.UTF-8");
     for variable in &args.env {
-        let (name, value) = variable.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-            Failure::usage(format!("`--env {variable}` has no value")).hint("write it as `--env NAME=VALUE`")
-        })?;
+        let (name, value) =
+            variable.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+                Failure::usage(format!("`--env {variable}` has no value"))
+                    .hint("write it as `--env NAME=VALUE`")
+            })?;
         job = job.env(name, value);
     }
     job.policy = Policy {

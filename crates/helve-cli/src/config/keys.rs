@@ -82,6 +82,7 @@ const SECTIONS: &[&str] = &[
     "security",
     "net",
     "sandbox",
+    "code",
     "builtin",
     "web.search",
     "web.scrape",

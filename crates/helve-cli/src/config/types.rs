@@ -41,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) net: helve_net::NetPolicy,
     /// How programs are confined.
     pub(crate) sandbox: SandboxSection,
+    /// What the tool `code-execute` may do.
+    pub(crate) code: helve_tools::code::CodeOptions,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.

@@ -81,3 +81,64 @@ fn a_document_that_cannot_be_fetched_is_named_with_its_place() {
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("helve.toml:3:1") && ran.stderr.contains("cannot fetch"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_check_gives_verdict_and_reason_without_connecting() {
+    let home = Home::new();
+    let server = Server::start("text/plain", "hello");
+    let loopback = format!("http://127.0.0.1:{}/", server.port);
+    let check = |args: &[&str]| home.run(&[&["net", "check"], args].concat());
+    insta::assert_snapshot!(
+        "net_allowed",
+        check(&["https://example.com/", "--resolve", "example.com=93.184.215.14"]).all()
+    );
+    insta::assert_snapshot!("net_private", check(&["http://0x7f.1:8080/"]).all());
+    insta::assert_snapshot!(
+        "net_metadata",
+        check(&["http://m.example/", "--resolve", "m.example=169.254.169.254"]).all()
+    );
+    insta::assert_snapshot!(
+        "net_mixed",
+        check(&["http://m.example/", "--resolve", "m.example=8.8.8.8", "--resolve", "m.example=10.0.0.1"])
+            .all()
+    );
+    insta::assert_snapshot!("net_bad_url", check(&["ftp://example.com/\u{1b}[31m"]).all());
+    insta::assert_snapshot!(
+        "net_localhost",
+        check(&["http://localhost:8080/", "--set", "net.allow=localhost:8080"]).all()
+    );
+    let only = ["https://b.example/", "--resolve", "b.example=8.8.8.8", "--set", "net.only=a.example"];
+    insta::assert_snapshot!("net_only", check(&only).all());
+    let deny = ["https://b.example/", "--resolve", "b.example=8.8.8.8", "--set", "net.deny=8.0.0.0/8"];
+    insta::assert_snapshot!("net_deny", check(&deny).all());
+    insta::assert_snapshot!(
+        "net_resolve_wrong",
+        check(&["https://b.example/", "--resolve", "b.example=x"]).all()
+    );
+    assert_eq!(check(&[&loopback, "--set", "net.allow=127.0.0.1"]).code, 0);
+    assert_eq!(server.requests.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn a_check_is_readable_by_programs() {
+    let home = Home::new();
+    let ran = home.run(&["net", "check", "http://2130706433:8080/x", "--json"]);
+    assert_eq!(ran.code, 4, "{}", ran.all());
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let reason = "`127.0.0.1:8080` is at 127.0.0.1 (loopback), not on the public internet; \
+                  if it should be reached, add `127.0.0.1:8080` to [net] allow";
+    let expected = serde_json::json!({
+        "url": "http://2130706433:8080/x", "verdict": "deny", "reason": reason,
+        "host": "127.0.0.1", "port": 8080,
+        "addresses": [{ "address": "127.0.0.1", "verdict": "deny", "range": "loopback", "reason": reason }],
+    });
+    assert_eq!(report, expected);
+    let report = home.json(&["net", "check", "https://a.example", "--resolve", "A.example.=2606:4700::1111"]);
+    assert_eq!((&report["verdict"], &report["port"]), (&"allow".into(), &443.into()));
+    let ran = home.run(&["net", "check", "not a url", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        (ran.code, &report["verdict"], &report["host"]),
+        (4, &"deny".into(), &serde_json::Value::Null)
+    );
+}

@@ -70,6 +70,17 @@ async fn a_name_with_one_forbidden_address_is_refused() {
 }
 
 #[tokio::test]
+async fn a_request_cannot_name_another_host_or_length() {
+    let client = client_with_dns(&["127.0.0.1"], &["127.0.0.1"]);
+    for name in ["host", "Content-Length", "transfer-encoding", "connection", "upgrade", "te"] {
+        let mut request = Request::get("http://a.test:9/").unwrap();
+        request.headers.insert(name.parse::<helve_net::HeaderName>().unwrap(), "5".parse().unwrap());
+        let error = error(&client, request).await;
+        assert!(matches!(error, NetError::BadHeader { .. }), "{name}: {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn connections_are_used_again() {
     let ports =
         on_get(|ConnectInfo(peer): ConnectInfo<std::net::SocketAddr>| async move { peer.port().to_string() });

@@ -4,5 +4,10 @@
 
 mod fetch;
 mod hostile_urls;
+mod http2;
+mod policy;
+mod proxy;
+mod rebinding;
 mod redirects;
 mod server;
+mod streams;

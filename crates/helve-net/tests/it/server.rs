@@ -2,13 +2,16 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::Router;
 use helve_net::{Client, Lookup, NetPolicy, Request};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
 
 /// Serves `router` on a free port until the test ends.
 pub(crate) async fn serve(router: Router) -> SocketAddr {
-    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
     address
@@ -26,6 +29,26 @@ pub(crate) fn client_with_dns(allow: &[&str], addresses: &'static [&'static str]
         Box::pin(async move { Ok(found) })
     });
     Client::with_lookup(NetPolicy::allowing(allow.iter().copied()).unwrap(), lookup).unwrap()
+}
+
+/// Answers each connection with `act`, which gets the stream after the request's head, and counts
+/// connections.
+pub(crate) async fn raw<F: Future<Output = ()> + Send + 'static>(
+    act: impl Fn(TcpStream) -> F + Send + 'static,
+) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&accepted);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            counter.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.read(&mut [0; 4_096]).await;
+            tokio::spawn(act(stream));
+        }
+    });
+    (address, accepted)
 }
 
 pub(crate) fn get(address: SocketAddr, path: &str) -> Request {

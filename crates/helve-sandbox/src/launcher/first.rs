@@ -26,7 +26,6 @@ use super::worker;
 use crate::policy::WORK_DIR;
 use crate::report::{Confinement, End, Guard, Level, Usage};
 use crate::wire::{self, FileHead, FromBox, Order, ToBox};
-use crate::PROXY_PORT;
 
 /// The whole life of the process.
 pub(super) fn run(keeper: OwnedFd) -> ! {
@@ -38,7 +37,7 @@ pub(super) fn run(keeper: OwnedFd) -> ! {
             (next(), next(), next(), next(), next())
         {
             let opened = descriptors.collect();
-            let life = Life { helve, proc, cgroup: handover.cgroup };
+            let life = Life { keeper: &keeper, helve, proc, cgroup: handover.cgroup };
             if let Err(error) = life.live(sheet, [stdin, stdout, stderr], opened) {
                 let reason = FromBox::Refused(error.to_string());
                 let _ = wire::send(&life.helve, &reason, &[]);
@@ -77,17 +76,25 @@ fn build(user: User) -> io::Result<Proc> {
     Ok(proc)
 }
 
-struct Life {
+struct Life<'k> {
+    keeper: &'k OwnedFd,
     helve: OwnedFd,
     proc: Proc,
     cgroup: bool,
+}
+
+/// Who has something to say while the program runs. The keeper has one thing: memory ran out.
+enum Heard {
+    Helve,
+    Keeper,
+    Nothing,
 }
 
 /// How often we look. With a cgroup the kernel looks for us, and only time is left.
 const TICK: Duration = Duration::from_millis(20);
 const TICK_WITH_CGROUP: Duration = Duration::from_millis(100);
 
-impl Life {
+impl Life<'_> {
     fn live(&self, sheet: OwnedFd, streams: [OwnedFd; 3], opened: Vec<OwnedFd>) -> io::Result<()> {
         let began = Instant::now();
         let (order, contents) = wire::read_sheet::<Order>(sheet)?;
@@ -97,7 +104,8 @@ impl Life {
         }
         mounts::finish(&order.grants, opened, order.limits.work_bytes)?;
         put_files(&order.files, contents)?;
-        let listener = order.network.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, PROXY_PORT))).transpose()?;
+        let listeners = order.listen.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
+        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
         let work_dir: OwnedFd = fs::File::open(WORK_DIR)?.into();
         // The worker's user is ours: it must not reach into this process.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -111,13 +119,17 @@ impl Life {
         let landlock = hear_worker(report)?;
         let confinement = self.confinement(landlock);
         let mut descriptors = vec![work_dir.as_fd()];
-        descriptors.extend(listener.as_ref().map(AsFd::as_fd));
+        descriptors.extend(listeners.iter().map(AsFd::as_fd));
         wire::send(&self.helve, &FromBox::Running(confinement), &descriptors)?;
-        drop((listener, work_dir));
+        drop((listeners, work_dir));
         let end = self.attend(worker, &order)?;
         let (cpu_ms, memory_peak_bytes) = sys::children_usage();
         let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        wire::send(&self.helve, &FromBox::Ended { end, usage: Usage { cpu_ms, memory_peak_bytes, wall_ms } }, &[])
+        wire::send(
+            &self.helve,
+            &FromBox::Ended { end, usage: Usage { cpu_ms, memory_peak_bytes, wall_ms } },
+            &[],
+        )
     }
 
     fn confinement(&self, landlock: bool) -> Confinement {
@@ -150,12 +162,13 @@ impl Life {
         let mut status = None;
         let mut verdict = None;
         while status.is_none() && verdict.is_none() {
-            let ready = self.wait(handle.as_fd(), tick)?;
+            let heard = self.wait(handle.as_fd(), tick)?;
             status = reap(worker);
-            if ready && self.obey()? {
-                break;
+            match heard {
+                Heard::Helve if self.obey()? => break,
+                Heard::Keeper => verdict = Some(End::MemoryLimit),
+                Heard::Helve | Heard::Nothing => verdict = watch.look(WORK_DIR),
             }
-            verdict = watch.look(WORK_DIR);
         }
         sys::signal_all(Signal::KILL.as_raw());
         loop {
@@ -177,13 +190,15 @@ impl Life {
         Ok(verdict.unwrap_or_else(by_itself))
     }
 
-    /// Waits for the program's end, a message or the next look. Whether there is a message.
-    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<bool> {
+    /// Waits for the program's end, a message or the next look.
+    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<Heard> {
         let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
-        let mut polled = [PollFd::new(&self.helve, PollFlags::IN), PollFd::from_borrowed_fd(program, PollFlags::IN)];
+        let mut polled = [self.helve.as_fd(), self.keeper.as_fd(), program]
+            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         match poll(&mut polled, Some(&timeout)) {
-            Ok(_) => Ok(!polled[0].revents().is_empty()),
-            Err(Errno::INTR) => Ok(false),
+            Ok(_) if !polled[0].revents().is_empty() => Ok(Heard::Helve),
+            Ok(_) if !polled[1].revents().is_empty() => Ok(Heard::Keeper),
+            Ok(_) | Err(Errno::INTR) => Ok(Heard::Nothing),
             Err(error) => Err(error.into()),
         }
     }
@@ -211,7 +226,9 @@ impl Life {
 /// Never weaker than asked for, and never silently.
 fn weaker(offered: &Confinement, asked: Level) -> io::Error {
     let (level, why) = (offered.level, offered.why.join("; "));
-    io::Error::other(format!("this host can confine it at level {level} only, and {asked} is asked for: {why}"))
+    io::Error::other(format!(
+        "this host can confine it at level {level} only, and {asked} is asked for: {why}"
+    ))
 }
 
 /// How strong such a box is.
@@ -240,10 +257,10 @@ fn give_up_rights() -> io::Result<()> {
 fn hear_worker(report: OwnedFd) -> io::Result<bool> {
     let mut said = String::new();
     fs::File::from(report).read_to_string(&mut said)?;
-    match said.split_once('\n') {
-        Some((landlock, "")) => Ok(landlock == worker::LANDLOCK_HOLDS),
-        Some((_, reason)) => Err(io::Error::other(reason.trim_end().to_owned())),
-        None => Err(io::Error::other("the program died before it started")),
+    match said.split_once(worker::FAILED) {
+        Some((_, reason)) => Err(io::Error::other(reason.to_owned())),
+        None if said.is_empty() => Err(io::Error::other("the program died before it started")),
+        None => Ok(said == worker::LANDLOCK_HOLDS),
     }
 }
 

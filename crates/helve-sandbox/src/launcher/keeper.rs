@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions, getgid, getuid, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,9 @@ use crate::wire::{self, FromBox, Order};
 /// As root each box gets a user of its own, from a range that no system hands out: the kernel does
 /// not count the processes of user 0, and what gets out of a box is nobody.
 const USERS_FROM: u32 = 1_900_000_000;
+
+/// How often a keeper looks whether memory ran out.
+const TICK_NS: i64 = 50_000_000;
 
 /// What a keeper tells the first process of a box along with an order.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,12 +80,32 @@ fn serve(prepared: io::Result<Prepared>, descriptors: Vec<OwnedFd>, cgroup: Opti
         let _ = waitpid(Some(prepared.pid), WaitOptions::empty());
         return refuse(format!("the box could not be set up: {error}"));
     }
-    let _ = waitpid(Some(prepared.pid), WaitOptions::empty());
+    attend(&prepared, cgroup);
     let closed = FromBox::Closed {
         out_of_memory: cgroup.is_some_and(Cgroup::ran_out),
         memory_peak_bytes: cgroup.and_then(Cgroup::peak_bytes),
     };
     let _ = wire::send(&helve, &closed, &[]);
+}
+
+/// Waits for the end of a box. When the kernel killed one of its processes for want of memory, the
+/// others are to go as well: what is left of a program is not the program.
+fn attend(prepared: &Prepared, cgroup: Option<&Cgroup>) {
+    let tick = Timespec { tv_sec: 0, tv_nsec: TICK_NS };
+    let mut told = false;
+    loop {
+        let mut polled = [PollFd::new(&prepared.handle, PollFlags::IN)];
+        let timeout = (cgroup.is_some() && !told).then_some(&tick);
+        match poll(&mut polled, timeout) {
+            Ok(0) if cgroup.is_some_and(Cgroup::ran_out) => {
+                told = true;
+                let _ = wire::send(&prepared.link, &(), &[]);
+            }
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) | Err(_) => break,
+        }
+    }
+    let _ = waitpid(Some(prepared.pid), WaitOptions::empty());
 }
 
 fn start(
@@ -176,7 +201,9 @@ fn explain(error: &io::Error) -> String {
         Some(libc::ENOSPC | libc::EUSERS) => {
             "there are too many namespaces; raise `sysctl user.max_user_namespaces` (and the limits beside it)"
         }
-        Some(libc::ENOSYS) => "the kernel is older than 5.12, or a seccomp profile hides `clone3`; update either",
+        Some(libc::ENOSYS) => {
+            "the kernel is older than 5.12, or a seccomp profile hides `clone3`; update either"
+        }
         _ => "run `helve doctor` to see what this host can enforce",
     };
     format!("the box could not be made: {error}; {fix}")

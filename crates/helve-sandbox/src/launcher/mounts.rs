@@ -95,11 +95,7 @@ fn show(path: &Path) -> io::Result<()> {
 
 /// A file or folder with all that is mounted below it, to be attached elsewhere. With `owners`,
 /// what belongs to us on disk belongs to the user of that namespace in the box.
-pub(super) fn open_tree(
-    path: &Path,
-    read_only: bool,
-    owners: Option<BorrowedFd<'_>>,
-) -> io::Result<OwnedFd> {
+pub(super) fn open_tree(path: &Path, read_only: bool, owners: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE

@@ -28,7 +28,8 @@ pub(super) fn install(families: Families, cgroup: bool) -> io::Result<()> {
     let make = || -> Result<(), Box<dyn std::error::Error>> {
         let known: Rules = known_calls(cgroup).into_iter().map(|call| (call, Vec::new())).collect();
         apply_filter(&filter(known, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
-        let refuse = |rules, errno: i32| filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32));
+        let refuse =
+            |rules, errno: i32| filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32));
         apply_filter(&refuse(odd_sockets(families)?, libc::EAFNOSUPPORT)?)?;
         apply_filter(&refuse(dangerous()?, libc::EPERM)?)?;
         apply_filter(&only_this_abi())?;
@@ -99,7 +100,8 @@ fn dangerous() -> Result<Rules, seccompiler::BackendError> {
     // Set-user-id would do nothing here, and would do something on a granted folder outside.
     for (call, mode_at) in modes() {
         let bits = [libc::S_ISUID as u64, libc::S_ISGID as u64];
-        let set = bits.iter().map(|bit| SeccompRule::new(vec![low(mode_at, SeccompCmpOp::MaskedEq(*bit), *bit)?]));
+        let set =
+            bits.iter().map(|bit| SeccompRule::new(vec![low(mode_at, SeccompCmpOp::MaskedEq(*bit), *bit)?]));
         rules.insert(call, set.collect::<Result<_, _>>()?);
     }
     Ok(rules)

@@ -51,7 +51,8 @@ fn wait(link: &OwnedFd, keepers: &[Keeper]) -> (bool, Vec<u32>) {
     let links = std::iter::once(link).chain(keepers.iter().map(|keeper| &keeper.link));
     let mut polled: Vec<_> = links.map(|link| PollFd::new(link, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: IDLE_MAX.as_secs() as i64, tv_nsec: 0 };
-    let idle = |keepers: &[Keeper]| keepers.iter().filter(|one| one.idle).skip(1).map(|one| one.slot).collect();
+    let idle =
+        |keepers: &[Keeper]| keepers.iter().filter(|one| one.idle).skip(1).map(|one| one.slot).collect();
     match poll(&mut polled, Some(&timeout)) {
         Ok(0) => (false, idle(keepers)),
         Ok(_) => {

@@ -60,7 +60,7 @@ fn processes() -> impl Iterator<Item = String> {
 
 fn quick_bytes(pid: &str) -> Option<u64> {
     let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).ok()?;
-    Some(sum_kb(&status, &["RssAnon:", "VmPTE:"]) << 10)
+    Some(sum_kb(&status, &["RssAnon:", "RssShmem:", "VmPTE:"]) << 10)
 }
 
 fn fair_bytes(pid: &str) -> Option<u64> {

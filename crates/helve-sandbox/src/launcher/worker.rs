@@ -7,12 +7,19 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
-use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
+};
 
 use super::{first, lock, seccomp, sys};
 use crate::wire::Order;
 
+/// What is reported before the program starts: one of the first two, and the third with a reason
+/// where it does not.
 pub(super) const LANDLOCK_HOLDS: &str = "landlock";
+const NO_LANDLOCK: &str = "no landlock";
+pub(super) const FAILED: &str = "failed: ";
+
 /// Open files of one process.
 const FILES_MAX: u64 = 4096;
 
@@ -24,7 +31,7 @@ pub(super) fn run(order: &Order, cgroup: bool, streams: [OwnedFd; 3], reporter: 
         Ok(never) => match never {},
         Err(error) => error,
     };
-    let _ = write!(reporter, "{error}");
+    let _ = write!(reporter, "{FAILED}{error}");
     sys::exit(127);
 }
 
@@ -51,7 +58,7 @@ fn become_program(
     set_no_new_privs(true)?;
     let landlock = lock::landlock(&order.grants)?;
     seccomp::install(seccomp::Families::UnixAndInet, cgroup)?;
-    writeln!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { "no landlock" })?;
+    write!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { NO_LANDLOCK })?;
     let error = sys::execute(&program, &args, &env);
     Err(match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
@@ -68,12 +75,16 @@ fn limit(order: &Order, cgroup: bool) -> io::Result<()> {
     let limits = &order.limits;
     let set = |resource, value: u64| {
         let limit = Rlimit { current: Some(value), maximum: Some(value) };
-        setrlimit(resource, limit).map_err(|error| io::Error::other(format!("a limit cannot be set: {error}")))
+        setrlimit(resource, limit)
+            .map_err(|error| io::Error::other(format!("a limit cannot be set: {error}")))
     };
     set(Resource::Core, 0)?;
     // Process 1 of the box counts as well.
     set(Resource::Nproc, u64::from(limits.pids) + 1)?;
-    set(Resource::Nofile, FILES_MAX.min(rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX)))?;
+    set(
+        Resource::Nofile,
+        FILES_MAX.min(rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX)),
+    )?;
     set(Resource::Msgqueue, 0)?;
     set(Resource::Memlock, 8 << 20)?;
     // First a signal that names the reason; a second later one that cannot be ignored.

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod boxes;
+mod hostile;
 mod ordinary;
 mod plain;
 mod refusals;

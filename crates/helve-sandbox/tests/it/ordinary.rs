@@ -11,8 +11,7 @@ use crate::boxes::{expected_level, python, run, said, sh, text};
 #[tokio::test]
 async fn a_program_gets_its_input_and_gives_its_output_and_code() {
     let job = sh("cat; echo \"$1\"; echo bad >&2; exit 3").args(["sh", "a b;$HOME"]);
-    let finished =
-        Sandbox::default().run(job, b"in ".to_vec(), CancellationToken::new()).await.unwrap();
+    let finished = Sandbox::default().run(job, b"in ".to_vec(), CancellationToken::new()).await.unwrap();
     assert_eq!(finished.end, End::Exited { code: 3 });
     assert_eq!((text(&finished.stdout), text(&finished.stderr)), ("in a b;$HOME\n".into(), "bad\n".into()));
     assert_eq!(finished.confinement.level, expected_level());
@@ -115,7 +114,8 @@ async fn node_with_workers() {
 
 #[tokio::test]
 async fn a_compiler_and_what_it_makes() {
-    let mut job = sh("echo 'int puts(const char*); int main(){puts(\"made\");}' > a.c && gcc -w a.c -o a && ./a");
+    let mut job =
+        sh("echo 'int puts(const char*); int main(){puts(\"made\");}' > a.c && gcc -w a.c -o a && ./a");
     job.policy.limits.wall_ms = 60_000;
     assert_eq!(said(&run(job).await), "made");
 }

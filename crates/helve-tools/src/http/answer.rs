@@ -158,10 +158,12 @@ pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
 /// An error of the network as an error of the tool.
 pub(crate) fn network_error(error: NetError) -> ToolError {
     let (code, retryable) = match &error {
-        NetError::Forbidden { .. } => (ErrorCode::PermissionDenied, false),
+        NetError::Forbidden { .. } | NetError::Denied { .. } => (ErrorCode::PermissionDenied, false),
         NetError::Timeout { .. } => (ErrorCode::Timeout, true),
         NetError::TooLarge { .. } => (ErrorCode::OutputTooLarge, false),
-        NetError::BadUrl { .. } | NetError::Redirect { .. } => (ErrorCode::ExecutionFailed, false),
+        NetError::BadUrl { .. } | NetError::BadHeader { .. } | NetError::Redirect { .. } => {
+            (ErrorCode::ExecutionFailed, false)
+        }
         // Trying again makes no certificate valid.
         NetError::Tls { .. } => (ErrorCode::Network, false),
         _ => (ErrorCode::Network, true),

@@ -119,10 +119,11 @@ impl ProgramHandler {
             ExitStatus::Cancelled => {
                 ToolError::new(ErrorCode::Cancelled, "the call was taken back and the program stopped")
             }
-            ExitStatus::OutOfMemory => {
-                ToolError::new(ErrorCode::SandboxViolation, "the program used more memory than it may and was stopped")
-                    .suggest("ask for less, or tell the operator to raise `memory_mb`")
-            }
+            ExitStatus::OutOfMemory => ToolError::new(
+                ErrorCode::SandboxViolation,
+                "the program used more memory than it may and was stopped",
+            )
+            .suggest("ask for less, or tell the operator to raise `memory_mb`"),
             ExitStatus::OutOfTime => ToolError::new(
                 ErrorCode::SandboxViolation,
                 "the program used more time on the processor than it may and was stopped",

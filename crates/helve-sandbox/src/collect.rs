@@ -1,0 +1,107 @@
+//! What a program has left in its work directory.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
+
+/// Deepest folder that is looked into.
+const DEPTH_MAX: usize = 32;
+
+/// A file that a program has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileOut {
+    /// Where, relative to the work directory.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether it can be executed.
+    pub executable: bool,
+    /// Its content; absent where that would be too much.
+    pub content: Option<Vec<u8>>,
+}
+
+/// How much is taken.
+#[derive(Debug, Clone, Copy)]
+pub struct CollectLimits {
+    /// Files; further ones are not even listed.
+    pub files: usize,
+    /// Bytes of one file.
+    pub file_bytes: u64,
+    /// Bytes of all files together.
+    pub total_bytes: u64,
+}
+
+/// The files in a work directory, by path. Links, devices and the like are left out: what is taken
+/// is what lies there, whatever the program has named it. The flag tells whether all are listed.
+pub fn collect(
+    work_dir: BorrowedFd<'_>,
+    limits: CollectLimits,
+    wanted: &dyn Fn(&Path) -> bool,
+) -> io::Result<(Vec<FileOut>, bool)> {
+    let mut taken = Taken { files: Vec::new(), bytes: 0, whole: true, limits, wanted };
+    taken.folder(open(work_dir, Path::new("."), OFlags::DIRECTORY)?, Path::new(""), 0)?;
+    taken.files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok((taken.files, taken.whole))
+}
+
+struct Taken<'w> {
+    files: Vec<FileOut>,
+    bytes: u64,
+    whole: bool,
+    limits: CollectLimits,
+    wanted: &'w dyn Fn(&Path) -> bool,
+}
+
+impl Taken<'_> {
+    fn folder(&mut self, folder: OwnedFd, at: &Path, depth: usize) -> io::Result<()> {
+        for entry in Dir::read_from(&folder)? {
+            let entry = entry?;
+            let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
+            let path = at.join(name);
+            if name == Path::new(".") || name == Path::new("..") || !(self.wanted)(&path) {
+                continue;
+            }
+            match entry.file_type() {
+                FileType::Directory if depth < DEPTH_MAX => {
+                    // One that nobody may enter is left out like a link.
+                    if let Ok(inner) = open(folder.as_fd(), name, OFlags::DIRECTORY) {
+                        self.folder(inner, &path, depth + 1)?;
+                    }
+                }
+                FileType::RegularFile if self.files.len() < self.limits.files => {
+                    if let Ok(file) = open(folder.as_fd(), name, OFlags::NONBLOCK) {
+                        self.file(file, path)?;
+                    }
+                }
+                FileType::Directory | FileType::RegularFile => self.whole = false,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: OwnedFd, path: PathBuf) -> io::Result<()> {
+        let stat = fstat(&file)?;
+        let bytes = u64::try_from(stat.st_size).unwrap_or(0);
+        let fits = bytes <= self.limits.file_bytes && self.bytes + bytes <= self.limits.total_bytes;
+        let content = if fits {
+            let mut content = Vec::with_capacity(usize::try_from(bytes).unwrap_or(0));
+            std::fs::File::from(file).take(bytes).read_to_end(&mut content)?;
+            self.bytes += bytes;
+            Some(content)
+        } else {
+            None
+        };
+        self.files.push(FileOut { path, bytes, executable: stat.st_mode & 0o100 != 0, content });
+        Ok(())
+    }
+}
+
+fn open(folder: BorrowedFd<'_>, name: &Path, kind: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | kind;
+    Ok(openat(folder, name, flags, Mode::empty())?)
+}

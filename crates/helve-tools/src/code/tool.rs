@@ -1,0 +1,359 @@
+//! The tool itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helve::{Annotations, Category, Context, ErrorCode, Facet, Risk, Source, Tool, ToolBuilder, ToolError};
+use helve_sandbox::{
+    Attendance, CollectLimits, Confinement, End, FileOut, Finished, Job, Limits, Policy, RunningBox, Sandbox,
+    Usage, WORK_DIR, collect,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::files::{self, Artifact, Given};
+use super::language::{Language, OWN_DIR};
+use super::session::Session;
+use super::warm::Warm;
+use super::{blocked, bridge};
+
+/// Most that is kept of a work directory between calls, in files.
+const SESSION_FILES_MAX: usize = 10_000;
+
+/// What `code-execute` may do. The keys of `[code]` in the configuration.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CodeOptions {
+    /// The interpreter of Python: a path, or a name to be looked up in the system's folders. Packages that
+    /// are installed with it can be used.
+    pub python: Option<PathBuf>,
+    /// The interpreter of JavaScript.
+    pub javascript: Option<PathBuf>,
+    /// The shell.
+    pub shell: Option<PathBuf>,
+    /// Files and folders that code may read beside the system's.
+    pub read: Vec<PathBuf>,
+    /// Hosts that code may reach, as `HOST:PORT`, through a proxy.
+    pub network: Vec<String>,
+    /// Commands that are refused outright.
+    pub blocked_commands: Vec<String>,
+    /// Whether code may call other tools of its caller.
+    pub call_tools: bool,
+    /// Interpreters of each language that are started ahead, once the first was needed; 0 for none.
+    #[schemars(range(max = 16))]
+    pub warm: usize,
+    /// Files that a call gives back.
+    #[schemars(range(max = 1_000))]
+    pub artifacts_max: usize,
+    /// Bytes of one file that a call gives back; of a larger one, only its name and size.
+    pub artifact_bytes_max: u64,
+    /// Where work directories are kept that a call asks to keep. Without it: beside the journal.
+    pub sessions: Option<PathBuf>,
+}
+
+impl Default for CodeOptions {
+    fn default() -> Self {
+        Self {
+            python: None,
+            javascript: None,
+            shell: None,
+            read: Vec::new(),
+            network: Vec::new(),
+            blocked_commands: ["rm -rf /", "sudo", ":(){:|:&};:"].map(str::to_owned).into(),
+            call_tools: true,
+            warm: 1,
+            artifacts_max: 50,
+            artifact_bytes_max: 1 << 20,
+            sessions: None,
+        }
+    }
+}
+
+impl CodeOptions {
+    fn interpreter(&self, language: Language) -> PathBuf {
+        let given = match language {
+            Language::Python => &self.python,
+            Language::Javascript => &self.javascript,
+            Language::Shell => &self.shell,
+        };
+        given.clone().unwrap_or_else(|| language.command().into())
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// What the code is written in.
+    language: Language,
+    /// The code.
+    #[schemars(length(max = 1_000_000))]
+    code: String,
+    /// What it reads from its standard input.
+    #[serde(default)]
+    #[schemars(length(max = 10_000_000))]
+    stdin: Option<String>,
+    /// Files that lie in the work directory when it starts.
+    #[serde(default)]
+    #[schemars(length(max = 100))]
+    files: Vec<Given>,
+    /// A name for a work directory that is kept: calls with the same name find what the ones before left.
+    #[serde(default)]
+    #[schemars(length(min = 1, max = 200))]
+    session: Option<String>,
+    /// How long it may run, in milliseconds; the tool's own time is the most.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    timeout_ms: Option<u64>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    /// `exited`, or why it was stopped: `signaled`, `timeout`, `memory_limit`, `cpu_limit`, `output_limit`.
+    status: &'static str,
+    /// The exit code, where it ended by itself; 0 is success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    /// The signal that ended it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    /// What it wrote.
+    stdout: String,
+    /// What it wrote to standard error.
+    stderr: String,
+    /// Whether it wrote more than that.
+    truncated: bool,
+    /// Files that it made or changed.
+    artifacts: Vec<Artifact>,
+    /// What it used.
+    usage: Usage,
+    /// How it was confined.
+    sandbox: Confinement,
+}
+
+/// The tool `code-execute`. Without a folder for them, work directories cannot be kept.
+pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> ToolBuilder {
+    let runner = Arc::new(Runner { options, sandbox, limits, warm: Warm::default() });
+    Tool::function(
+        "code-execute",
+        "Runs Python, JavaScript (Node.js) or shell code in a sandbox and returns what it wrote, its exit code and \
+         the files it made. The code has no network and sees no files but those given to it; packages that are \
+         installed on this machine can be used. Other tools can be called from the code: `import helve; \
+         helve.call(\"tool-name\", key=value)` in Python, `await require(\"helve\").call(\"tool-name\", {…})` in \
+         JavaScript, `helve tool-name '{…}'` in the shell.",
+        move |input: Input, context: Context| {
+            let runner = Arc::clone(&runner);
+            async move { Box::pin(runner.run(input, context)).await }
+        },
+    )
+    .alias("code:execute")
+    .when_to_use(
+        "For computing, parsing, converting and checking things that are easier in code than in words, and to do many \
+         tool calls at once with loops and conditions instead of one by one. Print what you want to see. Not for \
+         fetching web pages by itself: there is no network.",
+    )
+    .example_call(
+        "What is the 200th prime?",
+        json!({ "language": "python", "code": "n, found = 1, 0\nwhile found < 200:\n    n += 1\n    found += all(n % d for d in range(2, int(n ** 0.5) + 1))\nprint(n)" }),
+    )
+    .example_call(
+        "Sum the second column of this CSV",
+        json!({ "language": "python", "code": "import csv\nprint(sum(float(r[1]) for r in csv.reader(open('data.csv'))))", "files": [{ "path": "data.csv", "content": "a,1\nb,2\n" }] }),
+    )
+    .example_call("Which Node.js is this?", json!({ "language": "javascript", "code": "console.log(process.version)" }))
+    .source(Source::Builtin)
+    .category(Category::Code)
+    .risk(Risk::Medium)
+    .annotations(Annotations {
+        title: Some("Run code".to_owned()),
+        read_only: false,
+        destructive: false,
+        idempotent: false,
+        open_world: false,
+    })
+    // What the code itself sends out goes through other tools, which have facets of their own.
+    .facets([Facet::Mutates])
+}
+
+struct Runner {
+    options: CodeOptions,
+    sandbox: Sandbox,
+    limits: Limits,
+    warm: Warm,
+}
+
+impl Runner {
+    async fn run(&self, input: Input, context: Context) -> Result<Output, ToolError> {
+        if let Some(command) = blocked::find(&input.code, &self.options.blocked_commands) {
+            let message = format!("the code holds `{command}`, which is blocked here");
+            return Err(ToolError::new(ErrorCode::SandboxViolation, message)
+                .suggest("do it another way; the operator can change `code.blocked_commands`"));
+        }
+        let given = files::read(input.files)?;
+        let session = self.open_session(input.session.as_deref(), &context).await?;
+        let mut all = match &session {
+            Some(session) => session.load().map_err(|error| kept_failed(&error))?,
+            None => Vec::new(),
+        };
+        all.retain(|old| given.iter().all(|new| new.path != old.path));
+        all.extend(given);
+        let before = files::digests(&all);
+        let code_file = input.language.code_file(&input.code);
+        all.push(helve_sandbox::FileIn {
+            path: code_file.clone(),
+            content: input.code.into_bytes(),
+            executable: false,
+        });
+
+        let time = context.time_left().as_millis().min(u128::from(input.timeout_ms.unwrap_or(u64::MAX)));
+        let limits = Limits { wall_ms: u64::try_from(time).unwrap_or(u64::MAX), ..self.limits.clone() };
+        let stdin = input.stdin.unwrap_or_default().into_bytes();
+        let (mut running, stdin) = self.start(input.language, &code_file, all, stdin, &limits).await?;
+        let bridge =
+            running.listeners.pop().map(|listener| tokio::spawn(bridge::serve(listener, context.clone())));
+        let attendance = Attendance { stdin: Some(stdin), limits, ..Attendance::default() };
+        let finished = running.attend(attendance, context.cancellation().clone()).await;
+        if let Some(bridge) = bridge {
+            bridge.abort();
+        }
+        self.warm_up(input.language);
+        if finished.end == End::Cancelled && !context.time_left().is_zero() {
+            return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back and the code stopped"));
+        }
+        let left = self.take(&finished)?;
+        if let Some(session) = session {
+            session.save(&left).map_err(|error| kept_failed(&error))?;
+        }
+        Ok(self.output(finished, &left, &before))
+    }
+
+    /// A box in which the code runs, and what it reads: one that waited for it, or a new one.
+    async fn start(
+        &self,
+        language: Language,
+        code_file: &Path,
+        files: Vec<helve_sandbox::FileIn>,
+        stdin: Vec<u8>,
+        limits: &Limits,
+    ) -> Result<(RunningBox, Vec<u8>), ToolError> {
+        if let Some(mut waiting) = self.warm.take(language)
+            && waiting.put(&files).await.is_ok()
+        {
+            // The first line says that the code is there; what follows is the code's own.
+            return Ok((waiting, [b"\n".as_slice(), &stdin].concat()));
+        }
+        let mut job = self.job(language, code_file);
+        job.files.extend(files);
+        job.policy.limits = limits.clone();
+        let started = self.sandbox.start(job).await.map_err(|error| {
+            let known = self.sandbox.check(&self.options.interpreter(language)).is_ok();
+            let code = if known { ErrorCode::ExecutionFailed } else { ErrorCode::IntegrationMissing };
+            ToolError::new(code, format!("{} cannot be run here: {error}", language.as_str()))
+                .suggest("use another language, or tell the operator to run `helve doctor`")
+        })?;
+        Ok((started, stdin))
+    }
+
+    fn job(&self, language: Language, file: &Path) -> Job {
+        let own = format!("{WORK_DIR}/{OWN_DIR}");
+        let mut job = Job::new(self.options.interpreter(language))
+            .env("HOME", WORK_DIR)
+            .env("LANG", "C.UTF-8")
+            .env("PATH", format!("{own}/bin:{}", helve_sandbox::policy::PATH));
+        if language == Language::Python {
+            job = job
+                .env("PYTHONPATH", format!("{WORK_DIR}:{own}"))
+                .env("PYTHONDONTWRITEBYTECODE", "1")
+                .args(["-u"]);
+        }
+        job = job.args([format!("{WORK_DIR}/{}", file.display())]);
+        job.files = language.own_files();
+        if self.options.call_tools {
+            job.listen = vec![bridge::PORT];
+        }
+        job.policy = Policy {
+            read: self.options.read.clone(),
+            network: self.options.network.clone(),
+            limits: self.limits.clone(),
+            min_level: self.sandbox.min_level(),
+            ..Policy::default()
+        };
+        job
+    }
+
+    /// Starts the interpreter for the next call.
+    fn warm_up(&self, language: Language) {
+        if let Some(file) = language.warm_file() {
+            let mut job = self.job(language, &Path::new(OWN_DIR).join(file));
+            if language == Language::Python {
+                job = job.args([format!("{WORK_DIR}/{OWN_DIR}/code.py")]);
+            }
+            self.warm.fill(language, self.options.warm, &self.sandbox, job);
+        }
+    }
+
+    async fn open_session(
+        &self,
+        name: Option<&str>,
+        context: &Context,
+    ) -> Result<Option<Session>, ToolError> {
+        let Some(name) = name.map(str::to_owned) else { return Ok(None) };
+        let Some(folder) = self.options.sessions.clone() else {
+            return Err(ToolError::failed(
+                "work directories cannot be kept here: the operator has named no folder",
+            ));
+        };
+        let caller = Arc::clone(context.caller());
+        // It waits while another call uses the same one.
+        let opened = tokio::task::spawn_blocking(move || Session::open(&folder, &caller, &name)).await;
+        match opened {
+            Ok(opened) => opened.map(Some).map_err(|error| kept_failed(&error)),
+            Err(_) => Err(ToolError::failed("the work directory could not be opened")),
+        }
+    }
+
+    fn take(&self, finished: &Finished) -> Result<Vec<FileOut>, ToolError> {
+        let bytes = self.limits.work_bytes;
+        let limits = CollectLimits { files: SESSION_FILES_MAX, file_bytes: bytes, total_bytes: bytes };
+        let wanted = |path: &Path| !path.starts_with(OWN_DIR) && !path.ends_with("__pycache__");
+        let taken = collect(std::os::fd::AsFd::as_fd(&finished.work_dir), limits, &wanted);
+        taken.map(|(files, _)| files).map_err(|error| {
+            ToolError::failed(format!("the files that the code made cannot be read: {error}"))
+        })
+    }
+
+    fn output(
+        &self,
+        finished: Finished,
+        left: &[FileOut],
+        before: &std::collections::BTreeMap<PathBuf, [u8; 32]>,
+    ) -> Output {
+        let limits = files::Limits {
+            files: self.options.artifacts_max,
+            file_bytes: self.options.artifact_bytes_max,
+            total_bytes: self.options.artifact_bytes_max.saturating_mul(4),
+        };
+        let (exit_code, signal) = match finished.end {
+            End::Exited { code } => (Some(code), None),
+            End::Signaled { signal } => (None, Some(signal)),
+            _ => (None, None),
+        };
+        // At the deadline the runtime also cancels; then time is what was missing.
+        let end = if finished.end == End::Cancelled { End::Timeout } else { finished.end };
+        Output {
+            status: end.as_str(),
+            exit_code,
+            signal,
+            stdout: String::from_utf8_lossy(&finished.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&finished.stderr).into_owned(),
+            truncated: finished.truncated,
+            artifacts: files::artifacts(left, before, &limits),
+            usage: finished.usage,
+            sandbox: finished.confinement,
+        }
+    }
+}
+
+fn kept_failed(error: &std::io::Error) -> ToolError {
+    ToolError::failed(format!("the kept work directory cannot be used: {error}"))
+}
