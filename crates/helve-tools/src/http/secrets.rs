@@ -108,6 +108,11 @@ impl Secrets {
         self.hidden.sort_by_key(|text| std::cmp::Reverse(text.expose_secret().len()));
     }
 
+    /// The length of the longest form of a secret.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.hidden.iter().map(|secret| secret.expose_secret().len()).max().unwrap_or(0)
+    }
+
     /// Whether a secret stands in these bytes, in any of its forms.
     pub(crate) fn found_in(&self, bytes: &[u8]) -> bool {
         let stands = |secret: &[u8]| bytes.windows(secret.len()).any(|window| window == secret);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use helve::ToolError;
-use helve_net::{Client, NetError, NetPolicy, Request, Response};
+use helve_net::{Client, NetError, NetPolicy, Request, Response, StreamingResponse};
 
 use crate::http::answer::network_error;
 
@@ -41,6 +41,11 @@ impl LazyClient {
     /// Sends a request; what goes wrong is an error of the tool.
     pub(crate) async fn fetch(&self, request: Request) -> Result<Response, ToolError> {
         self.get().map_err(network_error)?.fetch(request).await.map_err(network_error)
+    }
+
+    /// The same, with the content still to be read.
+    pub(crate) async fn open(&self, request: Request) -> Result<StreamingResponse, ToolError> {
+        self.get().map_err(network_error)?.open(request).await.map_err(network_error)
     }
 }
 

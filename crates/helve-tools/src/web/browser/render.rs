@@ -172,12 +172,13 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Page<R, W> {
                     _ => {}
                 }
             }
-            "Network.responseReceived" if ours && params["type"].as_str() == Some("Document") => {
-                if params["frameId"].as_str() == Some(&self.frame) {
-                    let status =
-                        params["response"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
-                    self.status = status.unwrap_or(self.status);
-                }
+            "Network.responseReceived"
+                if ours
+                    && params["type"].as_str() == Some("Document")
+                    && params["frameId"].as_str() == Some(&self.frame) =>
+            {
+                let status = params["response"]["status"].as_u64();
+                self.status = status.and_then(|status| u16::try_from(status).ok()).unwrap_or(self.status);
             }
             "Inspector.targetCrashed" if ours => {
                 return Err(ToolError::failed("the page made the browser crash"));

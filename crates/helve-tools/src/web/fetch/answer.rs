@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use helve::json::{JsonLimits, parse};
 use helve::{ErrorCode, ToolError};
 use helve_net::header::{AUTHORIZATION, CONTENT_TYPE, SET_COOKIE};
-use helve_net::{HeaderName, Response};
+use helve_net::{HeaderMap, HeaderName, Response, StatusCode, StreamingResponse, Url};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,7 @@ use super::super::scrape::decode;
 use super::super::text::{cut, line};
 use super::input::{RequestInput, Shape};
 use super::save::{Reserved, Saved};
-use crate::http::answer::excerpt;
+use crate::http::answer::{excerpt, network_error};
 use crate::http::secrets::Secrets;
 
 /// The most that is fetched where nothing is saved.
@@ -55,45 +55,91 @@ pub(super) struct Output {
     note: Option<String>,
 }
 
-pub(super) async fn of(
+/// A response as far as it was read.
+pub(super) struct Received {
+    status: StatusCode,
+    headers: HeaderMap,
+    url: Url,
+    body: Vec<u8>,
+}
+
+impl From<Response> for Received {
+    fn from(response: Response) -> Self {
+        let Response { status, headers, url, body, .. } = response;
+        Self { status, headers, url, body }
+    }
+}
+
+impl Received {
+    fn type_header(&self) -> Option<&str> {
+        self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok())
+    }
+
+    fn content_type(&self) -> String {
+        let full = self.type_header().unwrap_or_default();
+        full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+
+    /// What is known of it without its content.
+    fn head(&self) -> Output {
+        Output {
+            status: self.status.as_u16(),
+            ok: self.status.is_success(),
+            url: self.url.to_string(),
+            content_type: line(&self.content_type(), 100),
+            headers: headers(self),
+            bytes: self.body.len(),
+            json: None,
+            text: None,
+            truncated: false,
+            saved: None,
+            note: None,
+        }
+    }
+}
+
+/// The result that shows the content.
+pub(super) fn shown(
     input: &RequestInput,
-    response: &Response,
-    file: Option<Reserved>,
+    response: &Received,
     secrets: &Secrets,
 ) -> Result<Output, ToolError> {
-    let mut output = Output {
-        status: response.status.as_u16(),
-        ok: response.status.is_success(),
-        url: response.url.to_string(),
-        content_type: line(&response.content_type(), 100),
-        headers: headers(response),
-        bytes: response.body.len(),
-        json: None,
-        text: None,
-        truncated: false,
-        saved: None,
-        note: None,
-    };
-    match file {
-        Some(file) if output.ok => {
-            if secrets.found_in(&response.body) {
-                return Err(ToolError::failed(
-                    "the answer repeats a secret of the request, so it is not saved",
-                ));
-            }
-            output.saved = Some(file.keep(response.body.clone()).await?);
-        }
-        // Nobody wants the words of an error in the file that was asked for.
-        Some(_) => {
-            output.note = Some("nothing was saved, because the status is not a success".to_owned());
-            content(&mut output, Shape::Auto, input.max_bytes, response, secrets)?;
-        }
-        None => content(&mut output, input.response, input.max_bytes, response, secrets)?,
-    }
+    let mut output = response.head();
+    content(&mut output, input.response, input.max_bytes, response, secrets)?;
     redacted(output, secrets)
 }
 
-fn headers(response: &Response) -> BTreeMap<String, String> {
+/// The result that says where the content was saved.
+pub(super) async fn saved(
+    input: &RequestInput,
+    mut response: StreamingResponse,
+    file: Reserved,
+    secrets: &Secrets,
+) -> Result<Output, ToolError> {
+    let (status, headers, url) =
+        (response.status, std::mem::take(&mut response.headers), response.url.clone());
+    let mut received = Received { status, headers, url, body: Vec::new() };
+    if status.is_success() {
+        let mut output = received.head();
+        let saved = file.receive(response, secrets).await?;
+        (output.bytes, output.saved) = (saved.bytes, Some(saved));
+        return redacted(output, secrets);
+    }
+    // Nobody wants the words of an error in the file that was asked for.
+    drop(file);
+    while let Some(chunk) = response.chunk().await.map_err(network_error)? {
+        received.body.extend_from_slice(&chunk);
+        if received.body.len() > input.max_bytes {
+            break;
+        }
+    }
+    let mut output = received.head();
+    output.note = Some("nothing was saved, because the status is not a success".to_owned());
+    content(&mut output, Shape::Auto, input.max_bytes, &received, secrets)?;
+    redacted(output, secrets)
+}
+
+fn headers(response: &Received) -> BTreeMap<String, String> {
     let shown = response.headers.iter().filter(|(name, _)| !WITHHELD.contains(name)).take(HEADERS_MAX);
     shown
         .map(|(name, value)| {
@@ -106,7 +152,7 @@ fn content(
     output: &mut Output,
     shape: Shape,
     bytes_max: usize,
-    response: &Response,
+    response: &Received,
     secrets: &Secrets,
 ) -> Result<(), ToolError> {
     if response.body.is_empty() {
@@ -133,8 +179,10 @@ fn content(
                     .suggest("ask the API for less, raise `max_bytes` up to 4194304, or use `save_as`"));
             }
             Err(error) if must => {
-                let (reason, start) =
-                    (excerpt(&error.to_string(), secrets), excerpt(&response.text(), secrets));
+                let (reason, start) = (
+                    excerpt(&error.to_string(), secrets),
+                    excerpt(&String::from_utf8_lossy(&response.body), secrets),
+                );
                 let message = format!("the answer cannot be read as JSON: {reason}; it begins: {start}");
                 return Err(ToolError::new(ErrorCode::OutputInvalid, message));
             }
@@ -147,7 +195,7 @@ fn content(
         return Ok(());
     }
     // Redacted while it is whole: a cut could leave half a secret.
-    let mut text = secrets.redact(decode(&response.body, response.header(CONTENT_TYPE)));
+    let mut text = secrets.redact(decode(&response.body, response.type_header()));
     text.retain(|c| c == '\n' || c == '\t' || !c.is_control());
     output.truncated = cut(&mut text, bytes_max);
     output.text = Some(text);
@@ -155,7 +203,7 @@ fn content(
 }
 
 /// Whether the content is text, by its type, or by a look at it where the type says nothing.
-fn is_text(response: &Response) -> bool {
+fn is_text(response: &Received) -> bool {
     let content_type = response.content_type();
     let named = content_type.starts_with("text/")
         || ["json", "xml", "javascript", "yaml", "toml", "x-www-form-urlencoded", "graphql", "sql"]

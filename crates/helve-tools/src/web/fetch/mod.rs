@@ -107,16 +107,15 @@ impl Fetch {
         let mut secrets = Secrets::default();
         let mut request = request::of(input, &self.bound, &self.backend.variables, &mut secrets)?;
         request.deadline = context.deadline();
+        let Some(path) = &input.save_as else {
+            request.response_bytes_max = answer::FETCH_BYTES_MAX;
+            let response = self.backend.client.fetch(request).await?;
+            return answer::shown(input, &response.into(), &secrets);
+        };
         // Taken before anything is sent: a name that is not free must not cost a request.
-        let file = match &input.save_as {
-            Some(path) => Some(Reserved::new(self.backend.downloads.as_ref(), path)?),
-            None => None,
-        };
-        request.response_bytes_max = match &file {
-            Some(_) => self.config.download_bytes,
-            None => answer::FETCH_BYTES_MAX,
-        };
-        let response = self.backend.client.fetch(request).await?;
-        answer::of(input, &response, file, &secrets).await
+        let file = Reserved::new(self.backend.downloads.as_ref(), path)?;
+        request.response_bytes_max = self.config.download_bytes;
+        let response = self.backend.client.open(request).await?;
+        answer::saved(input, response, file, &secrets).await
     }
 }

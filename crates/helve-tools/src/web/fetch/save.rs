@@ -1,16 +1,20 @@
 //! Saves an answer to a file.
 
-use std::io::Write as _;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, File, OpenOptions};
-use helve::json::sha256_hex;
+use helve::json::hex;
 use helve::{ErrorCode, ToolError};
+use helve_net::StreamingResponse;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::builtin::wrong_argument;
+use crate::http::answer::network_error;
+use crate::http::secrets::Secrets;
 
 /// A file with an answer in it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,16 +22,18 @@ pub(super) struct Saved {
     /// Its path within the folder for downloads.
     path: String,
     /// Its size.
-    bytes: usize,
+    pub(super) bytes: usize,
     /// The SHA-256 of its content, in hex.
     sha256: String,
 }
 
-/// A new, empty file that is ours. Dropped without [`Reserved::keep`], it goes away.
+/// A new, empty file that is ours. Unless it is written to the end, it goes away.
 pub(super) struct Reserved {
     folder: Arc<Dir>,
     path: String,
+    /// Until it is written to.
     file: Option<File>,
+    kept: bool,
 }
 
 impl Reserved {
@@ -53,33 +59,44 @@ impl Reserved {
             folder.create_dir_all(parent).map_err(failed)?;
         }
         let file = folder.open_with(path, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
-        Ok(Self { folder: Arc::clone(folder), path: path.to_owned(), file: Some(file) })
+        Ok(Self { folder: Arc::clone(folder), path: path.to_owned(), file: Some(file), kept: false })
     }
 
-    /// Writes the content and keeps the file.
-    pub(super) async fn keep(self, content: Vec<u8>) -> Result<Saved, ToolError> {
-        let path = self.path.clone();
-        let written = tokio::task::spawn_blocking(move || self.write(&content)).await;
-        written.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|error| {
-            ToolError::failed(format!("`{path}` cannot be written; nothing was saved")).with_source(error)
-        })
-    }
-
-    fn write(mut self, content: &[u8]) -> std::io::Result<Saved> {
-        // Put back unless all of it is written, so that `drop` removes the file.
-        let mut file = self.file.take().ok_or(std::io::ErrorKind::NotFound)?;
-        let written = file.write_all(content).and_then(|()| file.sync_all());
-        if let Err(error) = written {
-            self.file = Some(file);
-            return Err(error);
+    /// Writes the content as it comes, and keeps the file if all of it came.
+    pub(super) async fn receive(
+        mut self,
+        mut response: StreamingResponse,
+        secrets: &Secrets,
+    ) -> Result<Saved, ToolError> {
+        let failed = |error: std::io::Error| {
+            ToolError::failed("the answer cannot be written; nothing was saved").with_source(error)
+        };
+        let file = self.file.take().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+        let mut file = tokio::fs::File::from_std(file.into_std());
+        let (mut bytes, mut digest) = (0, Sha256::new());
+        // The end of what came before: a secret may stand across two parts.
+        let mut seen: Vec<u8> = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(network_error)? {
+            seen.extend_from_slice(&chunk);
+            if secrets.found_in(&seen) {
+                return Err(ToolError::failed(
+                    "the answer repeats a secret of the request, so it is not saved",
+                ));
+            }
+            seen.drain(..seen.len().saturating_sub(secrets.bytes_max()));
+            file.write_all(&chunk).await.map_err(failed)?;
+            digest.update(&chunk);
+            bytes += chunk.len();
         }
-        Ok(Saved { path: std::mem::take(&mut self.path), bytes: content.len(), sha256: sha256_hex(content) })
+        file.sync_all().await.map_err(failed)?;
+        self.kept = true;
+        Ok(Saved { path: self.path.clone(), bytes, sha256: hex(&digest.finalize()) })
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
-        if self.file.take().is_some()
+        if !self.kept
             && let Err(error) = self.folder.remove_file(&self.path)
         {
             tracing::warn!(%error, path = self.path, "an unused file stays behind");

@@ -424,10 +424,7 @@ mod tests {
             outline("<table>x<tr><td>y</table>"),
             "<html><body>x<table><tbody><tr><td>y</td></tr></tbody></table></body></html>"
         );
-        assert_eq!(
-            outline("<template>hidden</template>v"),
-            "<html><body>v</body></html>".replace("<body>", "<body>")
-        );
+        assert_eq!(outline("<template>hidden</template>v"), "<html><body>v</body></html>");
         assert_eq!(outline("<b><p>1</b>2</p>"), "<html><body><b></b><p><b>1</b>2</p></body></html>");
         assert_eq!(outline(""), "<html><body></body></html>");
     }

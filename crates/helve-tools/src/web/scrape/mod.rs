@@ -33,8 +33,8 @@ use serde_json::{Value, json};
 
 use super::browser::{Browser, RenderRequest};
 use super::config::ScrapeConfig;
-use super::text::{URL_BYTES_MAX, line};
 use super::fetch::BoundSecrets;
+use super::text::{URL_BYTES_MAX, line};
 use super::{Reach, WebBackend, reads_the_web};
 use crate::builtin::wrong_argument;
 use crate::http::answer::retry_after;
@@ -125,7 +125,7 @@ pub(super) fn tool(config: &ScrapeConfig, backend: &WebBackend) -> ToolBuilder {
     .retry(RetryPolicy::standard())
     .precondition_checked(
         Precondition::preferred(
-            "a browser is available; without one, pages are read as their server sends them",
+            "a browser is available",
             Condition::Resource { resource: "browser".to_owned() },
         ),
         move |_: Value, _: Context| {
@@ -149,7 +149,7 @@ struct Scraper {
 impl Scraper {
     async fn run(&self, input: Input, context: &Context) -> Result<Output, ToolError> {
         let url = address(&input.url)?;
-        let selector = input.selector.as_deref().map(|text| read_selector(text)).transpose()?;
+        let selector = input.selector.as_deref().map(read_selector).transpose()?;
         if let Some(known) = cache::recall(&input, context).await {
             return Ok(known);
         }
@@ -213,7 +213,7 @@ impl Scraper {
         if rendered.url != *url {
             self.check_robots(&rendered.url, context).await?;
         }
-        let selector = input.selector.as_deref().map(|text| read_selector(text)).transpose()?;
+        let selector = input.selector.as_deref().map(read_selector).transpose()?;
         extracted(input, selector, Source::from(rendered)).await
     }
 }
