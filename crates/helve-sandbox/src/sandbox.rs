@@ -31,6 +31,9 @@ const NEVER_GRANTED: [&str; 4] = ["/proc", "/sys", "/dev", WORK_DIR];
 
 /// Lets the programs of a box out, to granted hosts alone.
 pub trait Egress: Send + Sync + 'static {
+    /// Whether these can be granted, or what is wrong with them.
+    fn check(&self, grants: &[String]) -> Result<(), String>;
+
     /// Serves as a proxy on `listener`, which is inside the box, until it is dropped.
     fn serve(&self, listener: TcpListener, grants: Vec<String>) -> BoxFuture<'static, ()>;
 }
@@ -155,8 +158,9 @@ impl Sandbox {
 
     fn order(&self, job: &Job, program: &Path) -> Result<Order, String> {
         let policy = &job.policy;
-        if !policy.network.is_empty() && self.options.egress.is_none() {
-            return Err("it asks for a network, and this sandbox has no way out".to_owned());
+        if !policy.network.is_empty() {
+            let none = || "it asks for a network, and this sandbox has no way out".to_owned();
+            self.options.egress.as_ref().ok_or_else(none)?.check(&policy.network)?;
         }
         let real = fs::canonicalize(program).map_err(|error| error.to_string())?;
         let mut grants = Vec::new();

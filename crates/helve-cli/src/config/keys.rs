@@ -84,6 +84,7 @@ const SECTIONS: &[&str] = &[
     "sandbox",
     "code",
     "builtin",
+    "files",
     "web.search",
     "web.scrape",
     "web.http",

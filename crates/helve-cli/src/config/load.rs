@@ -70,6 +70,11 @@ impl Loaded {
         }
     }
 
+    /// Whether somebody gave the value at `pointer`.
+    pub(crate) fn is_set(&self, pointer: &str) -> bool {
+        self.origins.contains_key(pointer)
+    }
+
     /// Where the value at `pointer` comes from.
     pub(crate) fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)

@@ -45,6 +45,8 @@ pub(crate) struct Config {
     pub(crate) code: helve_tools::code::CodeOptions,
     /// The tools that ship with Helve.
     pub(crate) builtin: Builtin,
+    /// What the file tools may touch.
+    pub(crate) files: helve_tools::files::FilesConfig,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
     pub(crate) web: helve_tools::WebConfig,
     /// Accounts that tools may need, by name.

@@ -1,5 +1,6 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
+mod builtin;
 mod composed;
 mod conditions;
 mod integrations;
@@ -19,6 +20,7 @@ use helve::schema::redact::SECRET_NAMES;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
 
+pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
 pub(crate) use openapi::is_remote;

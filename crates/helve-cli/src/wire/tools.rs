@@ -14,6 +14,7 @@ use helve_tools::program::{ProgramToolConfig, program_tool};
 use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
+use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
 use super::{openapi, web};
 use crate::config::origin::short;
@@ -32,10 +33,9 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
     let maker = Maker::new(&loaded.config);
-    let mut builtin = helve_tools::builtin_tools();
     let (web_tools, remark) = web::tools(loaded, maker.client.clone())?;
-    builtin.extend(web_tools);
-    let mut remarks = register_builtin(&registry, builtin, &loaded.config.builtin.without)?;
+    let shipped = builtin(loaded).into_iter().chain(web_tools).collect();
+    let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
     remarks.extend(remark);
     let mut refused = Vec::new();
     let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {

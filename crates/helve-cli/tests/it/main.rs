@@ -8,6 +8,7 @@
 //! - `call`: arguments, results, every exit code;
 //! - `conditions`: what must hold before a tool runs;
 //! - `memory`: what agents remember;
+//! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
@@ -24,6 +25,8 @@ mod composition;
 mod conditions;
 mod config;
 mod docs;
+#[cfg(unix)]
+mod files;
 mod hostile;
 mod lint;
 mod memory;

@@ -23,8 +23,6 @@ pub(super) enum Language {
 }
 
 impl Language {
-    pub(super) const ALL: [Self; 3] = [Self::Python, Self::Javascript, Self::Shell];
-
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Python => "Python",

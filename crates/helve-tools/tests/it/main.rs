@@ -5,6 +5,8 @@
 mod builtin;
 #[cfg(unix)]
 mod faults;
+#[cfg(unix)]
+mod files;
 mod http;
 mod openapi;
 mod program;

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::run::{PartState, StepKind};
+use helve_core::run::{PartReport, PartState, StepKind};
 use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -250,7 +250,11 @@ pub(super) async fn undo(
     }
     let stands = |state| matches!(state, PartState::Done | PartState::UndoFailed | PartState::Unknown);
     let standing = reports.iter().filter(|part| stands(part.state));
-    let named: Vec<_> = standing.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
+    let name = |part: &PartReport| {
+        let why = run.why_not_undone(part.call_id).map(|why| format!(": {why}")).unwrap_or_default();
+        format!("`{}` ({}){why}", part.tool, part.call_id)
+    };
+    let named: Vec<_> = standing.map(name).collect();
     let message = format!("not all of {} could be undone; what stands: {}", undoing.run, named.join(", "));
     Err(ToolError::failed(message).suggest("undo by hand what stands, or leave it"))
 }

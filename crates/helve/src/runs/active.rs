@@ -91,6 +91,8 @@ struct State {
     /// Why the ledger refused something that the run had to say.
     refused: Option<JournalError>,
     progress: ProgressTree,
+    /// Why calls could not be undone.
+    not_undone: HashMap<CallId, String>,
 }
 
 /// A call that is going on.
@@ -315,6 +317,16 @@ impl ActiveRun {
         if let Some(done) = self.lock().parts.iter_mut().find(|done| &*done.report.path == path) {
             done.report.state = part_state;
         }
+    }
+
+    /// Remembers why a call could not be undone, for whoever asked for it.
+    pub(crate) fn cannot_undo(&self, call_id: CallId, why: &str) {
+        self.lock().not_undone.insert(call_id, why.to_owned());
+    }
+
+    /// Why a call could not be undone.
+    pub(crate) fn why_not_undone(&self, call_id: CallId) -> Option<String> {
+        self.lock().not_undone.get(&call_id).cloned()
     }
 
     /// Whether a part has ended, now or before.

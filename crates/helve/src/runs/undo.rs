@@ -95,6 +95,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
         Err(error) => {
             tracing::warn!(call_id = %deed.call_id, tool = %deed.tool.name(), %error, "a call could not be undone");
             step.kind = StepKind::UndoFailed { code: error.code() };
+            run.cannot_undo(deed.call_id, error.message());
             step.payload = to_raw_value(&error).ok();
             PartState::UndoFailed
         }

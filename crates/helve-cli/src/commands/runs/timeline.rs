@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use helve::record::{EndStatus, Entry, Finished};
-use helve::run::StepKind;
-use helve::{CallId, ErrorCode};
+use helve::run::{Step, StepKind};
+use helve::{CallId, ErrorCode, ToolError};
 use jiff::Timestamp;
 
 use super::state::State;
@@ -72,7 +72,7 @@ impl Telling<'_> {
                 self.root(finished.at, sign, "ended", how, tone);
             }
             Entry::Finished(finished) => self.part_ends(finished),
-            Entry::Step(step) => self.step(step.at, step.call_id, &step.kind),
+            Entry::Step(step) => self.step(step),
         }
     }
 
@@ -86,9 +86,10 @@ impl Telling<'_> {
         }
     }
 
-    fn step(&mut self, at: Timestamp, call_id: CallId, kind: &StepKind) {
+    fn step(&mut self, step: &Step) {
+        let (at, call_id) = (step.at, step.call_id);
         let is_root = call_id == self.story.run;
-        match kind {
+        match &step.kind {
             // Every call that is taken up says so; once is enough.
             StepKind::Resumed if !is_root => return,
             StepKind::Resumed => self.cut_short(),
@@ -96,9 +97,13 @@ impl Telling<'_> {
             StepKind::UndoStarted => return,
             _ => {}
         }
-        let (sign, how, tone) = words::step(kind, |index| self.effect(call_id, index));
+        let (sign, mut how, tone) = words::step(&step.kind, |index| self.effect(call_id, index));
+        let reason = reason(step);
         if is_root {
-            return self.root(at, sign, &how, String::new(), tone);
+            return self.root(at, sign, &how, reason.unwrap_or_default(), tone);
+        }
+        if let Some(reason) = reason {
+            how.push_str(&format!(": {reason}"));
         }
         self.part(at, call_id, sign, how, tone);
     }
@@ -157,6 +162,13 @@ impl Telling<'_> {
             None => format!("effect {}", index + 1),
         }
     }
+}
+
+/// Why something could not be undone.
+fn reason(step: &Step) -> Option<String> {
+    let StepKind::UndoFailed { .. } = step.kind else { return None };
+    let error: ToolError = serde_json::from_str(step.payload.as_ref()?.get()).ok()?;
+    Some(error.message().to_owned())
 }
 
 /// How a call ended.

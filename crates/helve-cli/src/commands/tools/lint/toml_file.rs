@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Finding, Level, Report, named, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
-use crate::wire::{InOrder, Made, Maker, in_order, parts, web};
+use crate::wire::{InOrder, Made, Maker, builtin_as_shipped, in_order, parts, web};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
@@ -31,7 +31,7 @@ pub(super) fn check(file: &Path) -> Report {
     let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
     // Composed tools are made of the built-in ones and of those in the file.
     let registry = Registry::with_limit(usize::MAX);
-    let mut builtin = helve_tools::builtin_tools();
+    let mut builtin = builtin_as_shipped();
     match web::checked(&web_config(&document.value)) {
         Ok(tools) => builtin.extend(tools),
         Err(error) => {

@@ -1,0 +1,88 @@
+//! The tools that ship with Helve, set up as the configuration says.
+
+use std::path::{Path, PathBuf};
+
+use helve::{Tool, ToolBuilder};
+use helve_sandbox::{Limits, Sandbox};
+use helve_tools::code::{CodeOptions, code_tool};
+
+use crate::config::Loaded;
+
+/// Every tool that ships with Helve.
+pub(crate) fn builtin(loaded: &Loaded) -> Vec<Tool> {
+    let mut tools = helve_tools::builtin_tools();
+    tools.extend(files(loaded));
+    tools.push(code(loaded));
+    tools
+}
+
+/// The same as they are without any configuration, for looking at and not for calling.
+pub(crate) fn builtin_as_shipped() -> Vec<Tool> {
+    let mut tools = helve_tools::builtin_tools();
+    #[cfg(unix)]
+    tools.extend(helve_tools::files::file_tools(
+        &helve_tools::files::Files::builder(Default::default()).build(),
+    ));
+    tools.push(built(code_tool(CodeOptions::default(), Sandbox::default(), Limits::default())));
+    tools
+}
+
+/// The tool that runs code.
+fn code(loaded: &Loaded) -> Tool {
+    let mut options = loaded.config.code.clone();
+    let folder_of = |key: &str| loaded.folder_of(key).unwrap_or(Path::new(""));
+    for path in &mut options.read {
+        *path = folder_of("/code/read").join(&path);
+    }
+    options.sessions = Some(match options.sessions {
+        Some(folder) => folder_of("/code/sessions").join(folder),
+        None => beside_journal(loaded, ".sessions"),
+    });
+    built(code_tool(options, super::sandbox(&loaded.config), super::limits(&loaded.config)))
+}
+
+fn built(builder: ToolBuilder) -> Tool {
+    builder.build().expect("a test builds every built-in tool")
+}
+
+fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {
+    let mut path = loaded.journal_path.clone().into_os_string();
+    path.push(ending);
+    path.into()
+}
+
+/// The file tools, over the roots that are configured; none where there are no roots.
+#[cfg(unix)]
+fn files(loaded: &Loaded) -> Vec<Tool> {
+    use helve_tools::files::{Files, file_tools};
+
+    if loaded.config.files.roots.is_empty() {
+        return Vec::new();
+    }
+    // Where nobody names a root it is the project's folder, or without a project the current one.
+    let project = loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+    let folder = match loaded.is_set("/files/roots") {
+        true => loaded.folder_of("/files/roots").unwrap_or(Path::new("")),
+        false => project,
+    };
+    let beside_journal = |ending: &str| beside_journal(loaded, ending);
+    let mut builder =
+        Files::builder(loaded.config.files.clone().relative_to(folder)).backups(beside_journal(".backups"));
+    // A folder of our own is closed to tools as a whole; in another's, what is ours.
+    if loaded.is_set("/journal/path") {
+        for ending in ["", "-wal", "-shm", ".head", ".reserve", ".owners"] {
+            builder = builder.private(beside_journal(ending));
+        }
+    } else if let Some(folder) = loaded.journal_path.parent() {
+        builder = builder.private(folder);
+    }
+    for file in loaded.project_file.iter().chain(&loaded.user_file) {
+        builder = builder.unwritable(file);
+    }
+    file_tools(&builder.build())
+}
+
+#[cfg(not(unix))]
+fn files(_: &Loaded) -> Vec<Tool> {
+    Vec::new()
+}

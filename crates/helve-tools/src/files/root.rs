@@ -1,0 +1,376 @@
+//! The folders that file tools may use, and the way from a path to a handle in one of them.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use helve::{ErrorCode, ToolError};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::fault::{failed, forbidden, is_escape, outside};
+use super::near;
+use super::path::Given;
+
+/// How many links are followed, as in the kernel.
+const LINKS_MAX: usize = 40;
+/// Folders above one another in all, links included.
+const ANCESTORS_MAX: usize = 512;
+/// A model that could write its own configuration would have every tool that it likes.
+const NEVER_WRITTEN: &str = "helve.toml";
+
+/// Which file or folder it is, whatever its path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    #[expect(clippy::unnecessary_cast, reason = "other systems have other types")]
+    pub(super) fn of(stat: &Stat) -> Self {
+        Self { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
+    }
+
+    fn at(path: &Path) -> Option<Self> {
+        rustix::fs::stat(path).ok().map(|stat| Self::of(&stat))
+    }
+}
+
+/// What somebody wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// A folder that file tools may use.
+pub(super) struct Root {
+    /// As the operator wrote it, made absolute.
+    path: PathBuf,
+    read_only: bool,
+    /// Opened when first needed, and kept: whatever is put in its place later is not the root.
+    opened: OnceLock<Opened>,
+}
+
+struct Opened {
+    dir: Dir,
+    identity: Identity,
+    /// The root's path without links and `..`.
+    real: PathBuf,
+}
+
+impl Root {
+    pub(super) fn new(path: &Path, read_only: bool) -> Self {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Self { path, read_only, opened: OnceLock::new() }
+    }
+
+    fn open(&self) -> Result<&Opened, ToolError> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let open = || {
+            let dir = Dir::open_ambient_dir(&self.path, ambient_authority())?;
+            let identity = Identity::of(&fstat(&dir)?);
+            Ok(Opened { dir, identity, real: self.path.canonicalize()? })
+        };
+        let opened = open().map_err(|error: std::io::Error| {
+            let message = format!("the root folder `{}` cannot be opened", self.path.display());
+            ToolError::new(ErrorCode::PreconditionFailed, message)
+                .suggest("tell the user to check `files.roots` in helve.toml")
+                .with_source(error)
+        })?;
+        Ok(self.opened.get_or_init(|| opened))
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let is_there = |dir: &Dir| path.as_os_str().is_empty() || dir.symlink_metadata(path).is_ok();
+        self.open().is_ok_and(|opened| is_there(&opened.dir))
+    }
+
+    /// The root's path as models see and write it.
+    fn shown(&self) -> &Path {
+        self.open().map_or(&self.path, |opened| &opened.real)
+    }
+}
+
+/// Something below a root that is not a model's business.
+pub(super) struct Guarded {
+    pub(super) path: PathBuf,
+    pub(super) from: Access,
+}
+
+/// All folders that file tools may use.
+pub(super) struct Roots {
+    roots: Vec<Root>,
+    guarded: Vec<Guarded>,
+}
+
+/// A path, and the root that it is in.
+pub(super) struct Place<'r> {
+    root: &'r Root,
+    path: PathBuf,
+    /// The path as models see it: relative in the first root, absolute in others.
+    pub(super) shown: String,
+}
+
+/// Where a file is or will be: the folder that holds it, and a name in it that is no link.
+pub(super) struct Spot {
+    pub(super) folder: Dir,
+    pub(super) name: OsString,
+    pub(super) shown: String,
+}
+
+impl<'r> Place<'r> {
+    /// The path from its root.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folders from the root down to this place, itself left out.
+    pub(super) fn above(&self) -> Vec<Place<'r>> {
+        let folders = self.path.ancestors().skip(1);
+        let place = |path: &Path| Place { root: self.root, path: path.to_owned(), shown: self.shown.clone() };
+        let mut above: Vec<_> = folders.map(place).collect();
+        above.reverse();
+        above
+    }
+}
+
+impl Roots {
+    pub(super) fn new(roots: Vec<Root>, guarded: Vec<Guarded>) -> Self {
+        Self { roots, guarded }
+    }
+
+    /// The root that a path means.
+    pub(super) fn find(&self, text: &str, access: Access) -> Result<Place<'_>, ToolError> {
+        let (root, path) = match Given::parse(text)? {
+            Given::Absolute(path) => self.below(&path).ok_or_else(|| outside(text, &self.names()))?,
+            Given::Relative(path) => (self.meant(&path, access)?, path),
+        };
+        let is_first = self.roots.first().is_some_and(|first| std::ptr::eq(first, root));
+        let shown = match (is_first, path.as_os_str().is_empty()) {
+            (true, true) => ".".to_owned(),
+            (true, false) => path.display().to_string(),
+            (false, _) => root.shown().join(&path).display().to_string(),
+        };
+        Ok(Place { root, path, shown })
+    }
+
+    /// The nearest root above an absolute path. This only picks a handle; that the path stays
+    /// beneath it is for the kernel to see to.
+    fn below(&self, path: &Path) -> Option<(&Root, PathBuf)> {
+        let stripped = self.roots.iter().filter_map(|root| {
+            let rest = path.strip_prefix(root.shown()).or_else(|_| path.strip_prefix(&root.path));
+            rest.ok().map(|rest| (root, rest.to_owned()))
+        });
+        stripped.min_by_key(|(_, rest)| rest.components().count())
+    }
+
+    /// The first root that has a relative path; for one that nobody has, the first that would do.
+    fn meant(&self, path: &Path, access: Access) -> Result<&Root, ToolError> {
+        let would_do = |root: &&Root| access == Access::Read || !root.read_only;
+        let [only] = self.roots.as_slice() else {
+            let found = self.roots.iter().find(|root| root.has(path));
+            let found = found.or_else(|| self.roots.iter().find(would_do)).or(self.roots.first());
+            return found.ok_or_else(|| {
+                ToolError::new(ErrorCode::PreconditionFailed, "no folder is open to file tools")
+                    .suggest("tell the user to name one in `files.roots` of helve.toml")
+            });
+        };
+        Ok(only)
+    }
+
+    /// The roots, for a message.
+    pub(super) fn names(&self) -> String {
+        let names: Vec<_> = self.roots.iter().map(|root| format!("`{}`", root.shown().display())).collect();
+        names.join(", ")
+    }
+
+    /// All roots but the first.
+    pub(super) fn others(&self) -> Vec<String> {
+        self.roots.iter().skip(1).map(|root| root.shown().display().to_string()).collect()
+    }
+
+    /// Where a file is or will be. Links are followed as long as they stay in the root.
+    pub(super) fn spot(&self, place: &Place<'_>, access: Access) -> Result<Spot, ToolError> {
+        let mut path = place.path.clone();
+        for _ in 0..LINKS_MAX {
+            let Some(name) = path.file_name() else {
+                return Err(is_a_folder(&place.shown));
+            };
+            let (above, name) = (path.parent().unwrap_or(Path::new("")), name.to_owned());
+            let folder = self.open_folder(place, above)?;
+            match readlinkat(&folder, &name, Vec::new()) {
+                Ok(target) => {
+                    let target = PathBuf::from(OsString::from(to_os_str(target.as_bytes())));
+                    if target.is_absolute() {
+                        return Err(outside(&place.shown, &self.names()).suggest(format!(
+                            "it is a symbolic link to `{}`; use that path if it is in a root",
+                            target.display()
+                        )));
+                    }
+                    path = above.join(target);
+                }
+                // It is no link, or nothing yet.
+                Err(Errno::INVAL | Errno::NOENT) => {
+                    self.check(&folder, Some(&name), access, &place.shown)?;
+                    return Ok(Spot { folder, name, shown: place.shown.clone() });
+                }
+                Err(error) => return Err(failed("look at", &place.shown, error)),
+            }
+        }
+        Err(failed("follow", &place.shown, Errno::LOOP))
+    }
+
+    /// A folder to look through.
+    pub(super) fn folder(&self, place: &Place<'_>) -> Result<OwnedFd, ToolError> {
+        let folder = self.open_folder(place, &place.path)?;
+        self.check(&folder, None, Access::Read, &place.shown)?;
+        readable(&folder).map_err(|error| failed("list", &place.shown, error))
+    }
+
+    /// Whether a path leads to a regular file.
+    pub(super) fn is_file(&self, place: &Place<'_>) -> bool {
+        let open = || place.root.open().ok().and_then(|opened| opened.dir.metadata(&place.path).ok());
+        !place.path.as_os_str().is_empty() && open().is_some_and(|about| about.is_file())
+    }
+
+    /// Makes the folders above a file.
+    pub(super) fn make_folders(&self, place: &Place<'_>) -> Result<(), ToolError> {
+        let root = &place.root.open()?.dir;
+        let Some(above) = place.path.parent().filter(|above| !above.as_os_str().is_empty()) else {
+            return Ok(());
+        };
+        // Where nothing may be written no folder is made either: the nearest one that is there says.
+        let there = above.ancestors().find(|folder| place.root.has(folder)).unwrap_or(Path::new(""));
+        self.check(&self.open_folder(place, there)?, None, Access::Write, &place.shown)?;
+        root.create_dir_all(above).map_err(|error| match is_escape(&error) {
+            true => outside(&place.shown, &self.names()),
+            false => failed("make the folder of", &place.shown, error),
+        })
+    }
+
+    fn open_folder(&self, place: &Place<'_>, path: &Path) -> Result<Dir, ToolError> {
+        let root = &place.root.open()?.dir;
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        root.open_dir(path).map_err(|error| match error.kind() {
+            _ if is_escape(&error) => outside(&place.shown, &self.names()),
+            std::io::ErrorKind::NotFound => near::no_folder(root, path, &place.shown),
+            _ => failed("open", &place.shown, error),
+        })
+    }
+
+    /// Files and folders that tools leave alone, as far as they are there.
+    pub(super) fn private(&self) -> Vec<Identity> {
+        let private = self.guarded.iter().filter(|guarded| guarded.from == Access::Read);
+        private.filter_map(|guarded| Identity::at(&guarded.path)).collect()
+    }
+
+    /// Refuses what is guarded, by which folders it really is in.
+    fn check(
+        &self,
+        folder: &Dir,
+        name: Option<&OsStr>,
+        access: Access,
+        shown: &str,
+    ) -> Result<(), ToolError> {
+        let applies = |guarded: &&Guarded| guarded.from == Access::Read || access == Access::Write;
+        let guarded: Vec<_> = self.guarded.iter().filter(applies).collect();
+        let refuse = |from: Access| match from {
+            Access::Read => Err(forbidden(shown, "belongs to Helve itself, and tools leave it alone")),
+            Access::Write => Err(forbidden(shown, "is Helve's own configuration, which tools do not write")),
+        };
+        if access == Access::Write && name.is_some_and(|name| name.eq_ignore_ascii_case(NEVER_WRITTEN)) {
+            return refuse(Access::Write);
+        }
+        let broken = |error: Errno| failed("check the folder of", shown, error);
+        let open = |from: BorrowedFd<'_>, path: &str| {
+            let fd = openat(from, path, OFlags::DIRECTORY | path_only(), Mode::empty())?;
+            fstat(&fd).map(|stat| (Identity::of(&stat), fd))
+        };
+        let (mut here, mut fd) = open(folder.as_fd(), ".").map_err(broken)?;
+        for one in &guarded {
+            let is_it = name.is_some() && one.path.file_name() == name;
+            if is_it && one.path.parent().and_then(Identity::at) == Some(here) {
+                return refuse(one.from);
+            }
+        }
+        let guarded: Vec<_> =
+            guarded.iter().filter_map(|one| Identity::at(&one.path).map(|id| (id, one.from))).collect();
+        let opened = |root: &Root| root.open().ok().map(|opened| (opened.identity, root.read_only));
+        let roots: Vec<_> = self.roots.iter().filter_map(opened).collect();
+        // Up to the nearest root, which decides.
+        for _ in 0..ANCESTORS_MAX {
+            if let Some((_, from)) = guarded.iter().find(|(id, _)| *id == here) {
+                return refuse(*from);
+            }
+            if let Some((_, read_only)) = roots.iter().find(|(id, _)| *id == here) {
+                return match *read_only && access == Access::Write {
+                    true => Err(forbidden(shown, "is in a folder that is only for reading")),
+                    false => Ok(()),
+                };
+            }
+            (here, fd) = open(fd.as_fd(), "..").map_err(broken)?;
+        }
+        Err(outside(shown, &self.names()))
+    }
+}
+
+fn path_only() -> OFlags {
+    #[cfg(target_os = "linux")]
+    return OFlags::PATH | OFlags::CLOEXEC;
+    #[cfg(not(target_os = "linux"))]
+    return OFlags::RDONLY | OFlags::CLOEXEC;
+}
+
+/// A handle through which a folder can be listed, locked and synced.
+pub(super) fn readable(folder: impl AsFd) -> rustix::io::Result<OwnedFd> {
+    openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+pub(super) fn to_os_str(bytes: &[u8]) -> &OsStr {
+    std::os::unix::ffi::OsStrExt::from_bytes(bytes)
+}
+
+fn is_a_folder(shown: &str) -> ToolError {
+    ToolError::failed(format!("`{shown}` is a folder")).suggest("use `file-list` to look into it")
+}
+
+/// Opens a regular file for reading. Never waits for the other end of a pipe, and touches no
+/// device.
+pub(super) fn open_regular(
+    folder: impl AsFd,
+    name: &OsStr,
+    shown: &str,
+) -> Result<(std::fs::File, Stat), ToolError> {
+    let folder = folder.as_fd();
+    // Looked at before it is opened, because opening can do something to a device.
+    let before = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| {
+        if error == Errno::NOENT { near::no_file(folder, name, shown) } else { failed("read", shown, error) }
+    })?;
+    regular(&before, shown)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::empty()).map_err(|error| failed("read", shown, error))?;
+    let stat = fstat(&file).map_err(|error| failed("read", shown, error))?;
+    regular(&stat, shown)?;
+    Ok((std::fs::File::from(file), stat))
+}
+
+/// Refuses what is no regular file.
+pub(super) fn regular(stat: &Stat, shown: &str) -> Result<(), ToolError> {
+    let what = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => return Err(is_a_folder(shown)),
+        FileType::Symlink => "a symbolic link that was just put there",
+        FileType::Fifo => "a named pipe",
+        FileType::Socket => "a socket",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        FileType::Unknown => "of a kind that nobody knows",
+    };
+    Err(ToolError::failed(format!("`{shown}` is {what}; only regular files are read and written")))
+}

@@ -1,0 +1,93 @@
+//! The file tools together, and what they share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use helve::{Annotations, Category, Source, Tool, ToolBuilder};
+
+use super::backup::Backups;
+use super::config::FilesConfig;
+use super::root::{Access, Guarded, Root, Roots};
+use super::{edit, list, read, search, write};
+
+/// What all file tools share: the roots, the limits, and where former contents are kept.
+pub struct Files {
+    pub(super) roots: Roots,
+    pub(super) config: FilesConfig,
+    pub(super) backups: Option<Backups>,
+}
+
+/// [`Files`] in the making.
+pub struct FilesBuilder {
+    config: FilesConfig,
+    backups: Option<PathBuf>,
+    guarded: Vec<Guarded>,
+}
+
+impl Files {
+    /// File tools over these roots. Relative ones start at the current folder.
+    pub fn builder(config: FilesConfig) -> FilesBuilder {
+        FilesBuilder { config, backups: None, guarded: Vec::new() }
+    }
+
+    /// The largest former content that is kept for an undo.
+    pub(super) fn kept_bytes_max(&self) -> u64 {
+        self.backups.as_ref().map_or(0, |backups| {
+            if backups.takes(KEPT_BYTES_MAX) { KEPT_BYTES_MAX } else { self.config.backup_bytes / 2 }
+        })
+    }
+}
+
+/// Larger files are replaced without a copy.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+impl FilesBuilder {
+    /// Keeps former contents in this folder, so that changes can be undone. Without it they cannot.
+    pub fn backups(mut self, folder: impl Into<PathBuf>) -> Self {
+        let folder = folder.into();
+        self.backups = Some(folder.clone());
+        self.private(folder)
+    }
+
+    /// Keeps all file tools away from a file or folder, though it is below a root.
+    pub fn private(mut self, path: impl Into<PathBuf>) -> Self {
+        self.guarded.push(Guarded { path: path.into(), from: Access::Read });
+        self
+    }
+
+    /// Lets a file or folder be read, and not written, though it is below a root.
+    pub fn unwritable(mut self, path: impl Into<PathBuf>) -> Self {
+        self.guarded.push(Guarded { path: path.into(), from: Access::Write });
+        self
+    }
+
+    /// What the tools share.
+    pub fn build(self) -> Arc<Files> {
+        let Self { config, backups, guarded } = self;
+        let roots = config.roots.iter().map(|root| Root::new(root.path(), root.is_read_only())).collect();
+        let backups = backups.map(|folder| Backups::new(folder, config.backup_bytes));
+        Arc::new(Files { roots: Roots::new(roots, guarded), config, backups })
+    }
+}
+
+/// All file tools.
+pub fn file_tools(files: &Arc<Files>) -> Vec<Tool> {
+    [read::tool(files), write::tool(files), edit::tool(files), list::tool(files), search::tool(files)]
+        .into_iter()
+        .map(|builder| common(builder).build().expect("a test builds every file tool"))
+        .collect()
+}
+
+fn common(builder: ToolBuilder) -> ToolBuilder {
+    builder.source(Source::Builtin).category(Category::File)
+}
+
+/// For tools that look and do not touch.
+pub(super) fn reads() -> Annotations {
+    Annotations::pure()
+}
+
+/// For tools that change a file: what they overwrite can be brought back.
+pub(super) fn writes() -> Annotations {
+    Annotations { title: None, read_only: false, destructive: true, idempotent: false, open_world: false }
+}

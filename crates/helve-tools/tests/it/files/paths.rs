@@ -1,0 +1,254 @@
+//! Every way out of a root that we could think of.
+
+use std::os::unix::net::UnixListener;
+
+use helve::{ErrorCode, ToolError};
+use helve_tools::files::RootConfig;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use serde_json::{Value, json};
+
+use super::{World, read_only};
+
+/// A call of each tool that names this path.
+fn calls(path: &str) -> [(&'static str, Value); 5] {
+    [
+        ("file-read", json!({ "path": path })),
+        ("file-write", json!({ "path": path, "content": "x", "overwrite": true, "create_dirs": true })),
+        ("file-edit", json!({ "path": path, "edits": [{ "old": "secret", "new": "x" }] })),
+        ("file-list", json!({ "path": path, "hidden": true, "gitignore": false })),
+        ("file-search", json!({ "path": path, "pattern": ".", "hidden": true })),
+    ]
+}
+
+/// Refused, without a word of what is outside.
+fn refused(error: &ToolError) {
+    let text = serde_json::to_string(error).unwrap();
+    assert!(!text.contains("top secret"), "{text}");
+    assert!(text.len() < 2_000, "{text}");
+    let denied = matches!(error.code(), ErrorCode::PermissionDenied | ErrorCode::ValidationFailed);
+    assert!(denied || error.code() == ErrorCode::ExecutionFailed, "{error:?}");
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_the_root() {
+    let world = World::new();
+    let outside = world.path("outside");
+    world.link("root/out", &outside).link("root/out-relative", "../outside");
+    world
+        .link("root/file-out", outside.join("secret.txt"))
+        .link("root/file-out-relative", "../outside/secret.txt");
+    world.link("root/chain", "out-relative/secret.txt").link("root/up", "..").link("root/sub/up-up", "../..");
+    world.link("root/self", "self").link("root/proc", "/proc/self/root").link("root/fd", "/proc/self/cwd");
+    world.link("root/sneaky", "sub/../../outside/secret.txt").link("root/hidden-up", "sub/up-up/outside");
+    let absolute = outside.join("secret.txt").display().to_string();
+    let root = world.path("root").display().to_string();
+    let paths = [
+        "../outside/secret.txt".to_owned(),
+        "sub/../../outside/secret.txt".to_owned(),
+        "..".to_owned(),
+        "./..".to_owned(),
+        "/".to_owned(),
+        "/etc/passwd".to_owned(),
+        "//etc/passwd".to_owned(),
+        "/proc/self/environ".to_owned(),
+        absolute,
+        format!("{root}/../outside/secret.txt"),
+        format!("{root}-other/x"),
+        format!("{root}x"),
+        "out/secret.txt".to_owned(),
+        "out-relative/secret.txt".to_owned(),
+        "out".to_owned(),
+        "out-relative".to_owned(),
+        "file-out".to_owned(),
+        "file-out-relative".to_owned(),
+        "chain".to_owned(),
+        "up/outside/secret.txt".to_owned(),
+        "sub/up-up/outside/secret.txt".to_owned(),
+        "sneaky".to_owned(),
+        "hidden-up/secret.txt".to_owned(),
+        "self".to_owned(),
+        "proc/etc/passwd".to_owned(),
+        "fd".to_owned(),
+        "a\0b".to_owned(),
+        "a.txt\0.png".to_owned(),
+        String::new(),
+        "n".repeat(300),
+        "d/".repeat(3_000),
+        "x".repeat(100_000),
+        "a.txt/b".to_owned(),
+        "~/x/y".to_owned() + &"/..".repeat(4),
+    ];
+    for path in &paths {
+        for (tool, arguments) in calls(path) {
+            refused(&world.fails(tool, arguments).await);
+        }
+    }
+    assert_eq!(world.text("outside/secret.txt"), "top secret\n");
+    let outside: Vec<_> = std::fs::read_dir(world.path("outside")).unwrap().collect();
+    assert_eq!(outside.len(), 1, "something was put outside");
+    let above = std::fs::read_dir(world.path("")).unwrap().count();
+    assert_eq!(above, 3, "something was put beside the root");
+}
+
+#[tokio::test]
+async fn links_that_stay_inside_work() {
+    let world = World::new();
+    world.link("root/to-a", "a.txt").link("root/to-sub", "sub").link("root/sub/back", "../a.txt");
+    for path in ["to-a", "sub/back", "to-sub/back"] {
+        let read = world.ok("file-read", json!({ "path": path })).await;
+        assert_eq!(read["content"], "one\ntwo\nthree\n", "{path}");
+    }
+    // A link is written through, and stays a link.
+    world.ok("file-write", json!({ "path": "to-a", "content": "new", "overwrite": true })).await;
+    assert_eq!(world.text("root/a.txt"), "new");
+    assert!(world.path("root/to-a").is_symlink());
+    world.ok("file-write", json!({ "path": "to-sub/c.txt", "content": "c" })).await;
+    assert_eq!(world.text("root/sub/c.txt"), "c");
+}
+
+#[tokio::test]
+async fn pipes_sockets_devices_and_folders_are_refused_and_nothing_waits() {
+    let world = World::new();
+    mkfifoat(CWD, world.path("root/pipe"), Mode::from_raw_mode(0o600)).unwrap();
+    let _socket = UnixListener::bind(world.path("root/socket")).unwrap();
+    world.link("root/to-pipe", "pipe").link("root/null", "/dev/null");
+    for (path, what) in
+        [("pipe", "a named pipe"), ("socket", "a socket"), ("to-pipe", "a named pipe"), ("sub", "a folder")]
+    {
+        for (tool, arguments) in calls(path).into_iter().take(3) {
+            let error = world.fails(tool, arguments).await;
+            assert!(error.message().contains(what), "{tool} {path}: {error}");
+        }
+    }
+    refused(&world.fails("file-read", json!({ "path": "null" })).await);
+    // A real device, where we may make one: the root is then the folder of devices itself.
+    let devices = World::with(|mut config| {
+        config.roots = vec![read_only("/dev".into())];
+        config
+    });
+    for device in ["null", "zero", "tty"] {
+        let error = devices.fails("file-read", json!({ "path": device })).await;
+        assert!(error.message().contains("a device"), "{error}");
+    }
+    // Walks pass them by.
+    let found = world.ok("file-search", json!({ "pattern": "inner" })).await;
+    assert_eq!(found["files_matched"], 1);
+    let listed = world.ok("file-list", json!({})).await;
+    let pipe = listed["entries"].as_array().unwrap().iter().find(|entry| entry["path"] == "pipe").unwrap();
+    assert_eq!(pipe["kind"], "other");
+}
+
+#[tokio::test]
+async fn magic_links_are_not_followed() {
+    let world = World::with(|mut config| {
+        config.roots = vec![read_only("/proc".into())];
+        config
+    });
+    for path in [
+        "self/root/etc/passwd",
+        "self/cwd/Cargo.toml",
+        "self/fd/0",
+        "self/exe",
+        "thread-self/root/etc/hostname",
+    ] {
+        refused(&world.fails("file-read", json!({ "path": path })).await);
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_root_is_only_read_by_whatever_path() {
+    let world = World::with(|mut config| {
+        let outer = config.roots[0].path().to_owned();
+        config.roots.push(read_only(outer.join("sub")));
+        config
+    });
+    world.link("root/alias", "sub");
+    let inner = world.path("root/sub/b.txt").display().to_string();
+    for path in ["sub/b.txt", "alias/b.txt", &inner, "sub/new.txt", "sub/deep/new.txt", "alias/deep/new.txt"]
+    {
+        let error = world.fails(
+            "file-write",
+            json!({ "path": path, "content": "x", "overwrite": true, "create_dirs": true }),
+        );
+        let error = error.await;
+        assert_eq!(error.code(), ErrorCode::PermissionDenied, "{path}: {error:?}");
+        assert!(error.message().contains("only for reading"), "{error}");
+    }
+    assert!(!world.path("root/sub/deep").exists());
+    assert_eq!(world.ok("file-read", json!({ "path": "alias/b.txt" })).await["content"], "inner\n");
+    world.ok("file-write", json!({ "path": "c.txt", "content": "x" })).await;
+}
+
+#[tokio::test]
+async fn helves_own_files_are_left_alone() {
+    let world = World::new();
+    world
+        .put("root/private/key", "top secret")
+        .link("root/sub/alias", "../private")
+        .link("root/alias-key", "private/key");
+    for path in ["private/key", "sub/alias/key", "alias-key", "private", "sub/alias"] {
+        for (tool, arguments) in calls(path) {
+            refused(&world.fails(tool, arguments).await);
+        }
+    }
+    assert_eq!(world.text("root/private/key"), "top secret");
+    let found =
+        world.ok("file-search", json!({ "pattern": "top", "hidden": true, "gitignore": false })).await;
+    assert_eq!(found["files_matched"], 0, "{found}");
+    let listed = world.ok("file-list", json!({ "depth": 5 })).await;
+    assert!(!listed.to_string().contains("\"path\":\"private"), "{listed}");
+    for path in ["helve.toml", "sub/HELVE.toml"] {
+        let error =
+            world.fails("file-write", json!({ "path": path, "content": "[files]\nroots = ['/']\n" })).await;
+        assert!(error.message().contains("configuration"), "{error}");
+    }
+    let error = world.fails("file-write", json!({ "path": ".helve-tmp-0", "content": "" })).await;
+    assert!(error.message().contains("in the making"), "{error}");
+}
+
+#[tokio::test]
+async fn several_roots_are_used_in_order_and_by_absolute_path() {
+    let world = World::with(|mut config| {
+        let second = config.roots[0].path().parent().unwrap().join("second");
+        std::fs::create_dir(&second).unwrap();
+        std::fs::write(second.join("only-here.txt"), "second").unwrap();
+        std::fs::write(second.join("a.txt"), "another a").unwrap();
+        config.roots.push(RootConfig::Path(second.join("../second")));
+        config
+    });
+    let content = async |path: &str| world.ok("file-read", json!({ "path": path })).await["content"].clone();
+    assert_eq!(content("a.txt").await, "one\ntwo\nthree\n");
+    assert_eq!(content("only-here.txt").await, "second");
+    let absolute = world.path("second/a.txt").display().to_string();
+    assert_eq!(content(&absolute).await, "another a");
+    let written =
+        world.ok("file-write", json!({ "path": "only-here.txt", "content": "2", "overwrite": true })).await;
+    assert_eq!(written["path"], world.path("second/only-here.txt").display().to_string());
+    world.ok("file-write", json!({ "path": "new.txt", "content": "x" })).await;
+    assert!(world.path("root/new.txt").exists());
+    let listed = world.ok("file-list", json!({})).await;
+    assert_eq!(listed["other_roots"], json!([world.path("second").display().to_string()]));
+}
+
+#[tokio::test]
+async fn a_root_that_is_not_there_is_the_operators_business() {
+    let world = World::with(|mut config| {
+        config.roots = vec![RootConfig::Path("/nowhere/at/all".into())];
+        config
+    });
+    let error = world.fails("file-read", json!({ "path": "a.txt" })).await;
+    assert_eq!(error.code(), ErrorCode::PreconditionFailed);
+    assert!(error.suggestions()[0].contains("files.roots"), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_answered_with_what_is() {
+    let world = World::new();
+    world.put("root/README.md", "").put("root/source/main.rs", "");
+    let error = world.fails("file-read", json!({ "path": "readme.txt" })).await;
+    assert!(error.message().contains("there is no file `readme.txt`"), "{error}");
+    assert!(error.suggestions()[0].contains("`README.md`"), "{error:?}");
+    let error = world.fails("file-read", json!({ "path": "sorce/main.rs" })).await;
+    assert!(error.message().contains("there is no folder `sorce`"), "{error}");
+    assert!(error.suggestions()[0].contains("`source`"), "{error:?}");
+}
