@@ -9,6 +9,8 @@ pub mod files;
 pub mod http;
 pub mod openapi;
 pub mod program;
+pub mod web;
 
 pub use builtin::builtin_tools;
 pub use program::{ProgramToolConfig, program_tool};
+pub use web::{WebBackend, WebConfig, web_tools};

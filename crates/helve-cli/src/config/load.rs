@@ -75,7 +75,8 @@ impl Loaded {
         self.origins.contains_key(pointer)
     }
 
-    fn origin(&self, pointer: &str) -> Origin {
+    /// Where the value at `pointer` comes from.
+    pub(crate) fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
     }
 }

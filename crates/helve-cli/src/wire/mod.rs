@@ -7,6 +7,7 @@ mod integrations;
 mod openapi;
 mod sandbox;
 mod tools;
+pub(crate) mod web;
 
 use std::path::Path;
 use std::sync::Arc;

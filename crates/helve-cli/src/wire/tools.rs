@@ -1,22 +1,22 @@
 //! Every tool that the configuration gives.
 
-use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use helve::ports::LaunchError;
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
-use helve_net::{Client, NetPolicy};
+use helve_net::Client;
 use helve_sandbox::Sandbox;
 use helve_tools::composed::composed_tool;
 use helve_tools::http::{HttpToolConfig, http_tool};
 use helve_tools::openapi::{OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
+use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::openapi;
+use super::{openapi, web};
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
@@ -32,8 +32,11 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 /// The same, with what should be known about them.
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let mut remarks = register_builtin(&registry, builtin(loaded), &loaded.config.builtin.without)?;
     let maker = Maker::new(&loaded.config);
+    let (web_tools, remark) = web::tools(loaded, maker.client.clone())?;
+    let shipped = builtin(loaded).into_iter().chain(web_tools).collect();
+    let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
+    remarks.extend(remark);
     let mut refused = Vec::new();
     let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
         refused.extend(error.problems.iter().map(|problem| {
@@ -114,9 +117,7 @@ pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)
 
 /// Makes tools from what stands in a file.
 pub(crate) struct Maker {
-    net: NetPolicy,
-    /// Made for the first HTTP tool: reading the machine's certificates takes time.
-    client: OnceCell<Arc<Client>>,
+    client: LazyClient,
     launcher: Arc<Sandbox>,
     /// How long a tool may take that does not say.
     timeout_default: Duration,
@@ -141,8 +142,7 @@ impl From<Tool> for Made {
 impl Maker {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
-            net: config.net.clone(),
-            client: OnceCell::new(),
+            client: LazyClient::new(config.net.clone()),
             launcher: Arc::new(super::sandbox(config)),
             timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
         }
@@ -170,11 +170,7 @@ impl Maker {
     }
 
     fn client(&self, entry: &ToolEntry) -> Result<Arc<Client>, DefinitionError> {
-        if let Some(client) = self.client.get() {
-            return Ok(Arc::clone(client));
-        }
-        let client = Client::new(self.net.clone()).map_err(|error| refuse(entry, error.to_string()))?;
-        Ok(Arc::clone(self.client.get_or_init(|| Arc::new(client))))
+        self.client.get().map_err(|error| refuse(entry, error.to_string()))
     }
 }
 

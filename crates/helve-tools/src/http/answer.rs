@@ -126,7 +126,7 @@ fn renew(plan: &RequestPlan) -> String {
 }
 
 /// Redacts first and cuts then: the other way round half a secret could remain at the cut.
-fn excerpt(text: &str, secrets: &Secrets) -> String {
+pub(crate) fn excerpt(text: &str, secrets: &Secrets) -> String {
     let redacted = secrets.redact(text.to_owned());
     let line = redacted.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut short: String = line.chars().filter(|c| !c.is_control()).take(EXCERPT_CHARS).collect();
@@ -142,7 +142,7 @@ fn exhausted(response: &Response) -> bool {
 }
 
 /// The wait that a server asks for: seconds, or a date.
-fn retry_after(response: &Response) -> Option<Duration> {
+pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.header(RETRY_AFTER)?.trim();
     let wait = match text.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
@@ -156,7 +156,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// An error of the network as an error of the tool.
-pub(super) fn network_error(error: NetError) -> ToolError {
+pub(crate) fn network_error(error: NetError) -> ToolError {
     let (code, retryable) = match &error {
         NetError::Forbidden { .. } | NetError::Denied { .. } => (ErrorCode::PermissionDenied, false),
         NetError::Timeout { .. } => (ErrorCode::Timeout, true),

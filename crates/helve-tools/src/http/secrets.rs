@@ -45,22 +45,25 @@ impl Variables {
         let secret = plan.secret_variables().into_iter().map(|name| (name, true));
         let mut secrets = Secrets::default();
         for (name, hidden) in public.chain(secret) {
-            let value = (self.0)(name).filter(|value| !value.expose_secret().trim().is_empty());
-            let value = value.ok_or_else(|| missing(name))?;
-            // A value read from a file often ends in a line break, which no header may hold.
-            let value = value.expose_secret().trim().to_owned();
+            let value = self.read(name)?;
             if hidden {
-                secrets.hide(&value);
+                secrets.hide(value.expose_secret());
             }
-            secrets.values.insert(name.to_owned(), value.into());
+            secrets.values.insert(name.to_owned(), value);
         }
         for header in plan.headers.iter().filter(|header| header.form == HeaderForm::Basic) {
             let credentials = header.value.render(&Map::new(), &secrets).unwrap_or_default();
             secrets.hide(&base64(&credentials));
         }
-        // Longest first: one secret may be a part of another.
-        secrets.hidden.sort_by_key(|text| std::cmp::Reverse(text.expose_secret().len()));
         Ok(secrets)
+    }
+
+    /// The value of one variable, which must be set.
+    pub(crate) fn read(&self, name: &str) -> Result<SecretString, ToolError> {
+        let value = (self.0)(name).filter(|value| !value.expose_secret().trim().is_empty());
+        let value = value.ok_or_else(|| missing(name))?;
+        // A value read from a file often ends in a line break, which no header may hold.
+        Ok(value.expose_secret().trim().into())
     }
 }
 
@@ -101,6 +104,19 @@ impl Secrets {
                 self.hidden.push(form.into());
             }
         }
+        // Longest first: one secret may be a part of another.
+        self.hidden.sort_by_key(|text| std::cmp::Reverse(text.expose_secret().len()));
+    }
+
+    /// The length of the longest form of a secret.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.hidden.iter().map(|secret| secret.expose_secret().len()).max().unwrap_or(0)
+    }
+
+    /// Whether a secret stands in these bytes, in any of its forms.
+    pub(crate) fn found_in(&self, bytes: &[u8]) -> bool {
+        let stands = |secret: &[u8]| bytes.windows(secret.len()).any(|window| window == secret);
+        self.hidden.iter().any(|secret| stands(secret.expose_secret().as_bytes()))
     }
 
     /// The text without secrets.

@@ -1,5 +1,6 @@
 //! A few words of what a program wrote, safe to show to a model and in a terminal.
 
+use crate::common::is_invisible;
 use crate::http::secrets::Secrets;
 
 /// Most characters that are shown.
@@ -31,13 +32,6 @@ pub(super) fn excerpt(written: &[u8], part: Part, secrets: &Secrets) -> String {
         Part::Start => line.chars().take(EXCERPT_CHARS_MAX).chain(['…']).collect(),
         Part::End => ['…'].into_iter().chain(line.chars().skip(length - EXCERPT_CHARS_MAX)).collect(),
     }
-}
-
-/// Characters that hide text or turn its direction: zero-width, bidirectional, tags.
-fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ mod files;
 mod http;
 mod openapi;
 mod program;
+mod web;
 
 use std::time::{Duration, Instant};
 

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::rc::Rc;
 
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
+use helve_tools::WebConfig;
 use serde_json::Value;
 
 use super::{Finding, Level, Report, named, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
-use crate::wire::{InOrder, Made, Maker, builtin_as_shipped, in_order, parts};
+use crate::wire::{InOrder, Made, Maker, builtin_as_shipped, in_order, parts, web};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
@@ -30,7 +31,15 @@ pub(super) fn check(file: &Path) -> Report {
     let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
     // Composed tools are made of the built-in ones and of those in the file.
     let registry = Registry::with_limit(usize::MAX);
-    let builtin = registry.register_many(Layer::BuiltIn, builtin_as_shipped());
+    let mut builtin = builtin_as_shipped();
+    match web::checked(&web_config(&document.value)) {
+        Ok(tools) => builtin.extend(tools),
+        Err(error) => {
+            let origin = document.origin(&web::pointer(&error));
+            report.findings.push(Finding::error(file, error.to_string()).placed(&origin));
+        }
+    }
+    let builtin = registry.register_many(Layer::BuiltIn, builtin);
     report.findings.extend(builtin.err().map(|error| Finding::error(file, error.to_string())));
     let entries = tool_entries(Layer::Project, &document);
     let InOrder { entries: in_order, circles } = in_order(&entries);
@@ -63,6 +72,12 @@ pub(super) fn check(file: &Path) -> Report {
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
     report
+}
+
+/// What the file says of the web tools. Its keys were checked before.
+fn web_config(file: &Value) -> WebConfig {
+    let section = file.get("web").cloned().unwrap_or_else(|| Value::Object(Default::default()));
+    serde_json::from_value(section).unwrap_or_default()
 }
 
 /// Whether a tool would come out of one of these documents.

@@ -1,0 +1,52 @@
+//! The web tools: `web-search`, `web-scrape`, `http-get` and `http-request`.
+
+use std::path::Path;
+
+use helve::Tool;
+use helve_tools::web::WebConfigError;
+use helve_tools::web::client::LazyClient;
+use helve_tools::{WebBackend, WebConfig, web_tools};
+
+use crate::config::{Loaded, document};
+use crate::failure::Failure;
+use crate::remark::Remark;
+
+/// The web tools that the configuration gives, and what should be known about them.
+pub(super) fn tools(loaded: &Loaded, client: LazyClient) -> Result<(Vec<Tool>, Option<Remark>), Failure> {
+    let config = &loaded.config.web;
+    let mut backend = WebBackend::new(client);
+    let mut remark = None;
+    if let Some(folder) = &config.http.downloads {
+        let base = loaded.folder_of("/web/http/downloads").unwrap_or(Path::new(""));
+        let folder = base.join(folder);
+        match backend.clone().saving_into(&folder) {
+            Ok(saving) => backend = saving,
+            Err(error) => {
+                remark = Some(Remark {
+                    found: format!(
+                        "the folder for downloads, `{}`, cannot be used: {error}",
+                        folder.display()
+                    ),
+                    fix: "make it, or change `web.http.downloads`".to_owned(),
+                });
+            }
+        }
+    }
+    let tools = web_tools(config, &backend).map_err(|error| {
+        let origin = document::at(&loaded.origin(&pointer(&error)));
+        Failure::usage("the web tools cannot be used as they are configured")
+            .detail(format!("{origin}  {error}"))
+            .hint("`helve config keys web` documents the keys")
+    })?;
+    Ok((tools, remark))
+}
+
+/// The web tools of a file that is only looked at.
+pub(crate) fn checked(config: &WebConfig) -> Result<Vec<Tool>, WebConfigError> {
+    web_tools(config, &WebBackend::new(LazyClient::new(Default::default())))
+}
+
+/// Where in the file an error is.
+pub(crate) fn pointer(error: &WebConfigError) -> String {
+    format!("/web/{}", error.at.replace('.', "/"))
+}
