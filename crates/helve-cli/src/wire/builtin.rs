@@ -9,10 +9,10 @@ use helve_tools::code::{CodeOptions, code_tool};
 use crate::config::Loaded;
 
 /// Every tool that ships with Helve.
-pub(crate) fn builtin(loaded: &Loaded) -> Vec<Tool> {
+pub(crate) fn builtin(loaded: &Loaded, sandbox: &Sandbox) -> Vec<Tool> {
     let mut tools = helve_tools::builtin_tools();
     tools.extend(files(loaded));
-    tools.push(code(loaded));
+    tools.push(code(loaded, sandbox));
     tools
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn builtin_as_shipped() -> Vec<Tool> {
 }
 
 /// The tool that runs code.
-fn code(loaded: &Loaded) -> Tool {
+fn code(loaded: &Loaded, sandbox: &Sandbox) -> Tool {
     let mut options = loaded.config.code.clone();
     let folder_of = |key: &str| loaded.folder_of(key).unwrap_or(Path::new(""));
     for path in &mut options.read {
@@ -38,7 +38,7 @@ fn code(loaded: &Loaded) -> Tool {
         Some(folder) => folder_of("/code/sessions").join(folder),
         None => beside_journal(loaded, ".sessions"),
     });
-    built(code_tool(options, super::sandbox(&loaded.config), super::limits(&loaded.config)))
+    built(code_tool(options, sandbox.clone(), super::limits(&loaded.config)))
 }
 
 fn built(builder: ToolBuilder) -> Tool {

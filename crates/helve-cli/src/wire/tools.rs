@@ -33,8 +33,8 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
     let maker = Maker::new(&loaded.config);
-    let (web_tools, remark) = web::tools(loaded, maker.client.clone())?;
-    let shipped = builtin(loaded).into_iter().chain(web_tools).collect();
+    let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;
+    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools).collect();
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
     remarks.extend(remark);
     let mut refused = Vec::new();

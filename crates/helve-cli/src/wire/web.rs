@@ -1,9 +1,12 @@
 //! The web tools: `web-search`, `web-scrape`, `http-get` and `http-request`.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use helve::Tool;
+use helve_sandbox::Sandbox;
 use helve_tools::web::WebConfigError;
+use helve_tools::web::browser::{BoxedBrowser, Chromium};
 use helve_tools::web::client::LazyClient;
 use helve_tools::{WebBackend, WebConfig, web_tools};
 
@@ -12,9 +15,15 @@ use crate::failure::Failure;
 use crate::remark::Remark;
 
 /// The web tools that the configuration gives, and what should be known about them.
-pub(super) fn tools(loaded: &Loaded, client: LazyClient) -> Result<(Vec<Tool>, Option<Remark>), Failure> {
+pub(super) fn tools(
+    loaded: &Loaded,
+    client: LazyClient,
+    sandbox: &Sandbox,
+) -> Result<(Vec<Tool>, Option<Remark>), Failure> {
     let config = &loaded.config.web;
     let mut backend = WebBackend::new(client);
+    let browser = BoxedBrowser::new(sandbox.clone(), config.scrape.browser.clone());
+    backend.browser = Some(Arc::new(Chromium::new(Arc::new(browser))));
     let mut remark = None;
     if let Some(folder) = &config.http.downloads {
         let base = loaded.folder_of("/web/http/downloads").unwrap_or(Path::new(""));

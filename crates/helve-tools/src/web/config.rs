@@ -91,11 +91,15 @@ pub struct ScrapeConfig {
     /// reads it from there only if its `max_age_ms` says so. 0 remembers nothing.
     #[schemars(range(max = 86_400_000))]
     pub remember_ms: u64,
+    /// The Chromium that renders pages which need JavaScript: a path, or a name to be looked up in the
+    /// system's folders. Without it, the one that is installed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub browser: Option<PathBuf>,
 }
 
 impl Default for ScrapeConfig {
     fn default() -> Self {
-        Self { robots: true, remember_ms: 3_600_000 }
+        Self { robots: true, remember_ms: 3_600_000, browser: None }
     }
 }
 

@@ -3,9 +3,11 @@
 //! - [`Browser`] is all that `web-scrape` knows of it;
 //! - `chromium` is a Chromium that is started for each page, by whoever implements
 //!   [`StartBrowser`]: how it is confined is not known here;
+//! - `boxed` starts it in a box, with the proxy as its only way out;
 //! - `cdp` speaks the DevTools protocol with it, over a pair of pipes;
 //! - `render` drives one page.
 
+mod boxed;
 mod cdp;
 mod chromium;
 mod render;
@@ -16,6 +18,7 @@ use helve::{BoxFuture, ToolError};
 use helve_net::Url;
 use tokio_util::sync::CancellationToken;
 
+pub use boxed::BoxedBrowser;
 pub use chromium::{BrowserPipes, Chromium, StartBrowser};
 
 /// Renders pages.
