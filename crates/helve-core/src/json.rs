@@ -332,8 +332,11 @@ fn text_size(text: &str) -> usize {
     let extra = |bytes: &[u8]| {
         let (mut escaped, mut long) = (0_u8, 0_u8);
         for byte in bytes {
-            escaped += u8::from(*byte < 0x20 || *byte == b'"' || *byte == b'\\');
-            long += u8::from(*byte < 0x20 && !matches!(*byte, 8 | 9 | 10 | 12 | 13));
+            // No branches: they would make it one byte at a time.
+            let control = *byte < 0x20;
+            let short = (*byte >= 8) & (*byte <= 13) & (*byte != 11);
+            escaped += u8::from(control | (*byte == b'"') | (*byte == b'\\'));
+            long += u8::from(control & !short);
         }
         usize::from(escaped) + 4 * usize::from(long)
     };
