@@ -9,6 +9,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use encoding_rs::{UTF_16BE, UTF_16LE};
 use helve::{Context, ErrorCode, Facet, Risk, Tool, ToolBuilder, ToolError};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -253,15 +255,40 @@ fn take(
     }
     file.seek(SeekFrom::Start(piece.offset)).map_err(refuse)?;
     let bytes_max = input.length.unwrap_or(u64::MAX).min(bytes_max);
-    let expected = size.saturating_sub(piece.offset).min(bytes_max);
-    piece.bytes.reserve_exact(usize::try_from(expected).unwrap_or(0) + 1);
-    (&*file).take(bytes_max).read_to_end(&mut piece.bytes).map_err(refuse)?;
-    // It may have grown meanwhile.
+    piece.bytes = match size {
+        // Files that the kernel makes up say that they are empty.
+        0 => read_to_end(file, bytes_max).map_err(refuse)?,
+        _ => read_exact(file, (size - piece.offset).min(bytes_max)).map_err(refuse)?,
+    };
     piece.size = size.max(piece.offset + piece.bytes.len() as u64);
     if input.encoding != Encoding::Base64 {
         cut_lines(&mut piece, input);
     }
     Ok(piece)
+}
+
+fn read_to_end(file: &File, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(bytes_max).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads so many bytes, or up to the end, in as few steps as the kernel allows and into memory that
+/// is not cleared before.
+fn read_exact(file: &File, bytes: u64) -> std::io::Result<Vec<u8>> {
+    let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut read = Vec::new();
+    read.reserve_exact(wanted);
+    while read.len() < wanted {
+        match rustix::io::read(file, spare_capacity(&mut read)) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // There may have been room for a little more.
+    read.truncate(wanted);
+    Ok(read)
 }
 
 /// Cuts a piece after the lines that are wanted, or after its last whole line.
@@ -320,6 +347,13 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
         _ => (cut_at_start(&piece.bytes), 0),
     };
     let is_at_end = piece.is_at_end();
+    if cut + mark == 0 {
+        let (offset, length) = (piece.offset, piece.bytes.len() as u64);
+        match String::from_utf8(std::mem::take(&mut piece.bytes)) {
+            Ok(content) => return Ok(Text { content, encoding, has_lines: true, offset, length }),
+            Err(error) => piece.bytes = error.into_bytes(),
+        }
+    }
     let valid = match std::str::from_utf8(&piece.bytes[cut..]) {
         Ok(_) => piece.bytes.len(),
         Err(error) if error.error_len().is_none() && !is_at_end && error.valid_up_to() > 0 => {
@@ -335,7 +369,7 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
         piece.bytes.drain(..cut + mark);
     }
     let (offset, length) = (piece.offset + cut as u64, (valid - cut) as u64);
-    // Checked above; a second look costs little against the reading.
+    // Checked above.
     let content = String::from_utf8(piece.bytes).unwrap_or_default();
     Ok(Text { content, encoding, has_lines: true, offset, length })
 }

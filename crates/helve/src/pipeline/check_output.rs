@@ -1,5 +1,6 @@
 //! Schema and size of the answer.
 
+use helve_core::json::size;
 use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -52,14 +53,35 @@ fn check_size(
     value: &Value,
     record: &mut OpenRecord<'_>,
 ) -> Result<(), ToolError> {
+    let bytes_max = parts.settings.result_bytes_max;
+    let check = |bytes: usize| {
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
+        Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"))
+    };
+    // Writing out a long text takes longer than reading the file that it is from. One that is too
+    // long to be kept is only measured.
+    if has_text_beyond(value, record.kept_bytes_max()) {
+        let bytes = size(value);
+        check(bytes)?;
+        record.keep_size(bytes);
+        return Ok(());
+    }
     let text = to_raw_value(value).map_err(|error| {
         ToolError::failed("the tool's answer cannot be written as JSON").with_source(error)
     })?;
-    let (bytes, bytes_max) = (text.get().len(), parts.settings.result_bytes_max);
-    if bytes > bytes_max {
-        let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
-        return Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"));
-    }
+    check(text.get().len())?;
     record.keep_result(value, text);
     Ok(())
+}
+
+/// Whether a value, or a field of it, is a text of more bytes than this.
+fn has_text_beyond(value: &Value, bytes: usize) -> bool {
+    let is_long = |value: &Value| value.as_str().is_some_and(|text| text.len() > bytes);
+    match value {
+        Value::Object(fields) => fields.values().any(is_long),
+        other => is_long(other),
+    }
 }

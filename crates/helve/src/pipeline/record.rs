@@ -205,20 +205,29 @@ impl<'p> OpenRecord<'p> {
         self.attempts.last()
     }
 
+    /// The largest result that is kept, in bytes of JSON.
+    pub(super) fn kept_bytes_max(&self) -> usize {
+        let settings = &self.parts.settings;
+        // A run may need the results of its parts again, should it be cut short.
+        match self.run.is_some() {
+            true => settings.run_result_bytes_max,
+            false => settings.journal_result_bytes_max,
+        }
+    }
+
+    /// Keeps of a result only its size.
+    pub(super) fn keep_size(&mut self, bytes: usize) {
+        self.result_bytes = Some(bytes as u64);
+        self.result_withheld = true;
+    }
+
     /// Keeps a result without its secrets, if it is small enough.
     pub(super) fn keep_result(&mut self, value: &Value, text: RawJson) {
-        self.result_bytes = Some(text.get().len() as u64);
-        // A run may need the results of its parts again, should it be cut short.
-        let settings = &self.parts.settings;
-        let bytes_max = if self.run.is_some() {
-            settings.run_result_bytes_max
-        } else {
-            settings.journal_result_bytes_max
-        };
-        if text.get().len() > bytes_max {
-            self.result_withheld = true;
-            return;
+        if text.get().len() > self.kept_bytes_max() {
+            return self.keep_size(text.get().len());
         }
+        self.result_bytes = Some(text.get().len() as u64);
+        let settings = &self.parts.settings;
         let schema = self.tool.as_ref().and_then(Tool::output);
         if self.run.is_some() && matches!(settings.redactor.redact(schema, value), Cow::Owned(_)) {
             let secrets = settings.redactor.secrets_in(schema, value);
