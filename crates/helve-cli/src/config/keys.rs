@@ -257,7 +257,10 @@ mod tests {
         let mut tables: Vec<String> = properties(&schema, "")
             .into_iter()
             .flat_map(|name| match name.as_str() {
-                "tool" => properties(&schema, "/tool").iter().map(|kind| format!("tool.{kind}")).collect(),
+                "tool" | "web" => {
+                    let parts = properties(&schema, &format!("/{name}"));
+                    parts.iter().map(|part| format!("{name}.{part}")).collect()
+                }
                 _ => vec![name],
             })
             .collect();

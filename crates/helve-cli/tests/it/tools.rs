@@ -23,12 +23,12 @@ fn an_overridden_tool_is_visible() {
 fn list_filters() {
     let home = Home::new();
     let count = |args: &[&str]| home.json(&[&["tools", "list"], args].concat()).as_array().unwrap().len();
-    assert_eq!(count(&[]), 9);
-    assert_eq!(count(&["--risk", "low", "--source", "builtin"]), 7);
+    assert_eq!(count(&[]), 14);
+    assert_eq!(count(&["--risk", "low", "--source", "builtin"]), 10);
     assert_eq!(count(&["--risk", "critical"]), 0);
     assert_eq!(count(&["--category", "file"]), 5);
     assert_eq!(count(&["--layer", "project"]), 0);
-    assert_eq!(count(&["--set", "builtin.without=time-now,math-eval"]), 7);
+    assert_eq!(count(&["--set", "builtin.without=time-now,math-eval"]), 12);
     assert_eq!(home.run(&["tools", "list", "--risk", "huge"]).code, 2);
 }
 

@@ -98,7 +98,9 @@ impl Secrets {
             return;
         }
         let json = Value::from(value).to_string();
-        let forms = [value.to_owned(), encode(value), json.trim_matches('"').to_owned(), base64(value)];
+        // A query writes a space as `+`, a path does not.
+        let form: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
+        let forms = [value.to_owned(), encode(value), form, json.trim_matches('"').to_owned(), base64(value)];
         for form in forms {
             if !self.hidden.iter().any(|known| known.expose_secret() == form) {
                 self.hidden.push(form.into());
@@ -178,10 +180,11 @@ mod tests {
     fn a_secret_is_found_in_every_form_it_may_come_back_in() {
         let mut secrets = Secrets::default();
         secrets.hide("p\"ss w/rd");
-        let echoed =
-            json!({ "plain p\"ss w/rd": ["p%22ss%20w%2Frd", { "x": base64("p\"ss w/rd") }], "n": 1 });
+        let echoed = json!({ "plain p\"ss w/rd": ["p%22ss%20w%2Frd", { "x": base64("p\"ss w/rd") }, "?k=p%22ss+w%2Frd"], "n": 1 });
         let shown = secrets.redact_value(echoed);
-        assert_eq!(shown, json!({ "plain [redacted]": ["[redacted]", { "x": "[redacted]" }], "n": 1 }));
+        let expected =
+            json!({ "plain [redacted]": ["[redacted]", { "x": "[redacted]" }, "?k=[redacted]"], "n": 1 });
+        assert_eq!(shown, expected);
         assert_eq!(secrets.redact(r#"{"a":"p\"ss w/rd"}"#.to_owned()), r#"{"a":"[redacted]"}"#);
     }
 }

@@ -42,7 +42,9 @@ const ARGUMENTS: [&str; 21] = [
     "about:blank",
 ];
 
-/// Starts browsers, confined as it sees fit.
+/// Starts browsers, confined as it sees fit. What a page asks for, pictures and scripts and frames,
+/// is fetched by the browser and not by the guarded client: who starts it must lead all of it
+/// through helve-net's proxy.
 pub trait StartBrowser: Send + Sync + 'static {
     /// Starts one with these arguments. Its descriptor 3 must be the read end of the pipe that
     /// `commands` writes to, and its descriptor 4 the write end of the one that `events` reads.
