@@ -81,7 +81,7 @@ async fn starts(name: &str, program: &str, args: &[&str], runs: usize, has_bubbl
         bare.push(timed(async || command(program, args)).await);
         if has_bubblewrap {
             let all: Vec<_> = BUBBLEWRAP.iter().chain([&program]).chain(args).copied().collect();
-            wrapped.push(timed(async || command("bwrap", &all)).await);
+            wrapped.push(timed(async || command("/usr/bin/bwrap", &all)).await);
         }
         boxed.push(
             timed(async || {
@@ -106,7 +106,7 @@ async fn starts(name: &str, program: &str, args: &[&str], runs: usize, has_bubbl
 
 fn command(program: &str, args: &[&str]) {
     #[expect(clippy::disallowed_methods, reason = "what boxes are compared with")]
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(program).args(args).env_clear().stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.stdout, b"1\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -146,7 +146,8 @@ pub(super) fn sweep(own: Option<Pid>) {
         let launcher = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse().ok());
         let Some(launcher) = launcher.and_then(Pid::from_raw) else { continue };
         if own == Some(launcher) || test_kill_process(launcher).is_err() {
-            for box_folder in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
+            let folders = fs::read_dir(folder.path()).into_iter().flatten().flatten();
+            for box_folder in folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
                 let _ = fs::remove_dir(box_folder.path());
             }
             let _ = fs::remove_dir(folder.path());
