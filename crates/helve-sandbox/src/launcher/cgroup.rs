@@ -52,7 +52,6 @@ impl Cgroup {
             (limits.memory_bytes.saturating_add(OWN_BYTES), u64::from(limits.pids) + OWN_PIDS);
         let set = match self.version {
             Version::One => {
-                let _ = fs::write(self.memory.join("memory.force_empty"), "0");
                 let _ = fs::write(self.memory.join("memory.max_usage_in_bytes"), "0");
                 // Swap counts in the second; each must stay above the other while they change.
                 let both = "memory.memsw.limit_in_bytes";

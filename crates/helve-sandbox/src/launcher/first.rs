@@ -18,8 +18,9 @@ use rustix::process::{
 };
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
 
-use super::keeper::{Handover, User};
+use super::keeper::Plan;
 use super::mounts::{self, Proc};
+use super::seccomp::{Families, Filters};
 use super::sys::{self, Fork};
 use super::watch::Watch;
 use super::worker;
@@ -30,14 +31,14 @@ use crate::wire::{self, FileHead, FromBox, Order, ToBox};
 /// The whole life of the process.
 pub(super) fn run(keeper: OwnedFd) -> ! {
     let _ = rustix::thread::set_name(c"helve-box");
-    if let Ok((proc, handover, descriptors)) = get_ready(&keeper) {
+    if let Ok((built, descriptors)) = get_ready(&keeper) {
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or_else(|| io::Error::other("a descriptor is missing"));
         if let (Ok(sheet), Ok(stdin), Ok(stdout), Ok(stderr), Ok(helve)) =
             (next(), next(), next(), next(), next())
         {
             let opened = descriptors.collect();
-            let life = Life { keeper: &keeper, helve, proc, cgroup: handover.cgroup };
+            let life = Life { keeper: &keeper, helve, built };
             if let Err(error) = life.live(sheet, [stdin, stdout, stderr], opened) {
                 let reason = FromBox::Refused(error.to_string());
                 let _ = wire::send(&life.helve, &reason, &[]);
@@ -48,39 +49,46 @@ pub(super) fn run(keeper: OwnedFd) -> ! {
 }
 
 /// Builds all that no order changes, and waits for the order.
-fn get_ready(keeper: &OwnedFd) -> io::Result<(Proc, Handover, Vec<OwnedFd>)> {
+fn get_ready(keeper: &OwnedFd) -> io::Result<(Built, Vec<OwnedFd>)> {
     let gone = || io::Error::other("the keeper is gone");
     sys::reset_signals();
     // Until the keeper has said who we are, we may do nothing.
-    let (user, _) = wire::receive::<User>(keeper)?.ok_or_else(gone)?;
-    let built = build(user);
+    let (plan, _) = wire::receive::<Plan>(keeper)?.ok_or_else(gone)?;
+    let built = build(plan);
     let told = built.as_ref().map(|_| ()).map_err(ToString::to_string);
     wire::send(keeper, &told, &[])?;
-    let proc = built?;
-    let (handover, descriptors) = wire::receive::<Handover>(keeper)?.ok_or_else(gone)?;
-    if descriptors.len() != 5 + handover.opened {
-        return Err(io::Error::other("the order is not whole"));
-    }
-    Ok((proc, handover, descriptors))
+    let built = built?;
+    let ((), descriptors) = wire::receive::<()>(keeper)?.ok_or_else(gone)?;
+    Ok((built, descriptors))
 }
 
-fn build(user: User) -> io::Result<Proc> {
-    let (id, group) = (Uid::from_raw(user.id), Gid::from_raw(user.group));
+/// What is there before an order comes.
+struct Built {
+    plan: Plan,
+    proc: Proc,
+    filters: Filters,
+}
+
+fn build(plan: Plan) -> io::Result<Built> {
+    let (user, group) = (Uid::from_raw(plan.user), Gid::from_raw(plan.group));
     rustix::thread::set_thread_res_gid(group, group, group)?;
-    rustix::thread::set_thread_res_uid(id, id, id)?;
+    rustix::thread::set_thread_res_uid(user, user, user)?;
     // Set after the change of user, which clears it.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let proc = mounts::build()?;
+    if plan.opened {
+        mounts::enter()?;
+    }
     rustix::system::sethostname(b"helve")?;
     sys::raise_loopback()?;
-    Ok(proc)
+    let filters = Filters::new(Families::UnixAndInet, plan.cgroup)?;
+    Ok(Built { plan, proc, filters })
 }
 
 struct Life<'k> {
     keeper: &'k OwnedFd,
     helve: OwnedFd,
-    proc: Proc,
-    cgroup: bool,
+    built: Built,
 }
 
 /// Who has something to say while the program runs. The keeper has one thing: memory ran out.
@@ -98,11 +106,11 @@ impl Life<'_> {
     fn live(&self, sheet: OwnedFd, streams: [OwnedFd; 3], opened: Vec<OwnedFd>) -> io::Result<()> {
         let began = Instant::now();
         let (order, contents) = wire::read_sheet::<Order>(sheet)?;
-        let level = level(self.proc, self.cgroup);
+        let level = level(self.built.proc, self.built.plan.cgroup);
         if level < order.min_level {
             return Err(weaker(&self.confinement(true), order.min_level));
         }
-        mounts::finish(&order.grants, opened, order.limits.work_bytes)?;
+        mounts::finish(&order.grants, opened, self.built.plan.opened, order.limits.work_bytes)?;
         put_files(&order.files, contents)?;
         let listeners = order.listen.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
         let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
@@ -111,7 +119,7 @@ impl Life<'_> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let worker = match sys::fork()? {
-            Fork::Child => worker::run(&order, self.cgroup, streams, reporter),
+            Fork::Child => worker::run(&order, self.built.plan.cgroup, &self.built.filters, streams, reporter),
             Fork::Parent(pid) => pid,
         };
         drop((streams, reporter));
@@ -142,23 +150,23 @@ impl Life<'_> {
         if !landlock {
             missing.push((Guard::Landlock, NO_LANDLOCK));
         }
-        if !self.cgroup {
+        if !self.built.plan.cgroup {
             missing.push((Guard::KernelMemory, NO_CGROUP));
         }
-        if self.proc == Proc::None {
+        if self.built.proc == Proc::None {
             missing.push((Guard::Cpu, NO_PROC));
-            if !self.cgroup {
+            if !self.built.plan.cgroup {
                 missing.push((Guard::Memory, NO_PROC));
             }
         }
-        Confinement::all_but(level(self.proc, self.cgroup), &missing)
+        Confinement::all_but(level(self.built.proc, self.built.plan.cgroup), &missing)
     }
 
     /// Watches the program until its end, and leaves nothing of it running.
     fn attend(&self, worker: Pid, order: &Order) -> io::Result<End> {
         let handle = pidfd_open(worker, PidfdFlags::empty())?;
-        let mut watch = Watch::new(&order.limits, self.cgroup, self.proc);
-        let tick = if self.cgroup { TICK_WITH_CGROUP } else { TICK };
+        let mut watch = Watch::new(&order.limits, self.built.plan.cgroup, self.built.proc);
+        let tick = if self.built.plan.cgroup { TICK_WITH_CGROUP } else { TICK };
         let mut status = None;
         let mut verdict = None;
         while status.is_none() && verdict.is_none() {

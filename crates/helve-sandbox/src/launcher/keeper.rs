@@ -24,20 +24,16 @@ const USERS_FROM: u32 = 1_900_000_000;
 /// How often a keeper looks whether memory ran out.
 const TICK_NS: i64 = 50_000_000;
 
-/// What a keeper tells the first process of a box along with an order.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Handover {
+/// What a box is built for.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Who the program is inside the box: the same as Helve outside.
+    pub(super) user: u32,
+    pub(super) group: u32,
     /// A cgroup bounds memory and processes.
     pub(super) cgroup: bool,
-    /// Grants that come as descriptors, already opened; the others are opened inside.
-    pub(super) opened: usize,
-}
-
-/// Who the program is inside the box: the same as Helve outside.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(super) struct User {
-    pub(super) id: u32,
-    pub(super) group: u32,
+    /// Grants come as descriptors, already opened: the box needs the host's files no more.
+    pub(super) opened: bool,
 }
 
 /// A box that waits for its order.
@@ -52,7 +48,7 @@ pub(super) fn keep(link: &OwnedFd, launcher: Pid, slot: u32) {
     let _ = rustix::thread::set_name(c"helve-keeper");
     let cgroup = Cgroup::enter(launcher, slot);
     loop {
-        let prepared = prepare(slot);
+        let prepared = prepare(slot, cgroup.as_ref());
         let Ok(Some(((), descriptors))) = wire::receive::<()>(link) else { return };
         serve(prepared, descriptors, cgroup.as_ref(), slot);
         if wire::send(link, &(), &[]).is_err() {
@@ -119,7 +115,9 @@ fn start(
     let (head, mut sheet) = wire::read_sheet::<Order>(order)?;
     io::Seek::rewind(&mut sheet)?;
     let sheet = OwnedFd::from(sheet);
-    let bounded = cgroup.is_some_and(|cgroup| cgroup.limit(&head.limits));
+    if cgroup.is_some_and(|cgroup| !cgroup.limit(&head.limits)) {
+        return Err(io::Error::other("its cgroup does not take its limits"));
+    }
     let mut trees = Vec::new();
     if getuid().is_root() {
         trees = open_grants(&head, prepared.pid)?;
@@ -130,12 +128,11 @@ fn start(
         }
     }
     wire::send(helve, &FromBox::Started, &[prepared.handle.as_fd()])?;
-    let handover = Handover { cgroup: bounded, opened: trees.len() };
     let mut descriptors: Vec<BorrowedFd<'_>> = vec![sheet.as_fd()];
     descriptors.extend(streams.iter().map(|stream| stream.as_fd()));
     descriptors.push(helve.as_fd());
     descriptors.extend(trees.iter().map(AsFd::as_fd));
-    wire::send(&prepared.link, &handover, &descriptors)
+    wire::send(&prepared.link, &(), &descriptors)
 }
 
 /// Root's own files belong to the box's user inside the box; where a file system cannot show them
@@ -154,7 +151,7 @@ fn open_grants(order: &Order, pid: Pid) -> io::Result<Vec<OwnedFd>> {
 }
 
 /// Builds a box up to the point where its order matters.
-fn prepare(slot: u32) -> io::Result<Prepared> {
+fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
     let (ours, theirs) = wire::pair()?;
     let Some((pid, handle)) = sys::fork_into_namespaces()? else {
         drop(ours);
@@ -162,9 +159,14 @@ fn prepare(slot: u32) -> io::Result<Prepared> {
     };
     drop(theirs);
     let prepared = Prepared { pid, handle, link: ours };
-    let user = User { id: getuid().as_raw(), group: getgid().as_raw() };
+    let plan = Plan {
+        user: getuid().as_raw(),
+        group: getgid().as_raw(),
+        cgroup: cgroup.is_some(),
+        opened: getuid().is_root(),
+    };
     let ready = map_users(pid, slot)
-        .and_then(|()| wire::send(&prepared.link, &user, &[]))
+        .and_then(|()| wire::send(&prepared.link, &plan, &[]))
         .and_then(|()| wire::receive::<Result<(), String>>(&prepared.link));
     let failure = match ready {
         Ok(Some((Ok(()), _))) => return Ok(prepared),

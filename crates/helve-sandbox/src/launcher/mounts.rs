@@ -120,9 +120,9 @@ fn attach(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a path of the host is while the tree is being built.
+/// Where a path of the host is in the tree, in which we stand.
 fn inside(path: &Path) -> PathBuf {
-    Path::new(BASE).join(path.strip_prefix("/").unwrap_or(path))
+    path.strip_prefix("/").unwrap_or(path).to_owned()
 }
 
 fn make_parent(target: &Path) -> io::Result<()> {
@@ -167,8 +167,18 @@ fn build_scratch(quiet: MountFlags) -> io::Result<()> {
     fs::remove_dir(SCRATCH)
 }
 
-/// Adds what an order brings and makes the tree the root. Opened trees are those of the first grants.
-pub(super) fn finish(grants: &[Grant], opened: Vec<OwnedFd>, work_bytes: u64) -> io::Result<()> {
+/// Makes the tree the root, and lets go of the host's. What is granted later must come as a
+/// descriptor. Takes the kernel longer than all else, so it is done early where it can be.
+pub(super) fn enter() -> io::Result<()> {
+    rustix::process::pivot_root(c".", c".")?;
+    // Two trees are at `.` now, the old one on top.
+    unmount(c".", UnmountFlags::DETACH)?;
+    Ok(rustix::process::chdir("/")?)
+}
+
+/// Adds what an order brings, and closes the tree. `entered`: it is the root already, and grants come
+/// opened.
+pub(super) fn finish(grants: &[Grant], opened: Vec<OwnedFd>, entered: bool, work_bytes: u64) -> io::Result<()> {
     let room = format!("size={work_bytes},nr_inodes={}", (work_bytes / 4096).clamp(1024, 262_144));
     mount_remount("box", MountFlags::NOSUID | MountFlags::NODEV, room.as_str())?;
     let mut opened = opened.into_iter();
@@ -194,10 +204,9 @@ pub(super) fn finish(grants: &[Grant], opened: Vec<OwnedFd>, work_bytes: u64) ->
             let _ = symlink(&grant.path, inside(link));
         }
     }
-    rustix::process::pivot_root(c".", c".")?;
-    // Two trees are at `.` now, the old one on top.
-    unmount(c".", UnmountFlags::DETACH)?;
-    rustix::process::chdir("/")?;
+    if !entered {
+        enter()?;
+    }
     mount_remount("/", MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV, c"")?;
     Ok(())
 }

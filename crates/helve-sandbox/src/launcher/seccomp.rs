@@ -23,19 +23,30 @@ pub(super) enum Families {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Installs the filters. `cgroup`: memory that no process has mapped is counted as well.
-pub(super) fn install(families: Families, cgroup: bool) -> io::Result<()> {
-    let make = || -> Result<(), Box<dyn std::error::Error>> {
-        let known: Rules = known_calls(cgroup).into_iter().map(|call| (call, Vec::new())).collect();
-        apply_filter(&filter(known, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
-        let refuse =
-            |rules, errno: i32| filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32));
-        apply_filter(&refuse(odd_sockets(families)?, libc::EAFNOSUPPORT)?)?;
-        apply_filter(&refuse(dangerous()?, libc::EPERM)?)?;
-        apply_filter(&only_this_abi())?;
-        Ok(())
-    };
-    make().map_err(|error| io::Error::other(format!("seccomp: {error}")))
+/// The filters, ready to be installed: making them takes longer than a program takes to start.
+pub(super) struct Filters(Vec<BpfProgram>);
+
+impl Filters {
+    /// `cgroup`: memory that no process has mapped is counted as well.
+    pub(super) fn new(families: Families, cgroup: bool) -> io::Result<Self> {
+        make(families, cgroup).map(Self).map_err(|error| io::Error::other(format!("seccomp: {error}")))
+    }
+
+    /// Installs them for this process and all it starts.
+    pub(super) fn install(&self) -> io::Result<()> {
+        self.0.iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| io::Error::other(format!("seccomp: {error}")))
+    }
+}
+
+fn make(families: Families, cgroup: bool) -> Result<Vec<BpfProgram>, Box<dyn std::error::Error>> {
+    let known: Rules = known_calls(cgroup).into_iter().map(|call| (call, Vec::new())).collect();
+    let refuse = |rules, errno: i32| filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32));
+    Ok(vec![
+        filter(known, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?,
+        refuse(odd_sockets(families)?, libc::EAFNOSUPPORT)?,
+        refuse(dangerous()?, libc::EPERM)?,
+        only_this_abi(),
+    ])
 }
 
 fn filter(

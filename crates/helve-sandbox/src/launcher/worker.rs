@@ -11,7 +11,8 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
-use super::{first, lock, seccomp, sys};
+use super::seccomp::Filters;
+use super::{first, lock, sys};
 use crate::wire::Order;
 
 /// What is reported before the program starts: one of the first two, and the third with a reason
@@ -25,9 +26,9 @@ const FILES_MAX: u64 = 4096;
 
 /// Becomes the program. What goes wrong before is written to `reporter`, which closes by itself when
 /// the program starts.
-pub(super) fn run(order: &Order, cgroup: bool, streams: [OwnedFd; 3], reporter: OwnedFd) -> ! {
+pub(super) fn run(order: &Order, cgroup: bool, filters: &Filters, streams: [OwnedFd; 3], reporter: OwnedFd) -> ! {
     let mut reporter = fs::File::from(reporter);
-    let error = match become_program(order, cgroup, &streams, &mut reporter) {
+    let error = match become_program(order, cgroup, filters, &streams, &mut reporter) {
         Ok(never) => match never {},
         Err(error) => error,
     };
@@ -38,6 +39,7 @@ pub(super) fn run(order: &Order, cgroup: bool, streams: [OwnedFd; 3], reporter: 
 fn become_program(
     order: &Order,
     cgroup: bool,
+    filters: &Filters,
     streams: &[OwnedFd; 3],
     reporter: &mut fs::File,
 ) -> io::Result<std::convert::Infallible> {
@@ -57,7 +59,7 @@ fn become_program(
     drop_capabilities()?;
     set_no_new_privs(true)?;
     let landlock = lock::landlock(&order.grants)?;
-    seccomp::install(seccomp::Families::UnixAndInet, cgroup)?;
+    filters.install()?;
     write!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { NO_LANDLOCK })?;
     let error = sys::execute(&program, &args, &env);
     Err(match error.kind() {

@@ -283,3 +283,28 @@ async fn warm_interpreters_serve_one_call_each_and_behave_as_cold_ones() {
         }
     }
 }
+
+/// An error looks the same, whoever started the interpreter.
+#[tokio::test]
+async fn errors_in_warm_interpreters_look_as_in_cold_ones() {
+    let (cold, warm) = (cold(), runtime(CodeOptions::default()));
+    let codes = [
+        ("python", "def f(): raise ValueError('x')\nf()"),
+        ("python", "print('a'); import sys; sys.exit('why')"),
+        ("python", "1 +"),
+        ("python", "import atexit, threading, time\natexit.register(print, 'last')\nthreading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('main')"),
+        ("python", "class A: pass\nimport pickle, typing\nprint(pickle.loads(pickle.dumps(A())).__class__, typing.get_type_hints(A))"),
+        ("javascript", "process.exitCode = 3; setTimeout(() => console.log('later'), 50)"),
+    ];
+    for (language, code) in codes {
+        let arguments = json!({ "language": language, "code": code });
+        let expected = result(&cold, arguments.clone()).await;
+        // The first call starts the one that the second finds.
+        result(&warm, json!({ "language": language, "code": "1" })).await;
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        let found = result(&warm, arguments).await;
+        for key in ["stdout", "stderr", "exit_code", "status"] {
+            assert_eq!(found[key], expected[key], "{key} of {code}: {found}");
+        }
+    }
+}
