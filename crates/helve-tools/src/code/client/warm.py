@@ -22,8 +22,9 @@ def run(path, atexit=atexit, os=os, sys=sys, threading=threading):
             print(code, file=sys.stderr)
             code = 1
     except BaseException as error:
-        trace = error.__traceback__
-        sys.excepthook(type(error), error, trace and trace.tb_next)
+        # The frame of this function is not the code's business.
+        error = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+        sys.excepthook(type(error), error, error.__traceback__)
         code = 1
     try:
         threading._shutdown(), atexit._run_exitfuncs()
