@@ -180,7 +180,7 @@ impl Sandbox {
         let proxy_port = (!policy.network.is_empty()).then_some(PROXY_PORT);
         let mut env = job.env.clone();
         if !policy.network.is_empty() {
-            env.extend(proxy_variables());
+            env.extend(proxy_variables(&policy.network));
         }
         Ok(Order {
             name: job.command.to_string_lossy().into_owned(),
@@ -237,17 +237,15 @@ fn installation(program: &Path) -> Vec<PathBuf> {
     }
 }
 
-/// How programs learn of the proxy; there is no rule, only custom.
-fn proxy_variables() -> impl Iterator<Item = (String, String)> {
+/// How programs learn of the proxy; there is no rule, only custom. What listens inside the box is not
+/// behind it, unless this machine itself was granted: then its name means the machine.
+fn proxy_variables(grants: &[String]) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{PROXY_PORT}");
+    let is_here =
+        |grant: &String| ["localhost", "127.", "[::1]", "::1"].iter().any(|here| grant.starts_with(here));
+    let directly = if grants.iter().any(is_here) { "" } else { "localhost,127.0.0.1,::1" };
     let to_proxy = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"];
-    let own = [
-        ("NO_PROXY", "localhost,127.0.0.1,::1"),
-        ("no_proxy", "localhost,127.0.0.1,::1"),
-        ("NODE_USE_ENV_PROXY", "1"),
-    ];
-    to_proxy
-        .map(|name| (name.to_owned(), proxy.clone()))
-        .into_iter()
-        .chain(own.map(|(name, value)| (name.to_owned(), value.to_owned())))
+    let others = [("NO_PROXY", directly), ("no_proxy", directly), ("NODE_USE_ENV_PROXY", "1")];
+    let to_proxy = to_proxy.map(|name| (name.to_owned(), proxy.clone()));
+    to_proxy.into_iter().chain(others.map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
 }

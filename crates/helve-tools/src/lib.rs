@@ -5,6 +5,7 @@ pub mod common;
 pub mod builtin;
 pub mod code;
 pub mod composed;
+pub mod egress;
 pub mod files;
 pub mod http;
 pub mod openapi;

@@ -32,5 +32,6 @@ mod lint;
 mod memory;
 mod network;
 mod runs;
+mod sandbox;
 mod start;
 mod tools;

@@ -14,6 +14,7 @@ const TOOLS: &str = r#"
 name = "files/write"
 description = "Writes a line."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo write >> world; echo '{\"line\": \"write\"}'"]
 undo = { tool = "files/remove", arguments = { line = "{{ result.line }}" } }
 
@@ -21,6 +22,7 @@ undo = { tool = "files/remove", arguments = { line = "{{ result.line }}" } }
 name = "files/remove"
 description = "Removes a line."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo remove >> world; echo '{}'"]
 parameters = [{ name = "line", type = "string", description = "Which line." }]
 
@@ -28,12 +30,14 @@ parameters = [{ name = "line", type = "string", description = "Which line." }]
 name = "burn"
 description = "Does what nobody can undo."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo burn >> world; echo '{}'"]
 
 [[tool.program]]
 name = "slow"
 description = "Waits until there is a file called go, while there is a home."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; touch waits; while [ -e helve.toml ]; do if [ -e go ]; then echo slow >> world; echo '{}'; exit 0; fi; sleep 0.1; done; exit 1"]
 timeout_ms = 100000
 
@@ -41,6 +45,7 @@ timeout_ms = 100000
 name = "fails"
 description = "Fails every time."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo 'out of paper' >&2; exit 3"]
 
 [[tool.sequence]]
@@ -67,6 +72,7 @@ steps = [
 name = "sticky"
 description = "Does what takes long to undo."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo '{}'"]
 undo = { tool = "slow" }
 
@@ -83,6 +89,7 @@ steps = [
 name = "sign"
 description = "Needs approval."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo sign >> world; echo '{}'"]
 requires_approval = true
 
@@ -324,6 +331,7 @@ fn effects_that_failed_are_shown_with_the_call() {
 name = "note"
 description = "Notes something, and tells a tool that fails."
 command = "sh"
+write = ["."]
 args = ["-c", "cat >/dev/null; echo '{}'"]
 effects = [
   { type = "state_change", description = "It is noted", state = "noted", change = "set", value = true, reversible = true },
