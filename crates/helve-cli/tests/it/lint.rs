@@ -147,8 +147,20 @@ fn lint_knows_timeouts_that_are_cut_and_names_that_providers_change() {
 #[test]
 fn the_documentations_examples_are_valid() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let pages = ["tools", "composition", "limits", "preconditions", "memory", "runs", "network", "files"]
-        .map(|name| format!("docs/{name}.md"));
+    let pages = [
+        "tools",
+        "composition",
+        "limits",
+        "preconditions",
+        "memory",
+        "runs",
+        "network",
+        "files",
+        "web",
+        "sandbox",
+        "code",
+    ]
+    .map(|name| format!("docs/{name}.md"));
     for page in pages.into_iter().chain(["README.md".to_owned()]) {
         let text = std::fs::read_to_string(root.join(&page)).unwrap();
         let blocks: Vec<_> =
