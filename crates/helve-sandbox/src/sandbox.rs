@@ -49,6 +49,11 @@ pub struct SandboxOptions {
     pub limits: Limits,
     /// The least confinement that will do.
     pub min_level: Level,
+    /// Files and folders that no program is to see, whatever else it was granted: Helve's own.
+    pub hidden: Vec<PathBuf>,
+    /// Files and folders that no program is to change, whatever else it was granted: what Helve is
+    /// told to do.
+    pub unwritable: Vec<PathBuf>,
     /// The way out of boxes that are granted a network. Without it none is granted.
     pub egress: Option<Arc<dyn Egress>>,
 }
@@ -59,6 +64,8 @@ impl Default for SandboxOptions {
             path: PATH.split(':').map(PathBuf::from).collect(),
             limits: Limits::default(),
             min_level: Level::default(),
+            hidden: Vec::new(),
+            unwritable: Vec::new(),
             egress: None,
         }
     }
@@ -174,6 +181,7 @@ impl Sandbox {
         for path in installation(program).into_iter().chain(installation(&real)) {
             add(&mut grants, &path, false)?;
         }
+        let hidden = self.keep_own(&mut grants)?;
         if grants.len() > GRANTS_MAX {
             return Err(format!("more than {GRANTS_MAX} files and folders cannot be granted"));
         }
@@ -189,11 +197,34 @@ impl Sandbox {
             env,
             work_dir: job.work_dir.clone().unwrap_or_else(|| WORK_DIR.into()),
             grants,
+            hidden,
             listen: proxy_port.into_iter().chain(job.listen.iter().copied()).collect(),
             limits: policy.limits.clone(),
             min_level: policy.min_level,
             files: heads(&job.files),
         })
+    }
+}
+
+impl Sandbox {
+    /// Takes what is Helve's own out of grants. What is hidden within them is returned.
+    fn keep_own(&self, grants: &mut Vec<Grant>) -> Result<Vec<PathBuf>, String> {
+        let real = |paths: &[PathBuf]| {
+            paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect::<Vec<_>>()
+        };
+        let hidden = real(&self.options.hidden);
+        if let Some(grant) = grants.iter().find(|grant| hidden.iter().any(|own| grant.path.starts_with(own)))
+        {
+            return Err(format!("`{}` cannot be granted: it is Helve's own", grant.path.display()));
+        }
+        for path in real(&self.options.unwritable) {
+            if let Some(grant) = grants.iter_mut().find(|grant| grant.path == path) {
+                grant.writable = false;
+            } else if grants.iter().any(|grant| grant.writable && path.starts_with(&grant.path)) {
+                grants.push(Grant { path, link: None, writable: false });
+            }
+        }
+        Ok(hidden.into_iter().filter(|own| grants.iter().any(|grant| own.starts_with(&grant.path))).collect())
     }
 }
 

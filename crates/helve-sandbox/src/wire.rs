@@ -35,6 +35,8 @@ pub(crate) struct Order {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) work_dir: PathBuf,
     pub(crate) grants: Vec<Grant>,
+    /// What lies in a grant and is not to be seen.
+    pub(crate) hidden: Vec<PathBuf>,
     /// Ports at which the box listens for Helve.
     pub(crate) listen: Vec<u16>,
     pub(crate) limits: Limits,

@@ -10,7 +10,7 @@ use crate::wire;
 
 /// Tries everything that a box is to enforce.
 pub(crate) fn probe(loaded: &Loaded) -> (Check, Option<Probed>) {
-    let sandbox = wire::sandbox(&loaded.config);
+    let sandbox = wire::sandbox(loaded);
     match wire::block_on(async { Ok(sandbox.probe().await) }) {
         Ok(Ok(probed)) => (judge(&probed), Some(probed)),
         Ok(Err(error)) => (Check::broken("sandbox", error.reason, FIX), None),

@@ -79,7 +79,7 @@ pub(crate) struct Args {
 pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let Command::Run(args) = command;
     let loaded = app.load_config()?;
-    let sandbox = wire::sandbox(&loaded.config);
+    let sandbox = wire::sandbox(&loaded);
     let limits = limits(&args, wire::limits(&loaded.config));
     let min_level = args.min_level.unwrap_or(loaded.config.sandbox.min_level);
     let job = job(args, limits.clone(), min_level, app)?;

@@ -45,6 +45,15 @@ fn built(builder: ToolBuilder) -> Tool {
     builder.build().expect("a test builds every built-in tool")
 }
 
+/// What Helve keeps for itself. A folder of our own as a whole; in another's, what is ours.
+pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
+    if loaded.is_set("/journal/path") {
+        let endings = ["", "-wal", "-shm", ".head", ".reserve", ".owners", ".backups", ".sessions"];
+        return endings.iter().map(|ending| beside_journal(loaded, ending)).collect();
+    }
+    loaded.journal_path.parent().map(Path::to_owned).into_iter().collect()
+}
+
 fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {
     let mut path = loaded.journal_path.clone().into_os_string();
     path.push(ending);
@@ -65,16 +74,10 @@ fn files(loaded: &Loaded) -> Vec<Tool> {
         true => loaded.folder_of("/files/roots").unwrap_or(Path::new("")),
         false => project,
     };
-    let beside_journal = |ending: &str| beside_journal(loaded, ending);
-    let mut builder =
-        Files::builder(loaded.config.files.clone().relative_to(folder)).backups(beside_journal(".backups"));
-    // A folder of our own is closed to tools as a whole; in another's, what is ours.
-    if loaded.is_set("/journal/path") {
-        for ending in ["", "-wal", "-shm", ".head", ".reserve", ".owners"] {
-            builder = builder.private(beside_journal(ending));
-        }
-    } else if let Some(folder) = loaded.journal_path.parent() {
-        builder = builder.private(folder);
+    let mut builder = Files::builder(loaded.config.files.clone().relative_to(folder))
+        .backups(beside_journal(loaded, ".backups"));
+    for path in own_files(loaded) {
+        builder = builder.private(path);
     }
     for file in loaded.project_file.iter().chain(&loaded.user_file) {
         builder = builder.unwritable(file);

@@ -5,11 +5,15 @@ use std::sync::Arc;
 use helve_sandbox::{Limits, Sandbox, SandboxOptions};
 use helve_tools::egress::ThroughProxy;
 
-use crate::config::Config;
+use super::builtin::own_files;
+use crate::config::{Config, Loaded};
 
-/// Where programs run.
-pub(crate) fn sandbox(config: &Config) -> Sandbox {
+/// Where programs run. Helve's own files are not theirs.
+pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
+    let config = &loaded.config;
     Sandbox::new(SandboxOptions {
+        hidden: own_files(loaded),
+        unwritable: loaded.project_file.iter().chain(&loaded.user_file).cloned().collect(),
         limits: limits(config),
         min_level: config.sandbox.min_level,
         egress: Some(Arc::new(ThroughProxy::new(config.net.clone()))),

@@ -32,7 +32,7 @@ pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
 /// The same, with what should be known about them.
 pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let maker = Maker::new(&loaded.config);
+    let maker = Maker::new(&loaded.config, super::sandbox(loaded));
     let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;
     let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools).collect();
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
@@ -140,10 +140,10 @@ impl From<Tool> for Made {
 }
 
 impl Maker {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config, sandbox: Sandbox) -> Self {
         Self {
             client: LazyClient::new(config.net.clone()),
-            launcher: Arc::new(super::sandbox(config)),
+            launcher: Arc::new(sandbox),
             timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
         }
     }

@@ -110,6 +110,7 @@ const COMMANDS: &[&str] = &[
     "memory get",
     "memory set",
     "memory delete",
+    "sandbox run",
     "runs list",
     "runs show",
     "runs resume",
@@ -123,6 +124,7 @@ const COMMANDS: &[&str] = &[
     "config keys",
     "config schema",
     "config path",
+    "net check",
     "doctor",
     "completions",
 ];

@@ -110,7 +110,7 @@ impl Life<'_> {
         if level < order.min_level {
             return Err(weaker(&self.confinement(true), order.min_level));
         }
-        mounts::finish(&order.grants, opened, self.built.plan.opened, order.limits.work_bytes)?;
+        mounts::finish(&order, opened, self.built.plan.opened)?;
         put_files(&order.files, contents)?;
         let listeners = order.listen.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
         let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
@@ -143,8 +143,8 @@ impl Life<'_> {
     }
 
     fn confinement(&self, landlock: bool) -> Confinement {
-        const NO_CGROUP: &str = "there is no cgroup with memory and pids that Helve may write to: memory is summed \
-            up every 20 ms instead; run Helve as root, or in a service with `Delegate=yes`";
+        const NO_CGROUP: &str = "there is no cgroup with memory and pids that Helve may write to, so buffers that \
+            the kernel holds for a program do not count; run Helve as root to have one";
         const NO_PROC: &str = "the host does not permit a `/proc` of its own, so memory and time on a processor \
             are not watched; in a container, unmask `/proc`";
         const NO_LANDLOCK: &str = "the kernel has no Landlock, or an old one; namespaces still hide files";

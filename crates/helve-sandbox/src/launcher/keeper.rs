@@ -119,7 +119,7 @@ fn start(
         return Err(io::Error::other("its cgroup does not take its limits"));
     }
     let mut trees = Vec::new();
-    if getuid().is_root() {
+    if is_host_root() {
         trees = open_grants(&head, prepared.pid)?;
         for stream in streams {
             // Or else `/dev/stdout` could not be opened: the streams are root's, the box is not.
@@ -163,7 +163,7 @@ fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
         user: getuid().as_raw(),
         group: getgid().as_raw(),
         cgroup: cgroup.is_some(),
-        opened: getuid().is_root(),
+        opened: is_host_root(),
     };
     let ready = map_users(pid, slot)
         .and_then(|()| wire::send(&prepared.link, &plan, &[]))
@@ -182,14 +182,22 @@ fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
 /// Says who the box's user is outside: ourselves, or for root somebody without any rights.
 fn map_users(pid: Pid, slot: u32) -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
-    let outside = |own: u32| if getuid().is_root() { USERS_FROM + slot } else { own };
+    let outside = |own: u32| if is_host_root() { USERS_FROM + slot } else { own };
     let file = |name: &str| format!("/proc/{}/{name}", pid.as_raw_pid());
     fs::write(file("setgroups"), "deny").or_else(|error| {
         // Only those who are not root must give it up.
-        if getuid().is_root() { Ok(()) } else { Err(error) }
+        if is_host_root() { Ok(()) } else { Err(error) }
     })?;
     fs::write(file("uid_map"), format!("{user} {} 1\n", outside(user)))?;
     fs::write(file("gid_map"), format!("{group} {} 1\n", outside(group)))
+}
+
+/// Whether we are root of the whole machine, and may hand out its users. Root of a container without
+/// rights is a plain user here.
+fn is_host_root() -> bool {
+    const ALL: [&str; 3] = ["0", "0", "4294967295"];
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    getuid().is_root() && map.split_whitespace().eq(ALL)
 }
 
 /// Why namespaces are refused, and what to do.

@@ -14,7 +14,7 @@ use rustix::mount::{
 };
 
 use super::sys::restrict_mount;
-use crate::wire::Grant;
+use crate::wire::Order;
 
 /// Where the tree is built before it becomes the root. Nothing below is ever granted.
 const BASE: &str = "/sys";
@@ -167,6 +167,18 @@ fn build_scratch(quiet: MountFlags) -> io::Result<()> {
     fs::remove_dir(SCRATCH)
 }
 
+/// Puts nothing in the place of a file or folder.
+fn hide(target: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(target) {
+        Ok(metadata) if metadata.is_dir() => {
+            let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC | MountFlags::RDONLY;
+            Ok(mount("helve-hidden", target, "tmpfs", flags, c"size=4k,nr_inodes=2,mode=0")?)
+        }
+        Ok(_) => Ok(mount_bind("dev/null", target)?),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Makes the tree the root, and lets go of the host's. What is granted later must come as a
 /// descriptor. Takes the kernel longer than all else, so it is done early where it can be.
 pub(super) fn enter() -> io::Result<()> {
@@ -178,17 +190,14 @@ pub(super) fn enter() -> io::Result<()> {
 
 /// Adds what an order brings, and closes the tree. `entered`: it is the root already, and grants come
 /// opened.
-pub(super) fn finish(
-    grants: &[Grant],
-    opened: Vec<OwnedFd>,
-    entered: bool,
-    work_bytes: u64,
-) -> io::Result<()> {
+pub(super) fn finish(order: &Order, opened: Vec<OwnedFd>, entered: bool) -> io::Result<()> {
+    let work_bytes = order.limits.work_bytes;
     let room = format!("size={work_bytes},nr_inodes={}", (work_bytes / 4096).clamp(1024, 262_144));
     mount_remount("box", MountFlags::NOSUID | MountFlags::NODEV, room.as_str())?;
     let mut opened = opened.into_iter();
     // A grant within another must come after it, or it would be covered.
-    let mut trees = grants
+    let mut trees = order
+        .grants
         .iter()
         .map(|grant| {
             let tree = match opened.next() {
@@ -209,6 +218,7 @@ pub(super) fn finish(
             let _ = symlink(&grant.path, inside(link));
         }
     }
+    order.hidden.iter().try_for_each(|path| hide(&inside(path)))?;
     if !entered {
         enter()?;
     }

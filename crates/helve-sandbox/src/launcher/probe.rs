@@ -59,18 +59,19 @@ fn look(secret: &str, port: u16) {
     say(Guard::Pids, runs_out_of_processes());
 }
 
+/// In a box of its own a process has a low number, and nobody with another one can be found.
 fn sees_only_itself() -> bool {
+    let own = rustix::process::getpid().as_raw_pid();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = numbers.filter(|entry| entry.file_name().to_string_lossy().parse::<u32>().is_ok());
-    (1..=3).contains(&processes.count())
+    own < 8 && processes.count() <= 3
 }
 
 fn has_no_rights() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let is = |name: &str, value: &str| {
-        status.lines().filter_map(|line| line.strip_prefix(name)).any(|rest| rest.trim() == value)
-    };
-    is("CapEff:", "0000000000000000") && is("CapBnd:", "0000000000000000") && is("NoNewPrivs:", "1")
+    let none = rustix::thread::capabilities(None).is_ok_and(|sets| {
+        sets.effective.is_empty() && sets.permitted.is_empty() && sets.inheritable.is_empty()
+    });
+    none && rustix::thread::no_new_privs().unwrap_or(false)
 }
 
 /// The work directory was given 4 MiB.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use helve_sandbox::{End, FileIn, Job, Level, Sandbox};
+use helve_sandbox::{End, FileIn, Job, Level, Sandbox, SandboxOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::boxes::{expected_level, python, run, said, sh, text};
@@ -158,6 +158,35 @@ async fn a_grant_within_a_grant_and_through_a_link() {
     job.policy.write = vec![inner.clone()];
     assert_eq!(said(&run(job).await), "topkept");
     assert!(inner.join("new").exists());
+}
+
+#[tokio::test]
+async fn what_is_helves_own_is_not_seen_or_changed_through_a_grant() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("state")).unwrap();
+    for name in ["state/journal", "lone", "settings", "free"] {
+        fs::write(at(name), "content").unwrap();
+    }
+    let options = SandboxOptions {
+        hidden: vec![at("state"), at("lone"), at("absent")],
+        unwritable: vec![at("settings")],
+        ..SandboxOptions::default()
+    };
+    let sandbox = Sandbox::new(options);
+    let script = "cd $1; cat state/journal lone 2>/dev/null; ls -A state 2>/dev/null; cat settings; \
+        echo x > settings; mv settings s2; rm -rf state lone settings; mv state s3; echo x > free; echo done";
+    let mut job = sh(script).args(["sh", folder.path().to_str().unwrap()]);
+    job.policy.write = vec![folder.path().to_owned()];
+    let finished = sandbox.run(job, Vec::new(), CancellationToken::new()).await.unwrap();
+    assert_eq!(text(&finished.stdout), "contentdone\n");
+    for (name, expected) in [("state/journal", "content"), ("lone", "content"), ("settings", "content"), ("free", "x\n")] {
+        assert_eq!(fs::read_to_string(at(name)).unwrap(), expected, "{name}");
+    }
+    let mut job = sh("true");
+    job.policy.read = vec![at("state")];
+    let error = sandbox.run(job, Vec::new(), CancellationToken::new()).await.unwrap_err();
+    assert!(error.reason.contains("it is Helve's own"), "{error}");
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 /// Where the client finds us, inside the box.
 pub(super) const PORT: u16 = 3129;
@@ -22,8 +23,9 @@ const CALLS_MAX: u32 = 1_000;
 /// Longest request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// Serves until it is dropped. Each call is a part of the call that `context` belongs to.
-pub(super) async fn serve(listener: TcpListener, context: Context) {
+/// Serves until it is dropped. Each call is a part of the call that `context` belongs to. `stop` is
+/// cancelled when a call waits for a person: then the code has to wait as well, and begins anew.
+pub(super) async fn serve(listener: TcpListener, context: Context, stop: CancellationToken) {
     let ready = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     let Ok(listener) = ready else { return };
     let (room, steps) = (Arc::new(Semaphore::new(CALLS_AT_ONCE)), Arc::new(Steps::default()));
@@ -33,22 +35,27 @@ pub(super) async fn serve(listener: TcpListener, context: Context) {
         let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
         let Ok((connection, _)) = listener.accept().await else { return };
         while answering.try_join_next().is_some() {}
-        let (context, steps) = (context.clone(), Arc::clone(&steps));
+        let (context, steps, stop) = (context.clone(), Arc::clone(&steps), stop.clone());
         answering.spawn(async move {
             // Whoever does not read the answer does not want it.
-            let _ = answer(connection, &context, &steps).await;
+            let _ = answer(connection, &context, &steps, &stop).await;
             drop(permit);
         });
     }
 }
 
-async fn answer(mut connection: TcpStream, context: &Context, steps: &Steps) -> std::io::Result<()> {
+async fn answer(
+    mut connection: TcpStream,
+    context: &Context,
+    steps: &Steps,
+    stop: &CancellationToken,
+) -> std::io::Result<()> {
     let (reader, mut writer) = connection.split();
     let mut line = Vec::new();
     BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_until(b'\n', &mut line).await?;
     let said = match request(&line) {
         Ok(call) => match steps.name(&call) {
-            Some(step) => said(context.call_part(step, call).await),
+            Some(step) => said(context.call_part(step, call).await, stop),
             None => refusal("rate_limit", &format!("one run may make {CALLS_MAX} calls")),
         },
         Err(problem) => refusal("validation_failed", problem),
@@ -91,13 +98,16 @@ fn request(line: &[u8]) -> Result<Call, &'static str> {
 }
 
 /// An outcome as the client reads it. `ok` comes first: a shell looks at the beginning.
-fn said(outcome: Outcome) -> String {
+fn said(outcome: Outcome, stop: &CancellationToken) -> String {
     match outcome.status {
         Status::Done(output) if !output.is_failure => {
             format!("{{\"ok\":true,\"result\":{}}}\n", output.value)
         }
         Status::Done(output) => refusal("execution_failed", &output.value.to_string()),
-        Status::Pending(pending) => failed(&pending.into_error()),
+        Status::Pending(pending) => {
+            stop.cancel();
+            failed(&pending.into_error())
+        }
         Status::Failed(error) => failed(&error),
     }
 }

@@ -14,11 +14,7 @@ pub(super) const OWN_DIR: &str = ".helve";
 #[serde(rename_all = "lowercase")]
 pub(super) enum Language {
     Python,
-    /// Node.js.
-    #[serde(alias = "js", alias = "node")]
     Javascript,
-    /// Bash.
-    #[serde(alias = "bash", alias = "sh")]
     Shell,
 }
 
@@ -44,7 +40,7 @@ impl Language {
     pub(super) fn code_file(self, code: &str) -> PathBuf {
         let name = match self {
             Self::Python => "code.py",
-            Self::Javascript if code.contains("require(") && !has_import(code) => "code.cjs",
+            Self::Javascript if needs_older_form(code) => "code.cjs",
             Self::Javascript => "code.mjs",
             Self::Shell => "code.sh",
         };
@@ -83,7 +79,18 @@ impl Language {
     }
 }
 
-/// Whether code uses the newer form of modules.
-fn has_import(code: &str) -> bool {
-    code.lines().map(str::trim_start).any(|line| line.starts_with("import ") || line.starts_with("export "))
+/// Whether code is written for the older form of modules: it asks for them by `require`, and does
+/// nothing that only the newer one can.
+fn needs_older_form(code: &str) -> bool {
+    let is_newer = |line: &str| line.starts_with("import ") || line.starts_with("export ");
+    let has_newer = code.lines().map(str::trim_start).any(is_newer);
+    let has_older = ["__dirname", "__filename", "module.exports"].iter().any(|name| code.contains(name));
+    !has_newer && (has_older || code.contains("require(") && !code.contains("await "))
+}
+
+/// In the newer form there is no `require`; models use both together. One line with no end, so that
+/// errors name the line that was written.
+pub(super) fn with_require(code: &str) -> String {
+    const MAKE: &str = "import { createRequire as helveRequire } from 'module'; globalThis.require ??= helveRequire(import.meta.url); ";
+    if code.contains("require(") { format!("{MAKE}{code}") } else { code.to_owned() }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::files::{self, Artifact, Given};
-use super::language::{Language, OWN_DIR};
+use super::language::{Language, OWN_DIR, with_require};
 use super::session::Session;
 use super::warm::Warm;
 use super::{blocked, bridge};
@@ -133,14 +133,21 @@ struct Output {
 
 /// The tool `code-execute`. Without a folder for them, work directories cannot be kept.
 pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> ToolBuilder {
+    let (facets, open_world) = (facets(&options), !options.network.is_empty());
+    let reach = match options.network.is_empty() {
+        true => "The code has no network".to_owned(),
+        false => format!("The code reaches {} and no other host", options.network.join(", ")),
+    };
     let runner = Arc::new(Runner { options, sandbox, limits, warm: Warm::default() });
     Tool::function(
         "code-execute",
-        "Runs Python, JavaScript (Node.js) or shell code in a sandbox and returns what it wrote, its exit code and \
-         the files it made. The code has no network and sees no files but those given to it; packages that are \
-         installed on this machine can be used. Other tools can be called from the code: `import helve; \
-         helve.call(\"tool-name\", key=value)` in Python, `await require(\"helve\").call(\"tool-name\", {…})` in \
-         JavaScript, `helve tool-name '{…}'` in the shell.",
+        format!(
+            "Runs Python, JavaScript (Node.js) or shell code in a sandbox and returns what it wrote, its exit code \
+             and the files it made. {reach}, and sees no files but those given to it; packages that are installed on \
+             this machine can be used. Other tools can be called from the code: `import helve; \
+             helve.call(\"tool-name\", key=value)` in Python, `import helve from \"helve\"; await \
+             helve.call(\"tool-name\", {{…}})` in JavaScript, `helve tool-name '{{…}}'` in the shell."
+        ),
         move |input: Input, context: Context| {
             let runner = Arc::clone(&runner);
             async move { Box::pin(runner.run(input, context)).await }
@@ -150,7 +157,7 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
     .when_to_use(
         "For computing, parsing, converting and checking things that are easier in code than in words, and to do many \
          tool calls at once with loops and conditions instead of one by one. Print what you want to see. Not for \
-         fetching web pages by itself: there is no network.",
+         fetching web pages: other tools do that, also when the code calls them.",
     )
     .example_call(
         "What is the 200th prime?",
@@ -169,10 +176,9 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
         read_only: false,
         destructive: false,
         idempotent: false,
-        open_world: false,
+        open_world,
     })
-    // What the code itself sends out goes through other tools, which have facets of their own.
-    .facets([Facet::Mutates])
+    .facets(facets)
 }
 
 struct Runner {
@@ -199,9 +205,13 @@ impl Runner {
         all.extend(given);
         let before = files::digests(&all);
         let code_file = input.language.code_file(&input.code);
+        let code = match code_file.extension() {
+            Some(newer) if newer == "mjs" => with_require(&input.code),
+            _ => input.code,
+        };
         all.push(helve_sandbox::FileIn {
             path: code_file.clone(),
-            content: input.code.into_bytes(),
+            content: code.into_bytes(),
             executable: false,
         });
 
@@ -209,14 +219,19 @@ impl Runner {
         let limits = Limits { wall_ms: u64::try_from(time).unwrap_or(u64::MAX), ..self.limits.clone() };
         let stdin = input.stdin.unwrap_or_default().into_bytes();
         let (mut running, stdin) = self.start(input.language, &code_file, all, stdin, &limits).await?;
-        let bridge =
-            running.listeners.pop().map(|listener| tokio::spawn(bridge::serve(listener, context.clone())));
+        let stop = context.cancellation().child_token();
+        let serve = |listener| tokio::spawn(bridge::serve(listener, context.clone(), stop.clone()));
+        let bridge = running.listeners.pop().map(serve);
         let attendance = Attendance { stdin: Some(stdin), limits, ..Attendance::default() };
-        let finished = running.attend(attendance, context.cancellation().clone()).await;
+        let finished = running.attend(attendance, stop.clone()).await;
         if let Some(bridge) = bridge {
             bridge.abort();
         }
         self.warm_up(input.language);
+        if stop.is_cancelled() && !context.is_cancelled() {
+            // What it left is forgotten: when a person has decided, the code runs again from its start.
+            return Err(ToolError::new(ErrorCode::PermissionDenied, "a call of the code waits for a person"));
+        }
         if finished.end == End::Cancelled && !context.time_left().is_zero() {
             return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back and the code stopped"));
         }
@@ -352,6 +367,18 @@ impl Runner {
             sandbox: finished.confinement,
         }
     }
+}
+
+/// What the code can come by itself. What it does through other tools is theirs to say.
+fn facets(options: &CodeOptions) -> Vec<Facet> {
+    let mut facets = vec![Facet::Mutates];
+    if !options.network.is_empty() {
+        facets.extend([Facet::ReadsUntrusted, Facet::Egress]);
+    }
+    if !options.read.is_empty() {
+        facets.push(Facet::ReadsPrivate);
+    }
+    facets
 }
 
 fn kept_failed(error: &std::io::Error) -> ToolError {

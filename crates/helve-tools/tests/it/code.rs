@@ -81,6 +81,7 @@ async fn javascript_in_either_form_of_modules() {
         "const path = require('path'); console.log(path.join('a', 'b'))",
         "import path from 'path'; console.log(path.join('a', 'b'))",
         "console.log(await Promise.resolve('a/b'))",
+        "const path = require('path');\nconsole.log(await Promise.resolve(path.join('a', 'b')))",
     ] {
         let said = result(&runtime, json!({ "language": "javascript", "code": code })).await;
         assert_eq!(said["stdout"], "a/b\n", "{said}");
@@ -184,6 +185,15 @@ async fn code_waits_as_a_whole_for_a_person() {
     let outcome =
         execute(&cold(), json!({ "language": "python", "code": "import helve; helve.call('asks')" })).await;
     assert!(matches!(outcome.status, helve::Status::Pending(_)), "{outcome:?}");
+    // What it would have left is not kept, because it runs again from its start.
+    let folder = tempfile::tempdir().unwrap();
+    let runtime =
+        runtime(CodeOptions { warm: 0, sessions: Some(folder.path().into()), ..CodeOptions::default() });
+    let code = "open('mark', 'w')\nimport helve, time\ntry: helve.call('asks')\nfinally: time.sleep(30)";
+    let outcome = execute(&runtime, json!({ "language": "python", "code": code, "session": "s" })).await;
+    assert!(matches!(outcome.status, helve::Status::Pending(_)), "{outcome:?}");
+    let said = result(&runtime, json!({ "language": "shell", "code": "ls", "session": "s" })).await;
+    assert_eq!(said["stdout"], "");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
+use helve_sandbox::Sandbox;
 use helve_tools::WebConfig;
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ pub(super) fn check(file: &Path) -> Report {
         // Its tools cannot be read before its keys are right.
         return report;
     }
-    let maker = Maker::new(&Config::default());
+    let maker = Maker::new(&Config::default(), Sandbox::default());
     let longest = document.value.pointer("/execution/max_timeout_ms").and_then(Value::as_u64);
     let longest = longest.unwrap_or_else(|| Config::default().execution.max_timeout_ms);
     // Composed tools are made of the built-in ones and of those in the file.
