@@ -171,13 +171,6 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Of a program that nothing confines but the streams and the clock.
-    pub(crate) fn none(why: &str) -> Self {
-        let enforced = vec![Guard::Wall, Guard::OutputBytes];
-        let not_enforced = Guard::ALL.into_iter().filter(|guard| !enforced.contains(guard)).collect();
-        Self { level: Level::L0, enforced, not_enforced, why: vec![why.to_owned()] }
-    }
-
     /// With everything enforced but this, and its reasons.
     pub(crate) fn all_but(level: Level, missing: &[(Guard, &str)]) -> Self {
         let lacks = |guard: &Guard| missing.iter().any(|(one, _)| one == guard);

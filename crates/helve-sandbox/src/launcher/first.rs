@@ -111,7 +111,7 @@ impl Life<'_> {
             return Err(weaker(&self.confinement(true), order.min_level));
         }
         mounts::finish(&order, opened, self.built.plan.opened)?;
-        put_files(&order.files, contents)?;
+        put_files(Path::new(WORK_DIR), &order.files, contents)?;
         let listeners = order.listen.iter().map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)));
         let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
         let work_dir: OwnedFd = fs::File::open(WORK_DIR)?.into();
@@ -120,7 +120,8 @@ impl Life<'_> {
         let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let worker = match sys::fork()? {
             Fork::Child => {
-                worker::run(&order, self.built.plan.cgroup, &self.built.filters, streams, reporter)
+                let place = worker::Place::Box { cgroup: self.built.plan.cgroup };
+                worker::run(&order, place, &self.built.filters, streams, reporter)
             }
             Fork::Parent(pid) => pid,
         };
@@ -188,16 +189,7 @@ impl Life<'_> {
                 Err(_) => break,
             }
         }
-        let by_itself = || match status {
-            Some(ended) => match (ended.exit_status(), ended.terminating_signal()) {
-                (Some(code), _) => End::Exited { code },
-                (None, Some(libc::SIGXCPU)) => End::CpuLimit,
-                (None, Some(signal)) => End::Signaled { signal },
-                (None, None) => End::Signaled { signal: libc::SIGKILL },
-            },
-            None => End::Signaled { signal: libc::SIGKILL },
-        };
-        Ok(verdict.unwrap_or_else(by_itself))
+        Ok(verdict.unwrap_or_else(|| by_itself(status)))
     }
 
     /// Waits for the program's end, a message or the next look.
@@ -219,7 +211,8 @@ impl Life<'_> {
             Some((ToBox::Put(files), mut sheets)) => {
                 if let Some(sheet) = sheets.pop() {
                     let ((), contents) = wire::read_sheet::<()>(sheet)?;
-                    let put = put_files(&files, contents).map_err(|error| error.to_string());
+                    let put =
+                        put_files(Path::new(WORK_DIR), &files, contents).map_err(|error| error.to_string());
                     wire::send(&self.helve, &FromBox::Put(put), &[])?;
                 }
                 Ok(false)
@@ -264,7 +257,7 @@ fn give_up_rights() -> io::Result<()> {
 
 /// What the worker has to say before it becomes the program: whether Landlock holds, or why it
 /// cannot go on.
-fn hear_worker(report: OwnedFd) -> io::Result<bool> {
+pub(super) fn hear_worker(report: OwnedFd) -> io::Result<bool> {
     let mut said = String::new();
     fs::File::from(report).read_to_string(&mut said)?;
     match said.split_once(worker::FAILED) {
@@ -274,8 +267,22 @@ fn hear_worker(report: OwnedFd) -> io::Result<bool> {
     }
 }
 
+/// How a program ended by itself.
+pub(super) fn by_itself(status: Option<WaitStatus>) -> End {
+    let (code, signal) = match status {
+        Some(ended) => (ended.exit_status(), ended.terminating_signal()),
+        None => (None, None),
+    };
+    match (code, signal) {
+        (Some(code), _) => End::Exited { code },
+        (None, Some(libc::SIGXCPU)) => End::CpuLimit,
+        (None, Some(signal)) => End::Signaled { signal },
+        (None, None) => End::Signaled { signal: libc::SIGKILL },
+    }
+}
+
 /// Reaps what has ended. How the program ended, if it has.
-fn reap(worker: Pid) -> Option<WaitStatus> {
+pub(super) fn reap(worker: Pid) -> Option<WaitStatus> {
     let mut status = None;
     while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
         if pid == worker {
@@ -287,9 +294,9 @@ fn reap(worker: Pid) -> Option<WaitStatus> {
 
 /// Writes files below the work directory. Their paths stay in it: they have no `..` and follow no
 /// link, because each folder on the way is checked.
-fn put_files(files: &[FileHead], mut contents: fs::File) -> io::Result<()> {
+pub(super) fn put_files(work_dir: &Path, files: &[FileHead], mut contents: fs::File) -> io::Result<()> {
     for file in files {
-        let target = place(&file.path)?;
+        let target = place(work_dir, &file.path)?;
         let mode = if file.executable { 0o755 } else { 0o644 };
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
@@ -302,13 +309,13 @@ fn put_files(files: &[FileHead], mut contents: fs::File) -> io::Result<()> {
     Ok(())
 }
 
-fn place(path: &Path) -> io::Result<std::path::PathBuf> {
+fn place(work_dir: &Path, path: &Path) -> io::Result<std::path::PathBuf> {
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || path.as_os_str().is_empty() {
         let shown = path.display();
         return Err(io::Error::other(format!("`{shown}` is no place in the work directory")));
     }
-    let mut target = std::path::PathBuf::from(WORK_DIR);
+    let mut target = work_dir.to_owned();
     for folder in path.parent().into_iter().flat_map(Path::components) {
         target.push(folder);
         match fs::symlink_metadata(&target) {

@@ -18,22 +18,64 @@ const NEWEST: ABI = ABI::V6;
 const WRITABLE: [&str; 3] = [WORK_DIR, "/tmp", "/dev/shm"];
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// Locks this process and all it starts. Whether all of it holds: an old kernel says yes and does
-/// only a part.
-pub(super) fn landlock(grants: &[Grant]) -> io::Result<bool> {
-    let read = AccessFs::Execute | AccessFs::ReadFile | AccessFs::ReadDir;
+/// What can be read where nothing else hides the host's files.
+const READABLE: [&str; 21] = [
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/usr",
+    "/nix/store",
+    "/proc",
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+];
+
+/// Locks this process and all it starts into its box. Whether all of it holds: an old kernel says yes
+/// and does only a part.
+pub(super) fn in_box(grants: &[Grant]) -> io::Result<bool> {
+    lock(&[Path::new("/")], &WRITABLE.map(Path::new), grants)
+}
+
+/// The same where there is no box: this is what hides the host's files.
+pub(super) fn bare(grants: &[Grant], program: &Path, folder: &Path) -> io::Result<bool> {
+    let mut readable = READABLE.map(Path::new).to_vec();
+    readable.push(program);
+    lock(&readable, &[folder], grants)
+}
+
+fn lock(readable: &[&Path], writable: &[&Path], grants: &[Grant]) -> io::Result<bool> {
     let status = restrict(|mut rules| {
-        rules = allow(rules, Path::new("/"), read)?;
+        let granted = |writable| grants.iter().filter(move |grant| grant.writable == writable);
+        for path in readable.iter().copied().chain(granted(false).map(|grant| grant.path.as_path())) {
+            rules = allow(rules, path, reading(path))?;
+        }
         for device in DEVICES {
             rules = allow(rules, Path::new(device), AccessFs::ReadFile | AccessFs::WriteFile)?;
         }
-        let granted = grants.iter().filter(|grant| grant.writable).map(|grant| grant.path.as_path());
-        for path in WRITABLE.iter().map(Path::new).chain(granted) {
+        for path in writable.iter().copied().chain(granted(true).map(|grant| grant.path.as_path())) {
             rules = allow(rules, path, writing(path))?;
         }
         Ok(rules)
     })?;
     Ok(status.ruleset == RulesetStatus::FullyEnforced)
+}
+
+fn reading(path: &Path) -> BitFlags<AccessFs> {
+    let file = AccessFs::Execute | AccessFs::ReadFile;
+    if path.is_dir() { file | AccessFs::ReadDir } else { file }
 }
 
 /// Everything but to make devices and to talk to them.

@@ -5,6 +5,7 @@
 //! | launcher | `serve` | one a Helve; hands orders to keepers |
 //! | keeper | `keeper` | one a box at a time; holds a cgroup, prepares a box ahead, waits for its end |
 //! | first | `first` | process 1 of a box: builds it (`mounts`), watches it (`watch`), reaps and reports |
+//! | supervisor | `bare` | in place of process 1 where the host permits no namespaces |
 //! | worker | `worker` | locks itself (`lock`, `seccomp`) and becomes the program |
 //!
 //! Each dies with the one above it, so that nothing outlives Helve, however it ends.
@@ -16,6 +17,8 @@ mod keeper;
 mod first;
 
 mod worker;
+
+mod bare;
 
 mod cgroup;
 mod mounts;

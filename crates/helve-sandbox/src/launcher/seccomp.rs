@@ -108,7 +108,7 @@ fn dangerous() -> Result<Rules, seccompiler::BackendError> {
     });
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
     // What is typed into a terminal is run by whoever reads it.
-    let typing = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+    let typing = [libc::TIOCSTI, libc::TIOCLINUX];
     let ioctl = typing.iter().map(|call| SeccompRule::new(vec![low(1, SeccompCmpOp::Eq, *call)?]));
     rules.insert(libc::SYS_ioctl, ioctl.collect::<Result<_, _>>()?);
     // Set-user-id would do nothing here, and would do something on a granted folder outside.

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, setrlimit, setsid};
 use rustix::thread::{
@@ -24,17 +25,32 @@ pub(super) const FAILED: &str = "failed: ";
 /// Open files of one process.
 const FILES_MAX: u64 = 4096;
 
+/// Where the program is to run.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'p> {
+    /// In a box that is built.
+    Box { cgroup: bool },
+    /// Among everybody else, with this folder to write to.
+    Bare(&'p Path),
+}
+
+impl Place<'_> {
+    fn has_cgroup(self) -> bool {
+        matches!(self, Self::Box { cgroup: true })
+    }
+}
+
 /// Becomes the program. What goes wrong before is written to `reporter`, which closes by itself when
 /// the program starts.
 pub(super) fn run(
     order: &Order,
-    cgroup: bool,
+    place: Place<'_>,
     filters: &Filters,
     streams: [OwnedFd; 3],
     reporter: OwnedFd,
 ) -> ! {
     let mut reporter = fs::File::from(reporter);
-    let error = match become_program(order, cgroup, filters, &streams, &mut reporter) {
+    let error = match become_program(order, place, filters, &streams, &mut reporter) {
         Ok(never) => match never {},
         Err(error) => error,
     };
@@ -44,7 +60,7 @@ pub(super) fn run(
 
 fn become_program(
     order: &Order,
-    cgroup: bool,
+    place: Place<'_>,
     filters: &Filters,
     streams: &[OwnedFd; 3],
     reporter: &mut fs::File,
@@ -61,10 +77,13 @@ fn become_program(
         io::Error::other(format!("its folder `{}` cannot be entered: {error}", order.work_dir.display()))
     })?;
     first::arrange(streams)?;
-    limit(order, cgroup)?;
+    limit(order, place)?;
     drop_capabilities()?;
     set_no_new_privs(true)?;
-    let landlock = lock::landlock(&order.grants)?;
+    let landlock = match place {
+        Place::Box { .. } => lock::in_box(&order.grants)?,
+        Place::Bare(folder) => lock::bare(&order.grants, &order.program, folder)?,
+    };
     filters.install()?;
     write!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { NO_LANDLOCK })?;
     let error = sys::execute(&program, &args, &env);
@@ -79,7 +98,7 @@ fn become_program(
     })
 }
 
-fn limit(order: &Order, cgroup: bool) -> io::Result<()> {
+fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
     let limits = &order.limits;
     let set = |resource, value: u64| {
         let limit = Rlimit { current: Some(value), maximum: Some(value) };
@@ -87,8 +106,10 @@ fn limit(order: &Order, cgroup: bool) -> io::Result<()> {
             .map_err(|error| io::Error::other(format!("a limit cannot be set: {error}")))
     };
     set(Resource::Core, 0)?;
-    // Process 1 of the box counts as well.
-    set(Resource::Nproc, u64::from(limits.pids) + 1)?;
+    if let Place::Box { .. } = place {
+        // Process 1 of the box counts as well. Outside, all processes of the user would count.
+        set(Resource::Nproc, u64::from(limits.pids) + 1)?;
+    }
     set(
         Resource::Nofile,
         FILES_MAX.min(rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX)),
@@ -98,7 +119,7 @@ fn limit(order: &Order, cgroup: bool) -> io::Result<()> {
     // First a signal that names the reason; a second later one that cannot be ignored.
     let cpu = Rlimit { current: Some(limits.cpu_s.max(1)), maximum: Some(limits.cpu_s.max(1) + 1) };
     setrlimit(Resource::Cpu, cpu)?;
-    if !cgroup {
+    if !place.has_cgroup() {
         // What is asked for is more than what is used; this stops only the absurd at once.
         set(Resource::Data, limits.memory_bytes.saturating_mul(4).saturating_add(1 << 30))?;
     }

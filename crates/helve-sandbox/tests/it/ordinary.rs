@@ -180,7 +180,9 @@ async fn what_is_helves_own_is_not_seen_or_changed_through_a_grant() {
     job.policy.write = vec![folder.path().to_owned()];
     let finished = sandbox.run(job, Vec::new(), CancellationToken::new()).await.unwrap();
     assert_eq!(text(&finished.stdout), "contentdone\n");
-    for (name, expected) in [("state/journal", "content"), ("lone", "content"), ("settings", "content"), ("free", "x\n")] {
+    for (name, expected) in
+        [("state/journal", "content"), ("lone", "content"), ("settings", "content"), ("free", "x\n")]
+    {
         assert_eq!(fs::read_to_string(at(name)).unwrap(), expected, "{name}");
     }
     let mut job = sh("true");

@@ -1,0 +1,110 @@
+//! A host that permits no namespaces, as many containers are.
+
+use helve_sandbox::{End, Guard, Job, Level, Sandbox};
+use tokio_util::sync::CancellationToken;
+
+use crate::boxes::{python, said, sh, text};
+
+const INSIDE: &str = "HELVE_TEST_BARE";
+
+/// Runs a test of this program again where no user namespace can be made.
+fn without_namespaces(test: &str) {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    #[expect(clippy::disallowed_methods, reason = "the test makes the host it needs")]
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .unwrap();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
+}
+
+fn is_inside() -> bool {
+    std::env::var_os(INSIDE).is_some()
+}
+
+fn at_level_1(mut job: Job) -> Job {
+    job.policy.min_level = Level::L1;
+    job
+}
+
+async fn run(job: Job) -> helve_sandbox::Finished {
+    Sandbox::default().run(at_level_1(job), Vec::new(), CancellationToken::new()).await.unwrap()
+}
+
+#[tokio::test]
+async fn without_namespaces_it_is_refused_and_says_how_to_have_them() {
+    if !is_inside() {
+        return without_namespaces("bare::without_namespaces_it_is_refused_and_says_how_to_have_them");
+    }
+    let error = Sandbox::default().run(sh("true"), Vec::new(), CancellationToken::new()).await.unwrap_err();
+    assert!(error.reason.contains("user.max_user_namespaces"), "{error}");
+}
+
+#[tokio::test]
+async fn what_level_1_promises_holds() {
+    if !is_inside() {
+        return without_namespaces("bare::what_level_1_promises_holds");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("secret"), "no").unwrap();
+    let finished = run(sh(
+        "pwd; echo a > b; cat b; cat $1/secret /etc/shadow 2>/dev/null; touch $1/x /tmp/helve-x 2>/dev/null; \
+        echo $TMPDIR $HOME",
+    )
+    .args(["sh", folder.path().to_str().unwrap()])
+    .env("HOME", "/box"))
+    .await;
+    let lines: Vec<_> = text(&finished.stdout).lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), 3, "{lines:?} {}", text(&finished.stderr));
+    assert_eq!((lines[1].as_str(), lines[2].clone()), ("a", format!("{0} {0}", lines[0])));
+    assert!(!std::path::Path::new(&lines[0]).exists() && !folder.path().join("x").exists());
+    let confinement = &finished.confinement;
+    assert_eq!(confinement.level, Level::L1);
+    assert!(
+        confinement.enforced.contains(&Guard::Files) && confinement.not_enforced.contains(&Guard::Processes)
+    );
+    assert!(confinement.why[0].contains("namespaces"), "{:?}", confinement.why);
+
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "import socket, os\ntry: socket.create_connection(('127.0.0.1', {port})); print('connected')\n\
+        except OSError as e: print('no network')\n\
+        try: os.kill({own}, 0); print('signalled')\nexcept OSError: print('no signal')",
+        own = std::process::id()
+    );
+    assert_eq!(said(&run(python(&script)).await), "no network\nno signal");
+}
+
+#[tokio::test]
+async fn what_a_bare_program_started_ends_with_it() {
+    if !is_inside() {
+        return without_namespaces("bare::what_a_bare_program_started_ends_with_it");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = "(setsid sh -c 'trap \"\" TERM; sleep 1; touch $0/lives' $1 &); sleep 0.2";
+    for script in [script.to_owned(), format!("{script}; sleep 60")] {
+        let mut job = sh(&script).args(["sh", folder.path().to_str().unwrap()]);
+        job.policy.write = vec![folder.path().to_owned()];
+        job.policy.limits.wall_ms = 600;
+        let finished = run(job).await;
+        assert!(matches!(finished.end, End::Exited { code: 0 } | End::Timeout), "{:?}", finished.end);
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    assert!(!folder.path().join("lives").exists());
+}
+
+#[tokio::test]
+async fn a_network_cannot_be_granted_without_namespaces() {
+    if !is_inside() {
+        return without_namespaces("bare::a_network_cannot_be_granted_without_namespaces");
+    }
+    let mut job = at_level_1(sh("true"));
+    job.listen = vec![1234];
+    let error = Sandbox::default().start(job).await.map(drop).unwrap_err();
+    assert!(error.reason.contains("without namespaces no network"), "{error}");
+}
