@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::commands::interrupt::until_interrupt;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::escape;
 use crate::wire;
 
 /// Programs in boxes.
@@ -51,22 +52,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
     /// How long it may run
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     timeout_ms: Option<u64>,
     /// Memory of all its processes together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
     memory_mb: Option<u64>,
     /// Processes and threads at a time
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=32_768))]
     pids: Option<u32>,
     /// Time on a processor of all its processes together
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     cpu_s: Option<u64>,
     /// How much it may write, on each of its two streams
     #[arg(long, value_name = "N")]
     output_bytes: Option<usize>,
     /// How much its folder and its temporary files may hold
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     work_mb: Option<u64>,
     /// The least confinement that will do: L3, L2, L2p or L1
     #[arg(long, value_name = "LEVEL")]
@@ -89,7 +90,9 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
             Failure::usage(error.to_string()).hint("`helve doctor` shows what this machine can confine")
         })?;
         pass_input(&mut running);
-        let listener = live.then(|| Arc::new(pass_output) as _);
+        let on_terminal = (app.ui.on_terminal(), app.ui.errors_on_terminal());
+        let pass = move |stream: Stream, bytes: &[u8]| pass_output(stream, bytes, on_terminal);
+        let listener = live.then(|| Arc::new(pass) as _);
         let attendance = Attendance { stdin: None, limits, listener, ..Attendance::default() };
         let cancellation = CancellationToken::new();
         let attended = running.attend(attendance, cancellation.clone());
@@ -142,8 +145,16 @@ fn pass_input(running: &mut RunningBox) {
     }
 }
 
-/// What the program says is said as it comes.
-fn pass_output(stream: Stream, bytes: &[u8]) {
+/// What the program says is said as it comes. On a terminal its signs are shown and not obeyed: they
+/// could change what was said before.
+fn pass_output(stream: Stream, bytes: &[u8], on_terminal: (bool, bool)) {
+    let visible = match (stream, on_terminal) {
+        (Stream::Out, (true, _)) | (Stream::Err, (_, true)) => {
+            Some(escape::visible(&String::from_utf8_lossy(bytes)).into_owned())
+        }
+        _ => None,
+    };
+    let bytes = visible.as_ref().map_or(bytes, |text| text.as_bytes());
     // Nobody to tell is no reason to stop the program: it may have other things to do.
     let _ = match stream {
         Stream::Out => {

@@ -17,7 +17,7 @@ use rustix::process::{
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
 };
 
-use super::seccomp::{Families, Filters};
+use super::seccomp::Filters;
 use super::sys::{self, Fork};
 use super::{first, worker};
 use crate::policy::WORK_DIR;
@@ -63,7 +63,7 @@ fn supervise(
     first::put_files(&work.0, &order.files, contents)?;
     let handle = pidfd_open(getpid(), PidfdFlags::empty())?;
     wire::send(helve, &FromBox::Started, &[handle.as_fd()])?;
-    let filters = Filters::new(Families::UnixOnly, false)?;
+    let filters = Filters::new(false)?;
     let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     let worker = match sys::fork()? {
         Fork::Child => worker::run(&order, worker::Place::Bare(&work.0), &filters, streams, reporter),

@@ -20,7 +20,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new
 
 use super::keeper::Plan;
 use super::mounts::{self, Proc};
-use super::seccomp::{Families, Filters};
+use super::seccomp::Filters;
 use super::sys::{self, Fork};
 use super::watch::Watch;
 use super::worker;
@@ -81,7 +81,7 @@ fn build(plan: Plan) -> io::Result<Built> {
     }
     rustix::system::sethostname(b"helve")?;
     sys::raise_loopback()?;
-    let filters = Filters::new(Families::UnixAndInet, plan.cgroup)?;
+    let filters = Filters::new(plan.cgroup)?;
     Ok(Built { plan, proc, filters })
 }
 
@@ -98,9 +98,8 @@ enum Heard {
     Nothing,
 }
 
-/// How often we look. With a cgroup the kernel looks for us, and only time is left.
+/// How often we look.
 const TICK: Duration = Duration::from_millis(20);
-const TICK_WITH_CGROUP: Duration = Duration::from_millis(100);
 
 impl Life<'_> {
     fn live(&self, sheet: OwnedFd, streams: [OwnedFd; 3], opened: Vec<OwnedFd>) -> io::Result<()> {
@@ -169,11 +168,10 @@ impl Life<'_> {
     fn attend(&self, worker: Pid, order: &Order) -> io::Result<End> {
         let handle = pidfd_open(worker, PidfdFlags::empty())?;
         let mut watch = Watch::new(&order.limits, self.built.plan.cgroup, self.built.proc);
-        let tick = if self.built.plan.cgroup { TICK_WITH_CGROUP } else { TICK };
         let mut status = None;
         let mut verdict = None;
         while status.is_none() && verdict.is_none() {
-            let heard = self.wait(handle.as_fd(), tick)?;
+            let heard = self.wait(handle.as_fd())?;
             status = reap(worker);
             match heard {
                 Heard::Helve if self.obey()? => break,
@@ -193,8 +191,8 @@ impl Life<'_> {
     }
 
     /// Waits for the program's end, a message or the next look.
-    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<Heard> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(tick.subsec_nanos()) };
+    fn wait(&self, program: BorrowedFd<'_>) -> io::Result<Heard> {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
         let mut polled = [self.helve.as_fd(), self.keeper.as_fd(), program]
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         match poll(&mut polled, Some(&timeout)) {

@@ -191,7 +191,8 @@ pub(super) fn enter() -> io::Result<()> {
 /// Adds what an order brings, and closes the tree. `entered`: it is the root already, and grants come
 /// opened.
 pub(super) fn finish(order: &Order, opened: Vec<OwnedFd>, entered: bool) -> io::Result<()> {
-    let work_bytes = order.limits.work_bytes;
+    // Nothing would mean no bound at all.
+    let work_bytes = order.limits.work_bytes.max(1 << 12);
     let room = format!("size={work_bytes},nr_inodes={}", (work_bytes / 4096).clamp(1024, 262_144));
     mount_remount("box", MountFlags::NOSUID | MountFlags::NODEV, room.as_str())?;
     let mut opened = opened.into_iter();

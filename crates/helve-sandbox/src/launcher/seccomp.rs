@@ -12,13 +12,15 @@ use seccompiler::{
     apply_filter, sock_filter,
 };
 
-/// Which sockets a program may open.
+/// Which sockets a program may open. Pairs of connected ones are always there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Families {
-    /// The network namespace bounds where they lead.
+    /// The namespaces bound where they lead.
     UnixAndInet,
-    /// Nothing else bounds them.
-    UnixOnly,
+    /// A granted folder may hold sockets of the host, and reading is enough to connect to one.
+    InetOnly,
+    /// There are no namespaces.
+    None,
 }
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -28,28 +30,34 @@ pub(super) struct Filters(Vec<BpfProgram>);
 
 impl Filters {
     /// `cgroup`: memory that no process has mapped is counted as well.
-    pub(super) fn new(families: Families, cgroup: bool) -> io::Result<Self> {
-        make(families, cgroup).map(Self).map_err(|error| io::Error::other(format!("seccomp: {error}")))
+    pub(super) fn new(cgroup: bool) -> io::Result<Self> {
+        make(cgroup).map(Self).map_err(|error| failed(&*error))
     }
 
     /// Installs them for this process and all it starts.
-    pub(super) fn install(&self) -> io::Result<()> {
-        self.0
-            .iter()
-            .try_for_each(|filter| apply_filter(filter))
-            .map_err(|error| io::Error::other(format!("seccomp: {error}")))
+    pub(super) fn install(&self, families: Families) -> io::Result<()> {
+        let sockets = odd_sockets(families).map_err(|error| failed(&error))?;
+        let sockets = refuse(sockets, libc::EAFNOSUPPORT).map_err(|error| failed(&*error))?;
+        let all = self.0.iter().chain([&sockets]);
+        all.into_iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| failed(&error))
     }
 }
 
-fn make(families: Families, cgroup: bool) -> Result<Vec<BpfProgram>, Box<dyn std::error::Error>> {
+fn failed(error: &dyn std::error::Error) -> io::Error {
+    io::Error::other(format!("seccomp: {error}"))
+}
+
+fn make(cgroup: bool) -> Result<Vec<BpfProgram>, Box<dyn std::error::Error>> {
     let known: Rules = known_calls(cgroup).into_iter().map(|call| (call, Vec::new())).collect();
-    let refuse = |rules, errno: i32| filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32));
     Ok(vec![
         filter(known, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?,
-        refuse(odd_sockets(families)?, libc::EAFNOSUPPORT)?,
         refuse(dangerous()?, libc::EPERM)?,
         only_this_abi(),
     ])
+}
+
+fn refuse(rules: Rules, errno: i32) -> Result<BpfProgram, Box<dyn std::error::Error>> {
+    filter(rules, SeccompAction::Allow, SeccompAction::Errno(errno as u32))
 }
 
 fn filter(
@@ -83,11 +91,17 @@ fn low(index: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition
 fn odd_sockets(families: Families) -> Result<Rules, seccompiler::BackendError> {
     let plain: &[i32] = match families {
         Families::UnixAndInet => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6],
-        Families::UnixOnly => &[libc::AF_UNIX],
+        Families::InetOnly => &[libc::AF_INET, libc::AF_INET6],
+        Families::None => &[],
     };
-    let others = plain.iter().map(|family| low(0, SeccompCmpOp::Ne, *family as u64));
-    let rule = SeccompRule::new(others.collect::<Result<_, _>>()?)?;
-    Ok([(libc::SYS_socket, vec![rule.clone()]), (libc::SYS_socketpair, vec![rule])].into())
+    let but = |plain: &[i32]| {
+        let others = plain.iter().map(|family| low(0, SeccompCmpOp::Ne, *family as u64));
+        match plain.is_empty() {
+            true => Ok(Vec::new()),
+            false => Ok(vec![SeccompRule::new(others.collect::<Result<_, _>>()?)?]),
+        }
+    };
+    Ok([(libc::SYS_socket, but(plain)?), (libc::SYS_socketpair, but(&[libc::AF_UNIX])?)].into())
 }
 
 fn dangerous() -> Result<Rules, seccompiler::BackendError> {
@@ -112,20 +126,51 @@ fn dangerous() -> Result<Rules, seccompiler::BackendError> {
     let ioctl = typing.iter().map(|call| SeccompRule::new(vec![low(1, SeccompCmpOp::Eq, *call)?]));
     rules.insert(libc::SYS_ioctl, ioctl.collect::<Result<_, _>>()?);
     // Set-user-id would do nothing here, and would do something on a granted folder outside.
+    let bits = [libc::S_ISUID as u64, libc::S_ISGID as u64];
+    let has = |at: u8, bits: u64| low(at, SeccompCmpOp::MaskedEq(bits), bits);
     for (call, mode_at) in modes() {
-        let bits = [libc::S_ISUID as u64, libc::S_ISGID as u64];
-        let set =
-            bits.iter().map(|bit| SeccompRule::new(vec![low(mode_at, SeccompCmpOp::MaskedEq(*bit), *bit)?]));
+        let set = bits.iter().map(|bit| SeccompRule::new(vec![has(mode_at, *bit)?]));
         rules.insert(call, set.collect::<Result<_, _>>()?);
     }
+    // The mode means something only where a file is made.
+    let makes = [libc::O_CREAT as u64, libc::O_TMPFILE as u64];
+    for (call, flags_at) in opens() {
+        let pairs = makes.iter().flat_map(|make| bits.iter().map(move |bit| (*make, *bit)));
+        let set =
+            pairs.map(|(make, bit)| SeccompRule::new(vec![has(flags_at, make)?, has(flags_at + 1, bit)?]));
+        rules.insert(call, set.collect::<Result<_, _>>()?);
+    }
+    // Process 1 of the box is not the program's to slow down.
+    for (call, pid_at) in ABOUT_OTHERS {
+        rules.insert(call, vec![SeccompRule::new(vec![low(pid_at, SeccompCmpOp::Eq, 1)?])?]);
+    }
     Ok(rules)
+}
+
+/// Calls that set limits or the schedule of another process, and which argument names it.
+const ABOUT_OTHERS: [(i64, u8); 7] = [
+    (libc::SYS_prlimit64, 0),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setattr, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+];
+
+/// Calls that open a file and may make it, and which argument holds the flags; the mode follows.
+fn opens() -> Vec<(i64, u8)> {
+    #[cfg(target_arch = "x86_64")]
+    return vec![(libc::SYS_open, 1), (libc::SYS_openat, 2)];
+    #[cfg(not(target_arch = "x86_64"))]
+    vec![(libc::SYS_openat, 2)]
 }
 
 /// Calls that set the mode of a file, and which argument that is.
 fn modes() -> Vec<(i64, u8)> {
     let mut calls = vec![(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2)];
     #[cfg(target_arch = "x86_64")]
-    calls.push((libc::SYS_chmod, 1));
+    calls.extend([(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mkdir, 1), (libc::SYS_mknod, 1)]);
     calls.append(&mut vec![(libc::SYS_mkdirat, 2), (libc::SYS_mknodat, 2)]);
     calls
 }
@@ -179,8 +224,9 @@ fn known_calls(cgroup: bool) -> Vec<i64> {
     calls
 }
 
-/// What ordinary programs use, compilers, interpreters and browsers among them.
-const ORDINARY: [i64; 220] = [
+/// What ordinary programs use, compilers, interpreters and browsers among them. Not `openat2`, which
+/// hides its mode; programs do without.
+const ORDINARY: [i64; 219] = [
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -293,7 +339,6 @@ const ORDINARY: [i64; 220] = [
     libc::SYS_nanosleep,
     libc::SYS_newfstatat,
     libc::SYS_openat,
-    libc::SYS_openat2,
     libc::SYS_personality,
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_send_signal,

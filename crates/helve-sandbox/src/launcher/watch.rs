@@ -1,5 +1,6 @@
 //! Looks at what a box uses where the kernel does not bound it for us.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -13,9 +14,17 @@ use crate::report::End;
 /// The kernel counts time on a processor in hundredths of a second for programs.
 const MS_PER_TICK: u64 = 10;
 
+/// Shared memory is looked at less often than the rest: it takes longer.
+const SHARED_EVERY: u32 = 5;
+
 pub(super) struct Watch {
     memory_bytes: Option<u64>,
     cpu_ms: Option<u64>,
+    looks: u32,
+    /// Time on a processor of each process when it was last seen, and of those that are gone. Who
+    /// ignores the end of its children keeps their time from being added up by the kernel.
+    seen_ms: HashMap<String, u64>,
+    gone_ms: u64,
 }
 
 impl Watch {
@@ -24,15 +33,33 @@ impl Watch {
         Self {
             memory_bytes: (can_look && !cgroup).then_some(limits.memory_bytes),
             cpu_ms: can_look.then(|| limits.cpu_s.saturating_mul(1000)),
+            looks: 0,
+            seen_ms: HashMap::new(),
+            gone_ms: 0,
         }
     }
 
     /// Looks once. A limit that is exceeded, if any.
     pub(super) fn look(&mut self, scratch: &str) -> Option<End> {
-        if self.memory_bytes.is_some_and(|max| exceeds(max, scratch)) {
+        self.looks = self.looks.wrapping_add(1);
+        let with_shared = self.looks.is_multiple_of(SHARED_EVERY);
+        if self.memory_bytes.is_some_and(|max| exceeds(max, scratch, with_shared)) {
             return Some(End::MemoryLimit);
         }
-        self.cpu_ms.is_some_and(|max| cpu_ms() > max).then_some(End::CpuLimit)
+        let max = self.cpu_ms?;
+        (self.cpu_ms() > max).then_some(End::CpuLimit)
+    }
+
+    /// Time on a processor of the living and the dead.
+    fn cpu_ms(&mut self) -> u64 {
+        let now: HashMap<String, u64> =
+            processes().filter_map(|pid| living_cpu_ms(&pid).map(|ms| (pid, ms))).collect();
+        let gone = self.seen_ms.iter().filter(|(pid, _)| !now.contains_key(*pid));
+        self.gone_ms += gone.map(|(_, ms)| ms).sum::<u64>();
+        let living: u64 = now.values().sum();
+        self.seen_ms = now;
+        let (reaped, _) = sys::children_usage();
+        living + reaped.max(self.gone_ms)
     }
 }
 
@@ -40,15 +67,16 @@ impl Watch {
 ///
 /// A quick sum counts pages that processes share once for each. Only where that is too much do we
 /// ask for the fair one, for which the kernel has to walk through all pages.
-fn exceeds(max: u64, scratch: &str) -> bool {
+fn exceeds(max: u64, scratch: &str, with_shared: bool) -> bool {
     let files = statvfs(scratch).map_or(0, |stat| (stat.f_blocks - stat.f_bfree) * stat.f_frsize);
+    let shared = if with_shared { shared_bytes() } else { 0 };
     let quick: u64 = processes().filter_map(|pid| quick_bytes(&pid)).sum();
-    if files + quick <= max {
+    if files + quick.max(shared) <= max {
         return false;
     }
     // Files that are mapped are in both.
     let fair: u64 = processes().filter_map(|pid| fair_bytes(&pid).or_else(|| quick_bytes(&pid))).sum();
-    files + fair > max
+    files + fair.max(shared) > max
 }
 
 /// Every process of the box but the first.
@@ -58,14 +86,48 @@ fn processes() -> impl Iterator<Item = String> {
     names.filter(|name| name != "1" && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// A file of a process, read where one of its threads still lives: a process whose first thread has
+/// ended looks empty from outside, and is not.
+fn read(pid: &str, name: &str, has: &str) -> Option<String> {
+    let folder = Path::new("/proc").join(pid);
+    let own = fs::read_to_string(folder.join(name)).ok().filter(|text| text.contains(has));
+    own.or_else(|| {
+        let threads = fs::read_dir(folder.join("task")).ok()?.flatten();
+        threads
+            .filter_map(|thread| fs::read_to_string(thread.path().join(name)).ok())
+            .find(|text| text.contains(has))
+    })
+}
+
 fn quick_bytes(pid: &str) -> Option<u64> {
-    let status = fs::read_to_string(Path::new("/proc").join(pid).join("status")).ok()?;
+    let status = read(pid, "status", "RssAnon:")?;
     Some(sum_kb(&status, &["RssAnon:", "RssShmem:", "VmPTE:"]) << 10)
 }
 
 fn fair_bytes(pid: &str) -> Option<u64> {
-    let rollup = fs::read_to_string(Path::new("/proc").join(pid).join("smaps_rollup")).ok()?;
-    Some(sum_kb(&rollup, &["Pss_Anon:", "Pss_Shmem:"]) << 10)
+    let rollup = read(pid, "smaps_rollup", "Pss_Anon:")?;
+    let tables = read(pid, "status", "VmPTE:").map_or(0, |status| sum_kb(&status, &["VmPTE:"]));
+    Some((sum_kb(&rollup, &["Pss_Anon:", "Pss_Shmem:"]) + tables) << 10)
+}
+
+/// Shared memory without a name, each piece once and at its full size: its pages stay when a process
+/// lets go of them, and are counted nowhere.
+fn shared_bytes() -> u64 {
+    let mut pieces: HashMap<String, u64> = HashMap::new();
+    for maps in processes().filter_map(|pid| read(&pid, "maps", "/dev/zero (deleted)")) {
+        for line in maps.lines().filter(|line| line.ends_with("/dev/zero (deleted)")) {
+            let mut fields = line.split_whitespace();
+            let range = fields.next().and_then(|range| range.split_once('-'));
+            let ends = range.and_then(|(from, to)| {
+                Some((u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?))
+            });
+            if let (Some((from, to)), Some(inode)) = (ends, fields.nth(3)) {
+                let bytes = pieces.entry(inode.to_owned()).or_default();
+                *bytes = (*bytes).max(to - from);
+            }
+        }
+    }
+    pieces.values().sum()
 }
 
 fn sum_kb(text: &str, names: &[&str]) -> u64 {
@@ -73,18 +135,12 @@ fn sum_kb(text: &str, names: &[&str]) -> u64 {
     lines.filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
-/// Time on a processor of the living and the dead.
-fn cpu_ms() -> u64 {
-    let (of_dead, _) = sys::children_usage();
-    of_dead + processes().filter_map(|pid| living_cpu_ms(&pid)).sum::<u64>()
-}
-
 fn living_cpu_ms(pid: &str) -> Option<u64> {
     let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
     // The name is in parentheses and can hold anything, also parentheses.
     let (_, rest) = stat.rsplit_once(')')?;
-    // utime, stime, and the same of children that it has waited for.
-    let ticks = rest.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok());
+    // Its own time; that of its children is ours to count.
+    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
     Some(ticks.sum::<u64>() * MS_PER_TICK)
 }
 

@@ -12,7 +12,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities, set_no_new_privs,
 };
 
-use super::seccomp::Filters;
+use super::seccomp::{Families, Filters};
 use super::{first, lock, sys};
 use crate::wire::Order;
 
@@ -84,7 +84,7 @@ fn become_program(
         Place::Box { .. } => lock::in_box(&order.grants)?,
         Place::Bare(folder) => lock::bare(&order.grants, &order.program, folder)?,
     };
-    filters.install()?;
+    filters.install(families(order, place))?;
     write!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { NO_LANDLOCK })?;
     let error = sys::execute(&program, &args, &env);
     Err(match error.kind() {
@@ -98,6 +98,16 @@ fn become_program(
     })
 }
 
+/// Folders of the system hold no sockets that matter; others may.
+fn families(order: &Order, place: Place<'_>) -> Families {
+    let is_system = |path: &Path| ["/etc", "/usr", "/opt"].iter().any(|system| path.starts_with(system));
+    match place {
+        Place::Bare(_) => Families::None,
+        Place::Box { .. } if order.grants.iter().all(|grant| is_system(&grant.path)) => Families::UnixAndInet,
+        Place::Box { .. } => Families::InetOnly,
+    }
+}
+
 fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
     let limits = &order.limits;
     let set = |resource, value: u64| {
@@ -108,7 +118,7 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
     set(Resource::Core, 0)?;
     if let Place::Box { .. } = place {
         // Process 1 of the box counts as well. Outside, all processes of the user would count.
-        set(Resource::Nproc, u64::from(limits.pids) + 1)?;
+        set(Resource::Nproc, u64::from(limits.pids.max(1)) + 1)?;
     }
     set(
         Resource::Nofile,
@@ -117,7 +127,8 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
     set(Resource::Msgqueue, 0)?;
     set(Resource::Memlock, 8 << 20)?;
     // First a signal that names the reason; a second later one that cannot be ignored.
-    let cpu = Rlimit { current: Some(limits.cpu_s.max(1)), maximum: Some(limits.cpu_s.max(1) + 1) };
+    let cpu =
+        Rlimit { current: Some(limits.cpu_s.max(1)), maximum: Some(limits.cpu_s.max(1).saturating_add(1)) };
     setrlimit(Resource::Cpu, cpu)?;
     if !place.has_cgroup() {
         // What is asked for is more than what is used; this stops only the absurd at once.

@@ -99,6 +99,10 @@ refused("ptrace traceme", 101, 0, 0, 0, 0)
 refused("process_vm_readv", 310, 1, 0, 0, 0, 0, 0)
 refused("pidfd_getfd", 438, 3, 0, 0)
 refused("kill 1", 62, 1, 9)
+refused("prlimit 1", 302, 1, 7, (ctypes.c_uint64 * 2)(0, 0), 0)
+refused("affinity 1", 203, 1, 8, (ctypes.c_uint64 * 1)(1))
+refused("scheduler 1", 144, 1, 5, (ctypes.c_int * 1)(0))
+refused("nice 1", 141, 0, 1, 19)
 refused("kcmp", 312, 1, 1, 0, 0, 0)
 for path in ("/proc/1/mem", "/proc/1/environ", "/proc/1/root/etc", "/proc/1/fd/0", "/proc/1/cwd", "/proc/1/maps",
              "/proc/kcore", "/proc/kmsg", "/dev/mem", "/dev/kmsg", "/proc/sysrq-trigger", "/dev/tty", "/dev/ptmx"):
@@ -333,6 +337,55 @@ async fn a_flood_of_output_is_cut() {
         assert_eq!((finished.end, finished.truncated), (End::OutputLimit, true), "{script}");
         assert!(finished.stdout.len() <= 10_000 && finished.stderr.len() <= 10_000);
     }
+}
+
+#[tokio::test]
+async fn sockets_in_a_granted_folder_cannot_be_reached() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let script = format!(
+        "import socket\ntry: socket.socket(socket.AF_UNIX).connect('{}'); print('WORKED')\nexcept OSError as e: print(e)",
+        path.display()
+    );
+    for write in [false, true] {
+        let mut job = python(&script);
+        let grants = if write { &mut job.policy.write } else { &mut job.policy.read };
+        grants.push(folder.path().to_owned());
+        assert!(!said(&run(job).await).contains("WORKED"));
+    }
+}
+
+#[tokio::test]
+async fn no_file_with_set_user_id_is_left_in_a_granted_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!(
+        r#"{CALLS}
+os.chdir("{}")
+for n, mode in enumerate((0o4755, 0o2755, 0o6777)):
+    for name, number, args in (("open", 2, (os.O_CREAT | os.O_WRONLY, mode)), ("creat", 85, (mode,)), ("mknod", 133, (0o100000 | mode, 0)),
+                               ("mkdir", 83, (mode,))):
+        refused(name, number, f"{{name}}{{n}}".encode(), *args)
+    for name, number, args in (("openat", 257, (os.O_CREAT | os.O_WRONLY, mode)), ("mknodat", 259, (0o100000 | mode, 0)), ("mkdirat", 258, (mode,))):
+        refused(name, number, -100, f"{{name}}{{n}}".encode(), *args)
+    how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, mode, 0)
+    refused("openat2", 437, -100, f"openat2{{n}}".encode(), how, 24)
+    refused("tmpfile", 257, -100, b".", os.O_TMPFILE | os.O_WRONLY, mode)
+open("plain", "w").close(); os.chmod("plain", 0o755)
+"#,
+        folder.path().display()
+    );
+    let mut job = python(&script);
+    job.policy.write = vec![folder.path().to_owned()];
+    let out = said(&run(job).await);
+    assert!(!out.contains("WORKED"), "{out}");
+    let modes = std::fs::read_dir(folder.path())
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.metadata().unwrap().permissions().mode());
+    assert!(modes.collect::<Vec<_>>().iter().all(|mode| mode & 0o6000 == 0));
+    assert!(folder.path().join("plain").exists());
 }
 
 /// A marker in the command line of a process tells whether it is still there.

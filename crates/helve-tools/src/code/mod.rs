@@ -11,6 +11,7 @@ mod blocked;
 mod bridge;
 mod files;
 mod language;
+mod nesting;
 mod session;
 mod warm;
 

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::files::{self, Artifact, Given};
 use super::language::{Language, OWN_DIR, with_require};
+use super::nesting::Active;
 use super::session::Session;
 use super::warm::Warm;
 use super::{blocked, bridge};
@@ -138,7 +139,8 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
         true => "The code has no network".to_owned(),
         false => format!("The code reaches {} and no other host", options.network.join(", ")),
     };
-    let runner = Arc::new(Runner { options, sandbox, limits, warm: Warm::default() });
+    let runner =
+        Arc::new(Runner { options, sandbox, limits, warm: Warm::default(), active: Active::default() });
     Tool::function(
         "code-execute",
         format!(
@@ -186,10 +188,12 @@ struct Runner {
     sandbox: Sandbox,
     limits: Limits,
     warm: Warm,
+    active: Active,
 }
 
 impl Runner {
     async fn run(&self, input: Input, context: Context) -> Result<Output, ToolError> {
+        let _own = self.active.enter(&context)?;
         if let Some(command) = blocked::find(&input.code, &self.options.blocked_commands) {
             let message = format!("the code holds `{command}`, which is blocked here");
             return Err(ToolError::new(ErrorCode::SandboxViolation, message)

@@ -209,6 +209,18 @@ async fn calls_from_code_are_bound_by_what_its_caller_may_use() {
 }
 
 #[tokio::test]
+async fn code_does_not_run_code_but_calls_side_by_side_do() {
+    let runtime = cold();
+    let nested = "import helve\ntry: helve.call('code-execute', language='shell', code='true')\nexcept helve.ToolError as e: print(e.code)\n\
+        try: helve.call('code:execute', language='shell', code='true')\nexcept helve.ToolError as e: print(e.code)";
+    let said = result(&runtime, json!({ "language": "python", "code": nested })).await;
+    assert_eq!(said["stdout"], "sandbox_violation\nsandbox_violation\n", "{said}");
+    let both = json!({ "language": "shell", "code": "sleep 0.2; echo fine" });
+    let (a, b) = tokio::join!(result(&runtime, both.clone()), result(&runtime, both));
+    assert_eq!((&a["stdout"], &b["stdout"]), (&json!("fine\n"), &json!("fine\n")));
+}
+
+#[tokio::test]
 async fn hostile_requests_to_the_bridge_are_answered_or_dropped() {
     let code = "import socket\ndef say(text):\n  s = socket.create_connection(('127.0.0.1', 3129)); s.sendall(text)\n  \
         s.shutdown(1); return s.makefile().read()[:80].strip()\n\
