@@ -150,7 +150,7 @@ fn a_program_tool_gets_what_its_configuration_grants() {
     let write = "import json; open(\"made\", \"w\"); print(json.dumps(\"made\"))";
     home.write(
         "helve.toml",
-        &[
+        [
             program("online", &format!("network = [\"127.0.0.1:{granted}\"]"), &fetch),
             program("offline", "", &fetch),
             program("writes", "write = [\".\"]", write),

@@ -9,9 +9,14 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use helve::{BoxFuture, Call, ErrorCode, Runtime, Tool, ToolError};
+use helve_net::NetPolicy;
 use helve_net::Url;
+use helve_sandbox::{Sandbox, SandboxOptions};
 use helve_tools::WebBackend;
-use helve_tools::web::browser::{Browser, BrowserPipes, Chromium, RenderRequest, Rendered, StartBrowser};
+use helve_tools::egress::ThroughProxy;
+use helve_tools::web::browser::{
+    BoxedBrowser, Browser, BrowserPipes, Chromium, RenderRequest, Rendered, StartBrowser,
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -303,4 +308,56 @@ async fn a_browser_that_dies_is_an_error() {
     let error =
         browser.render(request("http://a.example/", |_| ()), CancellationToken::new()).await.unwrap_err();
     assert!(error.message().contains("the browser has ended") && error.is_retryable(), "{error}");
+}
+
+/// A browser in a box, whose way out leads to one server alone.
+fn boxed(server: SocketAddr) -> Arc<Chromium> {
+    let policy = NetPolicy::allowing([server.to_string().as_str()]).unwrap();
+    let options =
+        SandboxOptions { egress: Some(Arc::new(ThroughProxy::new(policy))), ..SandboxOptions::default() };
+    let browser = BoxedBrowser::new(Sandbox::new(options), None);
+    assert!(browser.available(), "there is no chromium; run scripts/setup-browser.sh");
+    Arc::new(Chromium::new(Arc::new(browser)))
+}
+
+#[tokio::test]
+async fn a_browser_in_a_box_renders_and_reaches_what_it_may_and_nothing_else() {
+    let (other, other_seen) = server(|_| html("secret")).await;
+    let page = move |seen: &Seen| {
+        match seen.uri.as_str() {
+        "/app" => app(seen),
+        "/data.json" => app(seen),
+        "/evil" => html(format!(
+            "<!doctype html><div id=root></div><iframe src=http://{other}/frame></iframe><img src=http://{other}/image>
+            <script>
+            const tries = ['http://{other}/fetch', 'http://localhost:{port}/name', 'http://169.254.169.254/', 'file:///etc/passwd'];
+            Promise.all(tries.map(url => fetch(url, {{ mode: 'no-cors' }}).then(() => 'reached ' + url, () => 'refused')))
+                .then(said => {{ document.getElementById('root').textContent = 'tried: ' + said.join() }});
+            navigator.sendBeacon('http://{other}/beacon');
+            new WebSocket('ws://{other}/socket');
+            </script>",
+            port = other.port()
+        )),
+        _ => not_found(),
+    }
+    };
+    let (address, _) = server(page).await;
+    let browser = boxed(address);
+    let rendered = browser
+        .render(
+            request(&format!("http://{address}/app"), |asked| asked.selector = Some("main".to_owned())),
+            CancellationToken::new(),
+        )
+        .await
+        .unwrap();
+    assert!(rendered.html.contains("Hello from data"), "{}", rendered.html);
+    let rendered = browser
+        .render(
+            request(&format!("http://{address}/evil"), |asked| asked.wait = Duration::from_secs(1)),
+            CancellationToken::new(),
+        )
+        .await
+        .unwrap();
+    assert!(!rendered.html.contains("secret") && !rendered.html.contains("root:"), "{}", rendered.html);
+    assert!(other_seen.lock().unwrap().is_empty(), "{:?}", other_seen.lock().unwrap().len());
 }
