@@ -472,6 +472,7 @@ async fn helper_that_is_killed() {
 async fn boxes_die_with_helve_however_it_dies() {
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
         let marker = format!("9{}{:07}", signal.as_raw(), std::process::id());
+        #[expect(clippy::disallowed_methods, reason = "the test needs a Helve to kill")]
         let mut helve = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "hostile::helper_that_is_killed"])
             .env("HELVE_TEST_MARKER", &marker)
