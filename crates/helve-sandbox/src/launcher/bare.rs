@@ -7,13 +7,13 @@
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, pidfd_open,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, getuid, kill_process, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
 };
 
@@ -36,6 +36,8 @@ pub(super) fn run(order: Order, contents: fs::File, streams: [OwnedFd; 3], helve
         Ok(Fork::Parent(pid)) => {
             drop(streams);
             let _ = waitpid(Some(pid), WaitOptions::empty());
+            // It removes its folder itself, unless it was killed.
+            drop(WorkDir(WorkDir::path_of(pid)));
             let _ =
                 wire::send(helve, &FromBox::Closed { out_of_memory: false, memory_peak_bytes: None }, &[]);
         }
@@ -78,6 +80,7 @@ fn supervise(
     let end = attend(worker, helve)?;
     let (cpu_ms, memory_peak_bytes) = sys::children_usage();
     let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    drop(work);
     wire::send(helve, &FromBox::Ended { end, usage: Usage { cpu_ms, memory_peak_bytes, wall_ms } }, &[])
 }
 
@@ -162,8 +165,12 @@ fn descendants() -> Vec<Pid> {
 struct WorkDir(PathBuf);
 
 impl WorkDir {
+    fn path_of(supervisor: Pid) -> PathBuf {
+        std::env::temp_dir().join(format!("helve-box-{}", supervisor.as_raw_pid()))
+    }
+
     fn make() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("helve-box-{}", getpid().as_raw_pid()));
+        let path = Self::path_of(getpid());
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }
@@ -185,6 +192,10 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        // Another user's folder of the same name is not ours to remove.
+        let is_ours = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == getuid().as_raw();
+        if fs::symlink_metadata(&self.0).is_ok_and(is_ours) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
     }
 }
