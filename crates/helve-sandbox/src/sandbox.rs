@@ -72,6 +72,18 @@ impl Default for SandboxOptions {
 }
 
 /// Starts programs in boxes. Cheap to clone.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), helve_sandbox::SandboxError> {
+/// use helve_sandbox::{End, Job, Sandbox};
+/// let job = Job::new("sh").args(["-c", "echo hello; cat /etc/shadow"]);
+/// let finished = Sandbox::default().run(job, Vec::new(), Default::default()).await?;
+/// assert_eq!(finished.stdout, b"hello\n");
+/// assert_ne!(finished.end, End::Exited { code: 0 });
+/// println!("confined at level {}", finished.confinement.level);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Default)]
 pub struct Sandbox {
     pub(crate) options: SandboxOptions,
