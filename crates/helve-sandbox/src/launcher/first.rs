@@ -119,7 +119,9 @@ impl Life<'_> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
         let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let worker = match sys::fork()? {
-            Fork::Child => worker::run(&order, self.built.plan.cgroup, &self.built.filters, streams, reporter),
+            Fork::Child => {
+                worker::run(&order, self.built.plan.cgroup, &self.built.filters, streams, reporter)
+            }
             Fork::Parent(pid) => pid,
         };
         drop((streams, reporter));

@@ -178,7 +178,12 @@ pub(super) fn enter() -> io::Result<()> {
 
 /// Adds what an order brings, and closes the tree. `entered`: it is the root already, and grants come
 /// opened.
-pub(super) fn finish(grants: &[Grant], opened: Vec<OwnedFd>, entered: bool, work_bytes: u64) -> io::Result<()> {
+pub(super) fn finish(
+    grants: &[Grant],
+    opened: Vec<OwnedFd>,
+    entered: bool,
+    work_bytes: u64,
+) -> io::Result<()> {
     let room = format!("size={work_bytes},nr_inodes={}", (work_bytes / 4096).clamp(1024, 262_144));
     mount_remount("box", MountFlags::NOSUID | MountFlags::NODEV, room.as_str())?;
     let mut opened = opened.into_iter();

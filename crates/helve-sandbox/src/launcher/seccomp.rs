@@ -34,7 +34,10 @@ impl Filters {
 
     /// Installs them for this process and all it starts.
     pub(super) fn install(&self) -> io::Result<()> {
-        self.0.iter().try_for_each(|filter| apply_filter(filter)).map_err(|error| io::Error::other(format!("seccomp: {error}")))
+        self.0
+            .iter()
+            .try_for_each(|filter| apply_filter(filter))
+            .map_err(|error| io::Error::other(format!("seccomp: {error}")))
     }
 }
 

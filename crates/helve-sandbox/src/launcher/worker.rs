@@ -26,7 +26,13 @@ const FILES_MAX: u64 = 4096;
 
 /// Becomes the program. What goes wrong before is written to `reporter`, which closes by itself when
 /// the program starts.
-pub(super) fn run(order: &Order, cgroup: bool, filters: &Filters, streams: [OwnedFd; 3], reporter: OwnedFd) -> ! {
+pub(super) fn run(
+    order: &Order,
+    cgroup: bool,
+    filters: &Filters,
+    streams: [OwnedFd; 3],
+    reporter: OwnedFd,
+) -> ! {
     let mut reporter = fs::File::from(reporter);
     let error = match become_program(order, cgroup, filters, &streams, &mut reporter) {
         Ok(never) => match never {},

@@ -292,8 +292,14 @@ async fn errors_in_warm_interpreters_look_as_in_cold_ones() {
         ("python", "def f(): raise ValueError('x')\nf()"),
         ("python", "print('a'); import sys; sys.exit('why')"),
         ("python", "1 +"),
-        ("python", "import atexit, threading, time\natexit.register(print, 'last')\nthreading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('main')"),
-        ("python", "class A: pass\nimport pickle, typing\nprint(pickle.loads(pickle.dumps(A())).__class__, typing.get_type_hints(A))"),
+        (
+            "python",
+            "import atexit, threading, time\natexit.register(print, 'last')\nthreading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\nprint('main')",
+        ),
+        (
+            "python",
+            "class A: pass\nimport pickle, typing\nprint(pickle.loads(pickle.dumps(A())).__class__, typing.get_type_hints(A))",
+        ),
         ("javascript", "process.exitCode = 3; setTimeout(() => console.log('later'), 50)"),
     ];
     for (language, code) in codes {

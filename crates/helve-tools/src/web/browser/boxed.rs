@@ -45,7 +45,11 @@ impl BoxedBrowser {
             .env("HOME", WORK_DIR)
             .env("LANG", "C.UTF-8");
         job.policy = Policy {
-            read: ["/etc/chromium", "/etc/chromium.d", "/opt/google"].map(PathBuf::from).into_iter().filter(|path| path.exists()).collect(),
+            read: ["/etc/chromium", "/etc/chromium.d", "/opt/google"]
+                .map(PathBuf::from)
+                .into_iter()
+                .filter(|path| path.exists())
+                .collect(),
             network: vec!["*".to_owned()],
             limits: Limits { memory_bytes: 2 << 30, pids: 512, work_bytes: 512 << 20, ..Limits::default() },
             min_level: self.sandbox.min_level(),
@@ -58,15 +62,23 @@ impl BoxedBrowser {
 impl StartBrowser for BoxedBrowser {
     fn start(&self, arguments: Vec<String>) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
         Box::pin(async move {
-            let missing = || ToolError::new(ErrorCode::PreconditionFailed, "no Chromium is installed on this machine");
+            let missing =
+                || ToolError::new(ErrorCode::PreconditionFailed, "no Chromium is installed on this machine");
             let job = self.job(self.command().ok_or_else(missing)?, arguments);
             let mut running = self.sandbox.start(job).await.map_err(|error| {
-                ToolError::new(ErrorCode::SandboxViolation, format!("the browser cannot be confined: {error}"))
-                    .suggest("use `render: \"never\"`, or tell the operator to run `helve doctor`")
+                ToolError::new(
+                    ErrorCode::SandboxViolation,
+                    format!("the browser cannot be confined: {error}"),
+                )
+                .suggest("use `render: \"never\"`, or tell the operator to run `helve doctor`")
             })?;
             let pipes = running.stdin.take().zip(running.stdout.take());
             let (commands, events) = pipes.ok_or_else(|| ToolError::failed("the browser has no pipes"))?;
-            Ok(BrowserPipes { commands: Box::new(commands), events: Box::new(events), guard: Box::new(running) })
+            Ok(BrowserPipes {
+                commands: Box::new(commands),
+                events: Box::new(events),
+                guard: Box::new(running),
+            })
         })
     }
 
