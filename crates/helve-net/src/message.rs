@@ -168,28 +168,44 @@ impl StreamingResponse {
 
     /// The next part of the content, decompressed; `None` after the last.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
-        let chunk = tokio::time::timeout_at(self.deadline, self.content.chunk())
-            .await
-            .map_err(|_| NetError::Timeout { host: self.target.to_string() })?
-            .map_err(|error| NetError::sort(&self.target.to_string(), error))?;
+        let next = tokio::time::timeout_at(self.deadline, self.next()).await;
+        next.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))
+    }
+
+    /// Reads the rest.
+    pub async fn read(mut self) -> Result<Response, NetError> {
+        let rest = tokio::time::timeout_at(self.deadline, self.rest()).await;
+        let body = rest.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))?;
+        let Self { status, headers, url, .. } = self;
+        Ok(Response { status, headers, body, url })
+    }
+
+    /// All that is left. What comes in one piece, as most things do, is not copied.
+    async fn rest(&mut self) -> Result<Bytes, NetError> {
+        let first = self.next().await?.unwrap_or_default();
+        let Some(second) = self.next().await? else { return Ok(first) };
+        // What is announced was held against the limit before; what is not true of it costs no more.
+        let announced = self.content.content_length().and_then(|length| usize::try_from(length).ok());
+        let ahead = announced.unwrap_or(0).min(READ_AHEAD_BYTES_MAX);
+        let mut body = Vec::with_capacity(first.len() + second.len() + ahead);
+        body.extend_from_slice(&first);
+        body.extend_from_slice(&second);
+        while let Some(chunk) = self.next().await? {
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.into())
+    }
+
+    /// The next part within the limit, however long it takes.
+    async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
+        let chunk = self.content.chunk().await;
+        let chunk = chunk.map_err(|error| NetError::sort(&self.target.to_string(), error))?;
         let length = chunk.as_ref().map_or(0, Bytes::len);
         self.left = self
             .left
             .checked_sub(length)
             .ok_or_else(|| NetError::TooLarge { host: self.target.to_string(), limit: self.limit })?;
         Ok(chunk)
-    }
-
-    /// Reads the rest.
-    pub async fn read(mut self) -> Result<Response, NetError> {
-        // What is announced was held against the limit before; what is not true of it costs no more.
-        let announced = self.content.content_length().and_then(|length| usize::try_from(length).ok());
-        let mut body = Vec::with_capacity(announced.unwrap_or(0).min(READ_AHEAD_BYTES_MAX));
-        while let Some(chunk) = self.chunk().await? {
-            body.extend_from_slice(&chunk);
-        }
-        let Self { status, headers, url, .. } = self;
-        Ok(Response { status, headers, body, url })
     }
 }
 
@@ -202,7 +218,7 @@ pub struct Response {
     /// What came with it.
     pub headers: HeaderMap,
     /// The content, decompressed.
-    pub body: Vec<u8>,
+    pub body: Bytes,
     /// Where it came from in the end, after redirects.
     pub url: Url,
 }

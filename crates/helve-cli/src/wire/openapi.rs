@@ -72,7 +72,7 @@ fn fetched(url: &Url, policy: &NetPolicy) -> anyhow::Result<Vec<u8>> {
         if !response.status.is_success() {
             return Err(anyhow!("cannot fetch {url}: the server answered {}", response.status));
         }
-        Ok(response.body.to_vec())
+        Ok(response.body.into())
     })
 }
 

@@ -108,7 +108,7 @@ async fn large_responses_are_refused_announced_or_not() {
         assert!(matches!(error, NetError::TooLarge { limit: 9_999, .. }), "{path}: {error:?}");
     }
     let unpacked = client.fetch(get(address, "/bomb").response_bytes_max(10_000)).await.unwrap();
-    assert_eq!(unpacked.body, [b'0'; 10_000]);
+    assert_eq!(*unpacked.body, [b'0'; 10_000]);
 }
 
 #[tokio::test]

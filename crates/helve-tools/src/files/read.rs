@@ -131,6 +131,8 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
     .risk(Risk::Low)
     .annotations(reads())
     .facets([Facet::ReadsPrivate])
+    // All it does at first is to hand the work to a thread.
+    .instant()
     .timeout(Duration::from_secs(5))
 }
 
@@ -401,8 +403,14 @@ fn other(mut piece: Piece, shown: &str) -> Result<Text, ToolError> {
 
 /// Lines, as editors count them: one without an end is one too.
 fn lines_in(bytes: &[u8]) -> u64 {
-    let ends = memchr::memchr_iter(b'\n', bytes).count() as u64;
-    ends + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
+    ends_in(bytes) + u64::from(bytes.last().is_some_and(|last| *last != b'\n'))
+}
+
+fn ends_in(bytes: &[u8]) -> u64 {
+    // So few at once that the count fits in a byte, which lets the processor count many side by side.
+    const AT_ONCE: usize = 192;
+    let ends = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
+    bytes.chunks(AT_ONCE).map(|bytes| u64::from(ends(bytes))).sum()
 }
 
 /// Goes through a file in chunks, until `each` has seen enough.
@@ -432,7 +440,7 @@ fn scan(
 fn count_lines(file: &mut File, context: &Context, shown: &str) -> Result<u64, ToolError> {
     let (mut ends, mut last) = (0, b'\n');
     scan(file, context, shown, |chunk| {
-        ends += memchr::memchr_iter(b'\n', chunk).count() as u64;
+        ends += ends_in(chunk);
         last = chunk.last().copied().unwrap_or(last);
         false
     })?;
@@ -451,7 +459,7 @@ fn offset_of_line(
     if found.is_none() {
         scan(file, context, shown, |chunk| {
             last = chunk.last().copied().unwrap_or(last);
-            let ends = memchr::memchr_iter(b'\n', chunk).count() as u64;
+            let ends = ends_in(chunk);
             lines += ends;
             if ends < wanted {
                 wanted -= ends;

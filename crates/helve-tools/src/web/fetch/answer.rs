@@ -66,7 +66,7 @@ pub(super) struct Received {
 impl From<Response> for Received {
     fn from(response: Response) -> Self {
         let Response { status, headers, url, body, .. } = response;
-        Self { status, headers, url, body }
+        Self { status, headers, url, body: body.into() }
     }
 }
 
