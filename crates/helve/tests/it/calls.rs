@@ -117,7 +117,7 @@ async fn a_secret_never_comes_back_in_an_error() {
     let tool = Tool::builder("login")
         .description("Logs in.")
         .input_schema(json!({ "type": "object", "required": ["user"], "properties": {
-            "user": { "type": "string" }, "pin": { "type": "string", "writeOnly": true, "maxLength": 4 },
+            "user": { "type": "string" }, "pin": { "type": "string", "writeOnly": true, "maxLength": 10 },
             "token": { "type": "string", "maxLength": 4 } } }))
         .handler(|_, _| async { Ok(json!(null)) });
     let bench = Bench::new([tool]);
@@ -126,10 +126,10 @@ async fn a_secret_never_comes_back_in_an_error() {
     assert!(!serde_json::to_string(&outcome).unwrap().contains("hunter2"));
     assert!(!format!("{:?}", bench.last_record()).contains("hunter2"));
     // Mended secrets neither: a number where text was asked for.
-    let outcome = bench.call("login", json!({ "user": "a", "pin": 7351 })).await;
+    let outcome = bench.call("login", json!({ "user": "a", "pin": 7_351_904_266_u64 })).await;
     assert_eq!(outcome.repairs.len(), 1);
-    assert!(!serde_json::to_string(&outcome).unwrap().contains("7351"));
-    assert!(!format!("{:?}", bench.last_record()).contains("7351"));
+    assert!(!serde_json::to_string(&outcome).unwrap().contains("7351904266"));
+    assert!(!format!("{:?}", bench.last_record()).contains("7351904266"));
 }
 
 #[tokio::test]
