@@ -33,7 +33,7 @@ Exit codes:
 Examples:
   helve sandbox run -- python3 -c 'print(1 + 1)'
   helve sandbox run --read . --timeout-ms 5000 -- ls -la
-  helve sandbox run --net pypi.org:443 --json -- curl -s https://pypi.org/simple/";
+  helve sandbox run --net api.example.com:443 --json -- curl -s https://api.example.com/";
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// A file or folder that the program may change
     #[arg(long, value_name = "DIR")]
     write: Vec<PathBuf>,
-    /// Hosts that it may reach, as in `pypi.org:443,files.pythonhosted.org:443`, or `none`
+    /// Hosts that it may reach, as in `api.example.com:443,*.example.org:443`, or `none`
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',')]
     net: Vec<String>,
     /// A variable of its environment
