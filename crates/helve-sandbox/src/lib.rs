@@ -21,6 +21,7 @@ mod find;
 mod group;
 mod launcher;
 mod link;
+mod streams;
 mod wire;
 
 pub use collect::{CollectLimits, FileOut, collect};

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use helve_core::BoxFuture;
 use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::find::find;
 use crate::group::Running;
+use crate::streams::{TooMuch, drain, feed};
 
 /// How long we read on after a program has ended and its group is killed. Only a process that
 /// left the group can hold the pipe open that long.
@@ -95,8 +95,8 @@ async fn attend(mut running: Running, program: Program, cancellation: Cancellati
     let streams = async {
         tokio::try_join!(
             feed(stdin, &program.stdin),
-            drain(from_stdout, &mut stdout, program.output_bytes_max),
-            drain(from_stderr, &mut stderr, program.output_bytes_max),
+            drain(from_stdout, &mut stdout, program.output_bytes_max, |_| ()),
+            drain(from_stderr, &mut stderr, program.output_bytes_max, |_| ()),
         )
         .map(|_| ())
     };
@@ -154,37 +154,6 @@ async fn serve(
     match served {
         Some(Err(TooMuch)) => End::TooMuchOutput,
         Some(Ok(())) | None => End::Exited,
-    }
-}
-
-/// Writes all of `input` and closes the stream. A program that does not read it does no wrong.
-async fn feed(stream: Option<impl AsyncWrite + Unpin>, input: &[u8]) -> Result<(), TooMuch> {
-    if let Some(mut stream) = stream {
-        let _ = stream.write_all(input).await;
-    }
-    Ok(())
-}
-
-struct TooMuch;
-
-/// Reads a stream to its end, or to one byte more than allowed. Keeps what it has read when dropped.
-async fn drain(
-    stream: Option<impl AsyncRead + Unpin>,
-    into: &mut Vec<u8>,
-    bytes_max: usize,
-) -> Result<(), TooMuch> {
-    const CHUNK_BYTES: usize = 16 * 1024;
-    let Some(mut stream) = stream else { return Ok(()) };
-    loop {
-        into.reserve(CHUNK_BYTES);
-        // A broken pipe has nothing more to say: the same as its end.
-        if stream.read_buf(into).await.unwrap_or(0) == 0 {
-            return Ok(());
-        }
-        if into.len() > bytes_max {
-            into.truncate(bytes_max);
-            return Err(TooMuch);
-        }
     }
 }
 

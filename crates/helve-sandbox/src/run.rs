@@ -4,7 +4,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::SandboxError;
@@ -12,6 +11,7 @@ use crate::policy::{Job, Limits};
 use crate::report::{Confinement, End, Usage};
 use crate::running::{Ended, RunningBox};
 use crate::sandbox::Sandbox;
+use crate::streams::{TooMuch, drain, feed};
 
 /// How long we read on after a program and all it started have ended. What they wrote is in the
 /// pipe by then.
@@ -96,12 +96,17 @@ async fn attend(
     let input = input.unwrap_or_default();
     let (from_stdout, from_stderr) = (running.stdout.take(), running.stderr.take());
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let tell = |stream, bytes: &[u8]| {
+        if let Some(listener) = &listener {
+            listener(stream, bytes);
+        }
+    };
     let (ended, truncated) = {
         let streams = async {
             tokio::try_join!(
                 feed(own_input, &input),
-                drain(from_stdout, &mut stdout, output_bytes, Stream::Out, listener.as_ref()),
-                drain(from_stderr, &mut stderr, output_bytes, Stream::Err, listener.as_ref()),
+                drain(from_stdout, &mut stdout, output_bytes, |bytes| tell(Stream::Out, bytes)),
+                drain(from_stderr, &mut stderr, output_bytes, |bytes| tell(Stream::Err, bytes)),
             )
             .map(drop)
         };
@@ -164,43 +169,5 @@ async fn attend(
         confinement: running.confinement.clone(),
         usage,
         work_dir: work_dir.unwrap_or_else(|_| unreachable!("a descriptor can be copied")),
-    }
-}
-
-/// Writes all of `input` and closes the stream. A program that does not read it does no wrong.
-async fn feed(stream: Option<impl AsyncWrite + Unpin>, input: &[u8]) -> Result<(), TooMuch> {
-    if let Some(mut stream) = stream {
-        let _ = stream.write_all(input).await;
-    }
-    Ok(())
-}
-
-struct TooMuch;
-
-/// Reads a stream to its end, or to one byte more than allowed. Keeps what it has read when dropped.
-async fn drain(
-    stream: Option<impl AsyncRead + Unpin>,
-    into: &mut Vec<u8>,
-    bytes_max: usize,
-    which: Stream,
-    listener: Option<&Listener>,
-) -> Result<(), TooMuch> {
-    const CHUNK_BYTES: usize = 16 * 1024;
-    let Some(mut stream) = stream else { return Ok(()) };
-    loop {
-        let before = into.len();
-        into.reserve(CHUNK_BYTES);
-        // A broken pipe has nothing more to say: the same as its end.
-        if stream.read_buf(into).await.unwrap_or(0) == 0 {
-            return Ok(());
-        }
-        let too_much = into.len() > bytes_max;
-        into.truncate(bytes_max);
-        if let Some(listener) = listener {
-            listener(which, &into[before..]);
-        }
-        if too_much {
-            return Err(TooMuch);
-        }
     }
 }
