@@ -8,6 +8,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::name::ToolName;
+use crate::ports::Client;
 
 /// One request to run one tool.
 ///
@@ -38,6 +39,8 @@ pub struct Call {
     pub correlation_id: Option<String>,
     /// Takes the call back.
     pub cancellation: Option<CancellationToken>,
+    /// Whoever calls, where they can be spoken to while the call runs.
+    pub client: Option<Arc<dyn Client>>,
 }
 
 impl Call {
@@ -52,6 +55,7 @@ impl Call {
             timeout: None,
             correlation_id: None,
             cancellation: None,
+            client: None,
         }
     }
 
@@ -88,6 +92,12 @@ impl Call {
     /// Lets `token` take the call back.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
+        self
+    }
+
+    /// Lets the tool speak to `client` while it runs.
+    pub fn client(mut self, client: Arc<dyn Client>) -> Self {
+        self.client = Some(client);
         self
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{Call, Caller};
@@ -11,7 +12,7 @@ use crate::id::CallId;
 use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use crate::name::ToolName;
 use crate::outcome::{Outcome, Status};
-use crate::ports::{Host, JournalError, Memory};
+use crate::ports::{Client, Host, JournalError, Memory};
 use crate::run::{Part, Progress};
 
 /// What a running tool knows of its call. Cheap to clone.
@@ -30,11 +31,13 @@ struct Inner {
     part: Option<Part>,
     degraded: Option<Arc<[String]>>,
     host: Option<Arc<dyn Host>>,
+    client: Option<Arc<dyn Client>>,
     /// What takes back this call with others.
     outer_cancellation: Option<CancellationToken>,
     /// These are made when somebody first asks: most tools are done before anybody would.
     cancellation: OnceLock<CancellationToken>,
     made_key: OnceLock<String>,
+    content: OnceLock<Arc<RawValue>>,
 }
 
 impl Context {
@@ -51,9 +54,11 @@ impl Context {
             part: None,
             degraded: None,
             host: None,
+            client: None,
             outer_cancellation: None,
             cancellation: OnceLock::new(),
             made_key: OnceLock::new(),
+            content: OnceLock::new(),
         }))
     }
 
@@ -91,6 +96,12 @@ impl Context {
     /// Lets the tool ask for other tools and for memory.
     pub fn with_host(mut self, host: Arc<dyn Host>) -> Self {
         self.inner().host = Some(host);
+        self
+    }
+
+    /// Lets the tool speak to whoever called.
+    pub fn with_client(mut self, client: Arc<dyn Client>) -> Self {
+        self.inner().client = Some(client);
         self
     }
 
@@ -187,6 +198,23 @@ impl Context {
         if let Some(host) = &self.0.host {
             host.report(self, progress);
         }
+    }
+
+    /// Whoever called, where they can be spoken to.
+    pub fn client(&self) -> Option<&Arc<dyn Client>> {
+        self.0.client.as_ref()
+    }
+
+    /// Attaches the answer in a richer form than JSON values have: an MCP tool result with text,
+    /// images, sound and links, for callers that can show these. Only the first counts.
+    pub fn attach(&self, content: Arc<RawValue>) {
+        // The one who is late is a tool that answers twice.
+        let _late = self.0.content.set(content);
+    }
+
+    /// What was attached.
+    pub fn attached(&self) -> Option<&Arc<RawValue>> {
+        self.0.content.get()
     }
 
     /// Calls another tool as a part of this call: through the whole pipeline, as the same caller,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::error::ToolError;
@@ -39,6 +40,9 @@ pub struct Outcome {
     /// What became of the parts of a composed call that did not simply succeed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
+    /// The answer in the richer form that the tool attached: an MCP tool result. Not in the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content: Option<Arc<RawValue>>,
 }
 
 impl Outcome {
@@ -55,6 +59,7 @@ impl Outcome {
             degraded: Vec::new(),
             effects: Vec::new(),
             parts: Vec::new(),
+            content: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The ports: what the core needs of the world, and others provide.
 
+mod client;
 mod clock;
 mod host;
 mod integrations;
@@ -9,6 +10,7 @@ mod limiter;
 mod memory;
 mod runs;
 
+pub use client::{AskError, Client, Question};
 pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};

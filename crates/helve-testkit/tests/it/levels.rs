@@ -12,6 +12,7 @@ const LEVELS: &[(&str, Option<u32>)] = &[
     ("helve-net", Some(1)),
     ("helve-sandbox", Some(1)),
     ("helve-store", Some(1)),
+    ("helve-mcp", Some(2)),
     ("helve-tools", Some(2)),
     ("helve-cli", Some(4)),
     ("helve-testkit", None),

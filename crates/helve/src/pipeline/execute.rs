@@ -188,6 +188,9 @@ fn context(
     if let Some(token) = &call.cancellation {
         context = context.with_cancellation(token.clone());
     }
+    if let Some(client) = &call.client {
+        context = context.with_client(Arc::clone(client));
+    }
     context
 }
 

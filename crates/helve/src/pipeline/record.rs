@@ -14,7 +14,7 @@ use helve_core::run::EffectReport;
 use helve_core::schema::redact::{REDACTED, scrub};
 use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Status, Tool, ToolError};
 use serde_json::Value;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
@@ -46,6 +46,8 @@ pub(super) struct OpenRecord<'p> {
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
     degraded: Option<Arc<[String]>>,
+    /// The answer in the richer form that the tool attached.
+    content: Option<Arc<RawValue>>,
     claim: Option<KeyClaim>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
@@ -103,6 +105,7 @@ impl<'p> OpenRecord<'p> {
             replay_of: None,
             announced: origin.cut_short().is_some(),
             degraded: None,
+            content: None,
             origin,
             claim: None,
             suspended: false,
@@ -131,6 +134,11 @@ impl<'p> OpenRecord<'p> {
         self.since = now;
         self.stage = stage;
         tracing::trace!(%stage, "enter");
+    }
+
+    /// What the last attempt attached to its answer, if anything.
+    pub(super) fn attach(&mut self, content: Option<&Arc<RawValue>>) {
+        self.content = content.cloned();
     }
 
     /// Nobody has this name.

@@ -66,7 +66,8 @@ pub(crate) fn call_part(
     let timeout = call.timeout.map_or(left, |asked| asked.min(left));
     let cancellation = call.cancellation.clone().unwrap_or_else(|| context.cancellation().clone());
     let path = join(outer, step);
-    let call = call.by(Arc::clone(context.caller())).timeout(timeout).cancellation(cancellation);
+    let mut call = call.by(Arc::clone(context.caller())).timeout(timeout).cancellation(cancellation);
+    call.client = context.client().cloned();
     call_at(parts, run, path, call, hold)
 }
 

@@ -20,7 +20,8 @@ impl Host for Parts {
     }
 
     fn report(&self, context: &Context, progress: Progress) {
-        if !self.registry.bus().is_heard() {
+        let client = context.client();
+        if client.is_none() && !self.registry.bus().is_heard() {
             return;
         }
         let call_id = context.run();
@@ -31,6 +32,9 @@ impl Host for Parts {
             }
             (None, _) => progress,
         };
+        if let Some(client) = client {
+            client.progress(&progress);
+        }
         self.registry.bus().publish(|| EventKind::Progress { call_id, progress });
     }
 }

@@ -34,7 +34,9 @@ pub(super) async fn attempt(
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
     let started = Instant::now();
+    let attached = context.clone();
     let (result, handler) = run(parts, tool, call, context, arguments, deadline).await;
+    record.attach(attached.attached());
     record.attempted(Attempt {
         duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
         code: result.as_ref().err().map(ToolError::code),

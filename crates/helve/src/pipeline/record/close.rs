@@ -69,6 +69,7 @@ impl OpenRecord<'_> {
         {
             outcome.parts = run.reports();
         }
+        outcome.content = self.content.take();
         outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
     }

@@ -1,0 +1,22 @@
+//! MCP on both sides: a client of any server, a server for any client, and a gateway that loses
+//! nothing between them.
+//!
+//! Messages pass through as the JSON text that they are ([`message`]): types know less than what
+//! is said. The protocol has two eras ([`era`]), and each side speaks both.
+//!
+//! - [`client`] speaks to one server over one link.
+//! - [`server`] speaks to clients, whatever the transport.
+
+pub mod era;
+pub mod message;
+
+pub mod client;
+pub mod server;
+
+pub mod config;
+pub mod import;
+pub mod names;
+pub mod oauth;
+pub mod pins;
+pub mod text;
+pub mod trust;

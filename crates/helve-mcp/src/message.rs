@@ -1,0 +1,356 @@
+//! JSON-RPC messages as raw text: only the envelope is read, the rest passes through as it came.
+
+use std::fmt;
+use std::sync::Arc;
+
+use helve::ports::AskError;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+
+/// JSON text that is passed on as it is.
+pub type Raw = Box<RawValue>;
+
+/// The largest message unless a configuration says otherwise.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// One message.
+#[derive(Debug, Clone)]
+pub enum Message {
+    /// A question that wants an answer.
+    Request(Request),
+    /// Something told.
+    Notification(Notification),
+    /// An answer.
+    Response(Response),
+}
+
+/// A question that wants an answer.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Joins question and answer.
+    pub id: Id,
+    /// What is asked.
+    pub method: String,
+    /// With what.
+    pub params: Option<Raw>,
+}
+
+/// Something told.
+#[derive(Debug, Clone)]
+pub struct Notification {
+    /// What about.
+    pub method: String,
+    /// With what.
+    pub params: Option<Raw>,
+}
+
+impl Notification {
+    /// A notification whose parameters are written out here.
+    pub fn new(method: impl Into<String>, params: &impl Serialize) -> Self {
+        Self { method: method.into(), params: Some(raw(params)) }
+    }
+
+    /// A notification without parameters.
+    pub fn bare(method: impl Into<String>) -> Self {
+        Self { method: method.into(), params: None }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The question's id. None where the question could not be read.
+    pub id: Option<Id>,
+    /// What came of it.
+    pub result: Result<Raw, RpcError>,
+}
+
+/// What joins question and answer: a number or a text, as its sender wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(Arc<str>),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Why a question has no result, in JSON-RPC's form.
+#[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
+#[error("{message} (code {code})")]
+pub struct RpcError {
+    /// JSON-RPC's code.
+    pub code: i64,
+    /// Why.
+    pub message: String,
+    /// What else there is to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Raw>,
+}
+
+impl RpcError {
+    /// Text that is not JSON.
+    pub const PARSE: i64 = -32700;
+    /// JSON that is no message.
+    pub const INVALID_REQUEST: i64 = -32600;
+    /// A method that nobody knows.
+    pub const METHOD_NOT_FOUND: i64 = -32601;
+    /// Parameters that do not fit.
+    pub const INVALID_PARAMS: i64 = -32602;
+    /// A failure of ours.
+    pub const INTERNAL: i64 = -32603;
+    /// A resource that is not there, in the session era.
+    pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// Header and body say different things.
+    pub const HEADER_MISMATCH: i64 = -32020;
+    /// The client lacks what the request needs.
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    /// A version that is not spoken here.
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+    /// A page must be visited first, in the session era.
+    pub const URL_ELICITATION_REQUIRED: i64 = -32042;
+
+    /// An error without more words.
+    pub fn new(code: i64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    /// Adds what else there is to say.
+    pub fn with_data(mut self, data: &impl Serialize) -> Self {
+        self.data = Some(raw(data));
+        self
+    }
+
+    /// Nobody knows this method here.
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(Self::METHOD_NOT_FOUND, format!("method not found: {method}"))
+    }
+
+    /// The parameters do not fit.
+    pub fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(Self::INVALID_PARAMS, message)
+    }
+}
+
+impl From<AskError> for RpcError {
+    fn from(error: AskError) -> Self {
+        Self { code: error.code, message: error.message, data: error.data }
+    }
+}
+
+impl From<RpcError> for AskError {
+    fn from(error: RpcError) -> Self {
+        Self { code: error.code, message: error.message, data: error.data }
+    }
+}
+
+/// Text that is no message.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MessageError {
+    /// Not JSON, nested too deep, or a key twice in the envelope.
+    #[error("not valid JSON: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// Several messages in one, which the protocol gave up.
+    #[error("a batch; send one message at a time")]
+    Batch,
+    /// JSON, but no message.
+    #[error("not a JSON-RPC 2.0 message: {0}")]
+    NotAMessage(&'static str),
+}
+
+impl Message {
+    /// Reads one message.
+    ///
+    /// ```
+    /// use helve_mcp::message::Message;
+    /// let message = Message::parse(br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).unwrap();
+    /// assert!(matches!(message, Message::Request(request) if request.method == "ping"));
+    /// assert!(Message::parse(b"[]").is_err());
+    /// ```
+    pub fn parse(text: &[u8]) -> Result<Self, MessageError> {
+        if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+            return Err(MessageError::Batch);
+        }
+        let envelope: Envelope = serde_json::from_slice(text)?;
+        envelope.into_message()
+    }
+
+    /// The message as one line, without its end.
+    pub fn to_text(&self) -> String {
+        // Nothing in an envelope can fail to be written.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// An answer.
+    pub fn answer(id: Id, result: Result<Raw, RpcError>) -> Self {
+        Self::Response(Response { id: Some(id), result })
+    }
+}
+
+/// A message as it is on the wire.
+#[derive(Deserialize)]
+struct Envelope {
+    jsonrpc: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    id: Option<Raw>,
+    method: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    params: Option<Raw>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<Raw>,
+    error: Option<RpcError>,
+}
+
+/// A field that is `null` is there all the same.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
+    Raw::deserialize(deserializer).map(Some)
+}
+
+impl Envelope {
+    fn into_message(self) -> Result<Message, MessageError> {
+        use MessageError::NotAMessage;
+        if self.jsonrpc.as_deref() != Some("2.0") {
+            return Err(NotAMessage("`jsonrpc` must be \"2.0\""));
+        }
+        let id = match self.id.as_deref().map(RawValue::get) {
+            None => None,
+            Some("null") if self.method.is_none() => None,
+            Some(text) => {
+                let id = serde_json::from_str(text);
+                Some(id.map_err(|_| NotAMessage("`id` must be a text or a whole number"))?)
+            }
+        };
+        match (self.method, id, self.result, self.error) {
+            (Some(method), Some(id), None, None) => {
+                Ok(Message::Request(Request { id, method, params: self.params }))
+            }
+            (Some(method), None, None, None) => {
+                Ok(Message::Notification(Notification { method, params: self.params }))
+            }
+            (None, Some(id), Some(result), None) => Ok(Message::answer(id, Ok(result))),
+            (None, id, None, Some(error)) => Ok(Message::Response(Response { id, result: Err(error) })),
+            _ => Err(NotAMessage("it must be a request, a notification or one answer")),
+        }
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Out<'a> {
+            jsonrpc: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            id: Option<&'a Id>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            method: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            params: Option<&'a RawValue>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            result: Option<&'a RawValue>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            error: Option<&'a RpcError>,
+        }
+        let empty = Out { jsonrpc: "2.0", id: None, method: None, params: None, result: None, error: None };
+        match self {
+            Self::Request(Request { id, method, params }) => {
+                Out { id: Some(id), method: Some(method), params: params.as_deref(), ..empty }
+            }
+            Self::Notification(Notification { method, params }) => {
+                Out { method: Some(method), params: params.as_deref(), ..empty }
+            }
+            Self::Response(Response { id, result }) => {
+                Out { id: id.as_ref(), result: result.as_deref().ok(), error: result.as_ref().err(), ..empty }
+            }
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Writes a value of ours as raw JSON.
+///
+/// # Panics
+/// Never: our own types have text keys and no failing serializers.
+pub fn raw(value: &impl Serialize) -> Raw {
+    to_raw_value(value).unwrap_or_else(|_| empty())
+}
+
+/// `{}`.
+pub fn empty() -> Raw {
+    RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| unreachable!("`{{}}` is JSON"))
+}
+
+/// Reads `raw` as `T`, or as nothing where it is absent.
+pub fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, RpcError> {
+    serde_json::from_str(raw.map_or("{}", RawValue::get))
+        .map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")))
+}
+
+/// Whether `raw` is a JSON object.
+pub fn is_object(raw: &RawValue) -> bool {
+    raw.get().starts_with('{')
+}
+
+/// Whether text is JSON at all, without building it.
+pub fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Message, MessageError> {
+        Message::parse(text.as_bytes())
+    }
+
+    #[test]
+    fn what_passes_through_stays_as_it_was() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x", "b":1e400,"a":12345678901234567890123}}"#,
+            r#"{"jsonrpc":"2.0","id":"7","method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1.50}}"#,
+            r#"{"jsonrpc":"2.0","id":-3,"result":{"content":[],"_meta":{"x/y":null}}}"#,
+            r#"{"jsonrpc":"2.0","id":4,"result":null}"#,
+            r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"no","data":{"z":[1 ,2]}}}"#,
+        ] {
+            assert_eq!(parsed(text).unwrap().to_text(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for text in [
+            "",
+            "1",
+            "null",
+            "{}",
+            r#"{"jsonrpc":"2.0"}"#,
+            r#"{"jsonrpc":"1.0","method":"x"}"#,
+            r#"{"id":1,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":null,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":{},"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}"#,
+            r#"{"jsonrpc":"2.0","method":"x","params":{"a":1},"params":{"a":2}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","result":{}}"#,
+        ] {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+        assert!(matches!(parsed(r#" [{"jsonrpc":"2.0","method":"x"}]"#), Err(MessageError::Batch)));
+        let deep = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{}}}"#, "[".repeat(100_000));
+        assert!(parsed(&deep).is_err());
+    }
+}

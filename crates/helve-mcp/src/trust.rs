@@ -1,0 +1,1 @@
+//! (begins here)
