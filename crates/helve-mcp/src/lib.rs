@@ -8,6 +8,7 @@
 //! - [`server`] speaks to clients, whatever the transport.
 
 pub mod era;
+pub mod log;
 pub mod message;
 
 pub mod client;
