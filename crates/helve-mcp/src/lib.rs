@@ -15,9 +15,13 @@ pub mod client;
 pub mod server;
 
 pub mod config;
+mod diff;
 pub mod import;
 pub mod names;
 pub mod oauth;
 pub mod pins;
+mod state_file;
 pub mod text;
 pub mod trust;
+
+pub use state_file::StateError;
