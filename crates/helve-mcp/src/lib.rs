@@ -13,6 +13,7 @@ pub mod message;
 
 pub mod client;
 pub mod server;
+pub mod servers;
 
 pub mod config;
 mod diff;

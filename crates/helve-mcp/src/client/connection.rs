@@ -206,20 +206,30 @@ impl Connection {
             #[serde(default)]
             request_state: Option<Raw>,
         }
+        let needed: Needed = read(Some(result))?;
+        let responses = self.responses(&needed.input_requests, ask.client.clone()).await?;
+        Ok((responses, needed.request_state))
+    }
+
+    /// The answers to what a server of the stateless era asks, by the keys that it gave.
+    pub(crate) async fn responses(
+        &self,
+        requests: &Fields,
+        client: Option<Arc<dyn Client>>,
+    ) -> Result<Raw, RpcError> {
         #[derive(Deserialize)]
         struct Wanted {
             method: String,
             #[serde(default)]
             params: Option<Raw>,
         }
-        let needed: Needed = read(Some(result))?;
         let mut responses = Fields::default();
-        for (key, wanted) in needed.input_requests.iter() {
+        for (key, wanted) in requests.iter() {
             let Wanted { method, params } = read(Some(wanted))?;
-            let answer = self.hub.answers.answer(&method, params, ask.client.clone()).await?;
+            let answer = self.hub.answers.answer(&method, params, client.clone()).await?;
             responses.set(key, answer);
         }
-        Ok((responses.to_raw(), needed.request_state))
+        Ok(responses.to_raw())
     }
 }
 

@@ -134,11 +134,12 @@ impl Link for Duplex {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             self.shared.close(LinkError::closed("we closed the link"));
+            // The input of a program is closed with the task that writes to it.
+            self.tasks.iter().for_each(AbortHandle::abort);
             let closer = self.closer.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(closer) = closer {
                 closer().await;
             }
-            self.tasks.iter().for_each(AbortHandle::abort);
         })
     }
 }

@@ -45,8 +45,8 @@ pub(crate) trait Authorizer: Send + Sync + 'static {
     /// A token to send along, if there is one.
     fn bearer(&self) -> BoxFuture<'_, Result<Option<SecretString>, LinkError>>;
 
-    /// The server refused what was sent. Whether another try is worth it.
-    fn challenged(&self, status: u16, challenge: Option<String>) -> BoxFuture<'_, bool>;
+    /// The server refused a request that carried `used`. Whether another try is worth it.
+    fn challenged(&self, challenge: String, used: Option<SecretString>) -> BoxFuture<'_, bool>;
 }
 
 /// Where a server is, and what goes with every request.
@@ -104,7 +104,11 @@ impl Http {
     }
 
     /// A request with everything that each one carries.
-    async fn prepared(&self, method: Method, deadline: Instant) -> Result<HttpRequest, LinkError> {
+    async fn prepared(
+        &self,
+        method: Method,
+        deadline: Instant,
+    ) -> Result<(HttpRequest, Option<SecretString>), LinkError> {
         let endpoint = &self.0.endpoint;
         let mut request = HttpRequest::new(method, endpoint.url.clone());
         request.deadline = deadline.into_std();
@@ -115,15 +119,14 @@ impl Http {
         if let Some(session) = self.session() {
             request.headers.insert(SESSION_ID, session);
         }
-        if let Some(authorizer) = &endpoint.authorizer
-            && let Some(token) = authorizer.bearer().await?
-        {
-            let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
-            let mut value = value.map_err(|_| LinkError::closed("the access token is no header text"))?;
-            value.set_sensitive(true);
-            request.headers.insert(AUTHORIZATION, value);
+        let token = match &endpoint.authorizer {
+            Some(authorizer) => authorizer.bearer().await?,
+            None => None,
+        };
+        if let Some(token) = &token {
+            request.headers.insert(AUTHORIZATION, bearer(token)?);
         }
-        Ok(request)
+        Ok((request, token))
     }
 
     /// Sends a message. A refusal for want of authorization is tried once more where that helps.
@@ -135,7 +138,7 @@ impl Http {
     ) -> Result<StreamingResponse, LinkError> {
         let body = message.to_text().into_bytes();
         for is_last in [false, true] {
-            let mut request = self.prepared(Method::POST, deadline).await?;
+            let (mut request, token) = self.prepared(Method::POST, deadline).await?;
             request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             request.headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
             for (name, value) in headers {
@@ -150,7 +153,7 @@ impl Http {
                 None => return Ok(response),
                 Some(refusal) if is_last => return Err(refusal),
                 Some(refusal) => {
-                    if !self.may_retry(&refusal).await {
+                    if !self.may_retry(&refusal, token).await {
                         return Err(refusal);
                     }
                 }
@@ -172,10 +175,10 @@ impl Http {
         Some(LinkError::Unauthorized { status: status.as_u16(), challenge: challenge.map(str::to_owned) })
     }
 
-    async fn may_retry(&self, refusal: &LinkError) -> bool {
+    async fn may_retry(&self, refusal: &LinkError, used: Option<SecretString>) -> bool {
         match (&self.0.endpoint.authorizer, refusal) {
-            (Some(authorizer), LinkError::Unauthorized { status, challenge }) => {
-                authorizer.challenged(*status, challenge.clone()).await
+            (Some(authorizer), LinkError::Unauthorized { challenge, .. }) => {
+                authorizer.challenged(challenge.clone().unwrap_or_default(), used).await
             }
             _ => false,
         }
@@ -305,7 +308,7 @@ impl Http {
     }
 
     async fn open_stream(&self, last_id: Option<&str>, deadline: Instant) -> Result<StreamingResponse, LinkError> {
-        let mut request = self.prepared(Method::GET, deadline).await?;
+        let (mut request, _) = self.prepared(Method::GET, deadline).await?;
         request.headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
             request.headers.insert(LAST_EVENT_ID, id);
@@ -351,6 +354,14 @@ impl Http {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// A token as the header that carries it.
+pub(crate) fn bearer(token: &SecretString) -> Result<HeaderValue, LinkError> {
+    let value = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()));
+    let mut value = value.map_err(|_| LinkError::unsent("the access token is no header text"))?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// A stream of events that is being read.
@@ -431,7 +442,8 @@ impl Link for Http {
             // Good manners: the server may forget the session.
             if is_open
                 && self.session().is_some()
-                && let Ok(request) = self.prepared(Method::DELETE, Instant::now() + Duration::from_secs(2)).await
+                && let Ok((request, _)) =
+                    self.prepared(Method::DELETE, Instant::now() + Duration::from_secs(2)).await
             {
                 let _ = self.0.endpoint.client.open(request).await;
             }

@@ -8,11 +8,10 @@ use futures_util::stream::{StreamExt, unfold};
 use helve::BoxFuture;
 use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use helve_net::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StreamingResponse, Url};
-use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::duplex::{Duplex, Writer};
-use super::http::Endpoint;
+use super::http::{Endpoint, bearer};
 use super::link::{LinkError, Receiver};
 use super::sse::Events;
 
@@ -59,10 +58,8 @@ async fn headers(endpoint: &Endpoint) -> Result<HeaderMap, LinkError> {
     let mut headers = endpoint.headers.clone();
     if let Some(authorizer) = &endpoint.authorizer
         && let Some(token) = authorizer.bearer().await?
-        && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret()))
     {
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        headers.insert(AUTHORIZATION, bearer(&token)?);
     }
     Ok(headers)
 }

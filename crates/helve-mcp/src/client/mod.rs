@@ -20,6 +20,7 @@ pub(crate) mod headers;
 pub(crate) mod hub;
 pub(crate) mod news;
 pub(crate) mod pages;
+pub(crate) mod tasks;
 
 pub use answers::{Answers, Sampler};
 pub use connection::{Ask, Connection, Greeting};

@@ -10,7 +10,6 @@ use futures_util::{SinkExt, TryStreamExt};
 use helve::BoxFuture;
 use helve_net::header::{AUTHORIZATION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, WWW_AUTHENTICATE};
 use helve_net::{HeaderValue, Method, Request as HttpRequest};
-use secrecy::ExposeSecret;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
@@ -19,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error as WsError, Message as Frame};
 
 use super::duplex::{Duplex, Writer};
-use super::http::Endpoint;
+use super::http::{Endpoint, bearer};
 use super::link::{LinkError, Receiver};
 
 const SUBPROTOCOL: &str = "mcp";
@@ -50,9 +49,7 @@ pub(crate) async fn connect(
     if let Some(authorizer) = &endpoint.authorizer
         && let Some(token) = authorizer.bearer().await?
     {
-        let mut value = header(&format!("Bearer {}", token.expose_secret()))?;
-        value.set_sensitive(true);
-        request.headers.insert(AUTHORIZATION, value);
+        request.headers.insert(AUTHORIZATION, bearer(&token)?);
     }
     let upgraded = endpoint.client.upgrade(request, "websocket").await;
     let upgraded = upgraded.map_err(|error| LinkError::unsent(error.to_string()))?;

@@ -13,7 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Surroundings;
+use super::{Surroundings, login};
 use crate::client::connection::Connection;
 use crate::client::duplex::Duplex;
 use crate::client::greet::{self, NotGreeted};
@@ -64,13 +64,14 @@ impl Transport {
 /// Connects and greets. `known` is how it went before.
 pub(crate) async fn connect(
     name: &str,
+    principal: &str,
     config: &ServerConfig,
     surroundings: &Surroundings,
     hub: Arc<Hub>,
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    let attempt = Attempt { name, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
+    let attempt = Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
         Some(Place::Url(_)) => attempt.address(known).await,
@@ -80,6 +81,8 @@ pub(crate) async fn connect(
 
 struct Attempt<'a> {
     name: &'a str,
+    /// Whose account is used.
+    principal: &'a str,
     config: &'a ServerConfig,
     surroundings: &'a Surroundings,
     hub: Arc<Hub>,
@@ -154,8 +157,8 @@ impl Attempt<'_> {
             job.args.push(secrets.fill(arg).map_err(unresolved)?.expose_secret().to_owned());
         }
         let path = match config.confined {
-            true => helve_sandbox::PATH.to_owned(),
-            false => std::env::var("PATH").unwrap_or_else(|_| helve_sandbox::PATH.to_owned()),
+            true => helve_sandbox::policy::PATH.to_owned(),
+            false => std::env::var("PATH").unwrap_or_else(|_| helve_sandbox::policy::PATH.to_owned()),
         };
         job.env.push(("PATH".to_owned(), path));
         if !config.confined && let Ok(home) = std::env::var("HOME") {
@@ -169,7 +172,7 @@ impl Attempt<'_> {
         job.work_dir = config.cwd.clone();
         let mut read = config.read.clone();
         read.extend(config.cwd.clone().filter(|_| config.confined));
-        let mut limits = Limits::endless();
+        let mut limits = Limits::default().long_lived();
         if let Some(memory) = config.memory_mb {
             limits.memory_bytes = memory << 20;
         }
@@ -265,7 +268,11 @@ impl Attempt<'_> {
             headers.insert(name.parse::<HeaderName>().map_err(|_| bad())?, value);
         }
         let net = self.surroundings.net.clone();
-        Ok(Endpoint { client: net, url, headers, authorizer: None, bytes_max: self.config.limits.message_bytes })
+        let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
+            true => None,
+            false => login::authorizer(&url, self.principal, self.config, self.surroundings)?,
+        };
+        Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
     }
 
     fn receiver(&self) -> Arc<dyn Receiver> {

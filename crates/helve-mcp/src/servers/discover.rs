@@ -202,11 +202,11 @@ fn build(
     let end = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
     let takes_task = definition.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required");
     let remote = Remote { server: Arc::downgrade(server), own: own.into(), headers, takes_task, blocked };
-    let repeatable = annotations.read_only.unwrap_or(false) || annotations.idempotent.unwrap_or(false);
+    let repeatable = annotations.read_only || annotations.idempotent;
     let mut tool = Tool::builder(name.as_str())
         .description(&description[..end])
         .input_schema(input.clone())
-        .category(Category::Other)
+        .category(Category::Custom)
         .risk(risk)
         .source(Source::Mcp)
         .annotations(annotations)
@@ -222,14 +222,14 @@ fn build(
 }
 
 fn annotations(hints: &Value, title: Option<&str>) -> Annotations {
-    let flag = |name: &str| hints.get(name).and_then(Value::as_bool);
+    let unsaid = Annotations::default();
+    let flag = |name: &str, unsaid| hints.get(name).and_then(Value::as_bool).unwrap_or(unsaid);
     Annotations {
         title: title.or_else(|| hints.get("title").and_then(Value::as_str)).map(str::to_owned),
-        read_only: flag("readOnlyHint"),
-        destructive: flag("destructiveHint"),
-        idempotent: flag("idempotentHint"),
-        open_world: flag("openWorldHint"),
-        ..Annotations::default()
+        read_only: flag("readOnlyHint", unsaid.read_only),
+        destructive: flag("destructiveHint", unsaid.destructive),
+        idempotent: flag("idempotentHint", unsaid.idempotent),
+        open_world: flag("openWorldHint", unsaid.open_world),
     }
 }
 
@@ -237,7 +237,7 @@ fn annotations(hints: &Value, title: Option<&str>) -> Annotations {
 fn risk(annotations: &Annotations, hints: Option<&Value>) -> Risk {
     let admits_destruction = hints.and_then(|hints| hints.get("destructiveHint")).and_then(Value::as_bool);
     match (annotations.read_only, admits_destruction) {
-        (Some(true), _) => Risk::Low,
+        (true, _) => Risk::Low,
         (_, Some(true)) => Risk::High,
         _ => Risk::Medium,
     }

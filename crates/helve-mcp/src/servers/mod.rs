@@ -5,6 +5,7 @@
 
 mod connect;
 mod discover;
+pub(crate) mod login;
 mod offer;
 mod result;
 mod server;
@@ -22,12 +23,13 @@ use crate::client::{Answers, Sampler};
 use crate::config::{Secrets, ServerConfig};
 use crate::log::Line;
 use crate::names::check_servers;
+use crate::oauth::TokenStore;
 use crate::pins::Pins;
 
 pub use offer::Offer;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
-pub(crate) use tool::remote_of;
+pub(crate) use tool::passed_on;
 
 /// How many changes are kept for somebody who is slow to hear them.
 const EVENTS_KEPT: usize = 256;
@@ -45,8 +47,8 @@ pub struct Surroundings {
     pub pins: Option<Pins>,
     /// Answers servers that ask for a model, where the configuration lets them.
     pub sampler: Option<Sampler>,
-    /// Who we are to servers that want OAuth.
-    pub logins: Option<Arc<crate::oauth::Logins>>,
+    /// Keeps who we are to servers that want OAuth. Without it nobody can log in.
+    pub tokens: Option<TokenStore>,
 }
 
 /// Something that happened at a server.
@@ -127,8 +129,8 @@ impl Servers {
             if outcome.errors.contains_key(&name) || self.servers().contains_key(&name) {
                 continue;
             }
-            if let Err(problem) = config.check() {
-                outcome.errors.insert(name, problem);
+            if let Some(problem) = config.check(&name).into_iter().next() {
+                outcome.errors.insert(name, problem.to_string());
                 continue;
             }
             let answers = self.answers(&config);

@@ -1,11 +1,10 @@
 //! A tool of a server, as a tool of ours.
 
-use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use helve::json::{JsonLimits, canonical, sha256_hex};
 use helve::ports::Client;
-use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, Tool, ToolError};
+use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -167,11 +166,4 @@ fn is_worth_another(failure: &Failure, repeatable: bool) -> bool {
         }
         Failure::Link(_) | Failure::Refused(_) | Failure::Unfit(_) => false,
     }
-}
-
-/// Where a tool is in truth, if it is a server's.
-pub(crate) fn remote_of(tool: &Tool) -> Option<Arc<Remote>> {
-    let handler: &dyn Any = &**tool.handler();
-    let _ = handler;
-    None
 }
