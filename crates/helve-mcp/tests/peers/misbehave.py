@@ -514,9 +514,10 @@ def drip(web, msg):
 
 
 def gzip_bomb(web, msg):
-    # 512 MiB of spaces: half a megabyte on the wire.
+    # A GiB of spaces: a megabyte on the wire. Each flushed block stands for itself, so one is enough.
     packer = zlib.compressobj(wbits=31)
-    body = b"".join(packer.compress(b" " * MIB) for _ in range(512)) + packer.flush()
+    block = [packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
+    body = block[0] + block[1] * 1023
     web.send(200, body, **{"Content-Type": "application/json", "Content-Encoding": "gzip"})
 
 
