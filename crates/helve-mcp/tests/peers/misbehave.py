@@ -477,7 +477,7 @@ KINDS = {
     "modern-input-many": ("both", "call", "refuse 10,000 questions",
         called({"resultType": "input_required", "inputRequests": {f"q{n}": {"method": "elicitation/create", "params": {"mode": "form", **FORM}} for n in range(10_000)}})),
     "modern-result-type-unknown": ("both", "call", "fail clearly", called({"resultType": "later", "content": []})),
-    "modern-ttl-odd": ("both", "ok", "not keep the list for ever", result("tools/list", {"resultType": "complete", "tools": [ECHO], "ttlMs": 2**80, "cacheScope": "universe"})),
+    "modern-ttl-odd": ("both", "either", "refuse it, or not keep the list for ever", result("tools/list", {"resultType": "complete", "tools": [ECHO], "ttlMs": 2**80, "cacheScope": "universe"})),
     "modern-capability-missing": ("both", "call", "show what capability it wants",
         on("tools/call", lambda msg: [{"jsonrpc": "2.0", "id": msg["id"], "error": {"code": -32021, "message": "needs sampling", "data": {"requiredCapabilities": {"sampling": {}}}}}])),
 }
