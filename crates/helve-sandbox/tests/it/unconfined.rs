@@ -236,37 +236,35 @@ fn copy_of_this(test: &str, variable: &str, value: &str) -> std::process::Comman
     command
 }
 
-/// What a signal to the launcher's whole group, as Ctrl-C is, must not do: take the one who ends the rest.
 #[tokio::test]
-async fn the_launchers_end_leaves_nobody_behind() {
+async fn neither_ctrl_c_nor_the_launchers_end_takes_the_one_who_ends_the_rest() {
     let mut witness = Witness::new();
     let sandbox = Sandbox::default();
-    let mut running = sandbox.start(sh(&format!("{HIDES}; cat"), &[witness.path()])).await.unwrap();
+    let job = sh(&format!("{HIDES}; echo $$; cat"), &[witness.path()]);
+    let mut running = sandbox.start(job).await.unwrap();
     witness.up().await;
-    let below = below(std::process::id());
-    let supervisors = below.iter().filter(|one| one.name == "helve-keeper" && one.has_child("sh", &below));
-    for supervisor in supervisors {
-        for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-            kill_process(Pid::from_raw(supervisor.pid).unwrap(), signal).unwrap();
-        }
-    }
-    running.stdin.as_mut().unwrap().write_all(b"still\n").await.unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    let program = lines.next_line().await.unwrap().unwrap().parse().unwrap();
+    let processes = below(std::process::id());
+    let parent_of = |pid| processes.iter().find(|one| one.pid == pid).unwrap().parent;
+    let supervisor = parent_of(program);
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::PIPE] {
+        kill_process(Pid::from_raw(supervisor).unwrap(), signal).unwrap();
+    }
+    kill_process(Pid::from_raw(parent_of(supervisor)).unwrap(), Signal::KILL).unwrap();
+    running.stdin.as_mut().unwrap().write_all(b"still\n").await.unwrap();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "still");
     drop(running);
     witness.gone().await;
+    // And the next one gets a launcher of its own.
+    let mut next = sandbox.start(sh("exit 6", &[])).await.unwrap();
+    assert_eq!(next.wait().await.end, End::Exited { code: 6 });
 }
 
 struct Process {
     pid: i32,
     parent: i32,
     name: String,
-}
-
-impl Process {
-    fn has_child(&self, name: &str, among: &[Process]) -> bool {
-        among.iter().any(|one| one.parent == self.pid && one.name == name)
-    }
 }
 
 /// Every process below one, also those that have ended and were not reaped.
