@@ -1,5 +1,7 @@
 //! Finds secrets that somebody wrote where a reference belongs.
 
+use std::ops::Range;
+
 /// How names end whose values are secret, compared without case, `-` and `_`. Ends alone, since
 /// `token_type` and `max_tokens` are harmless.
 const SECRET_NAMES: [&str; 17] = [
@@ -67,20 +69,22 @@ pub(crate) fn is_secret_value(text: &str) -> bool {
     embedded_secret(text).is_some()
 }
 
-/// The part of a text that is a secret by its looks.
-pub(crate) fn embedded_secret(text: &str) -> Option<&str> {
+/// Where in a text something stands that is a secret by its looks.
+pub(crate) fn embedded_secret(text: &str) -> Option<Range<usize>> {
     let is_token =
         |word: &&str| word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
     let token = text.split([' ', '=', ':', ';', '"', '\'', ',', '/', '?', '&', '@']).find(is_token);
+    let token = token.and_then(|token| text.find(token).map(|at| at..at + token.len()));
     token.or_else(|| password_in_address(text))
 }
 
-fn password_in_address(text: &str) -> Option<&str> {
-    let (_, after) = text.split_once("://")?;
-    let authority = after.split(['/', '?', '#', ' ']).next()?;
+fn password_in_address(text: &str) -> Option<Range<usize>> {
+    let start = text.find("://")? + 3;
+    let authority = text[start..].split(['/', '?', '#', ' ']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
-    let (_, password) = user.split_once(':')?;
-    (!password.is_empty() && !password.contains("${")).then_some(password)
+    let (name, password) = user.split_once(':')?;
+    let from = start + name.len() + 1;
+    (!password.is_empty() && !password.contains("${")).then(|| from..from + password.len())
 }
 
 #[cfg(test)]
@@ -121,6 +125,6 @@ mod tests {
         ] {
             assert!(!is_secret_value(text), "{text}");
         }
-        assert_eq!(embedded_secret("postgres://me:hunter2@db/x"), Some("hunter2"));
+        assert_eq!(embedded_secret("postgres://me:e@db/x"), Some(14..15));
     }
 }
