@@ -225,8 +225,6 @@ struct Cleaner<'a, 'c> {
     /// Where the stretch that stays begins.
     kept_from: usize,
     out: String,
-    /// The last character that stayed.
-    last: Option<char>,
     /// Nothing ahead ends a terminal's string: known after the first search that failed.
     no_end_ahead: bool,
     counts: &'c mut Counts,
@@ -234,13 +232,14 @@ struct Cleaner<'a, 'c> {
 
 impl<'a, 'c> Cleaner<'a, 'c> {
     fn new(text: &'a str, counts: &'c mut Counts) -> Self {
-        Self { text, at: 0, kept_from: 0, out: String::new(), last: None, no_end_ahead: false, counts }
+        Self { text, at: 0, kept_from: 0, out: String::new(), no_end_ahead: false, counts }
     }
 
     fn run(mut self) -> Cow<'a, str> {
-        while let Some(c) = self.peek(self.at) {
+        loop {
+            self.at = skip_harmless(self.text.as_bytes(), self.at);
+            let Some(c) = self.peek(self.at) else { break };
             let Some(kind) = kind(c).filter(|_| !self.belongs(c)) else {
-                self.last = Some(c);
                 self.at += c.len_utf8();
                 continue;
             };
@@ -259,6 +258,11 @@ impl<'a, 'c> Cleaner<'a, 'c> {
         self.text[at..].chars().next()
     }
 
+    /// The last character that stayed.
+    fn last(&self) -> Option<char> {
+        self.text[self.kept_from..self.at].chars().next_back().or_else(|| self.out.chars().next_back())
+    }
+
     /// Steps over something that goes, and notes it.
     fn remove(&mut self, c: char, kind: Hidden) {
         let after = self.at + c.len_utf8();
@@ -270,7 +274,6 @@ impl<'a, 'c> Cleaner<'a, 'c> {
             '\u{2028}' | '\u{2029}' => {
                 self.counts.add(kind);
                 self.out.push('\n');
-                self.last = Some('\n');
             }
             _ => self.counts.add(if end.is_some() { Hidden::Escape } else { kind }),
         }
@@ -322,7 +325,7 @@ impl<'a, 'c> Cleaner<'a, 'c> {
         if !matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}') {
             return false;
         }
-        let Some(last) = self.last else { return false };
+        let Some(last) = self.last() else { return false };
         let next = self.peek(self.at + c.len_utf8());
         match c {
             '\u{fe0e}' | '\u{fe0f}' => {
@@ -332,6 +335,35 @@ impl<'a, 'c> Cleaner<'a, 'c> {
             _ => joins(last) && next.is_some_and(joins),
         }
     }
+}
+
+/// How long the character is that a byte begins, or 0 where it may be one that hides. Most text is
+/// stepped over by this alone.
+const HARMLESS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b'\n' | b'\t' | 0x20..=0x7e => 1,
+            0xc2 | 0xcd | 0xd8 => 0,
+            0xc3..=0xdf => 2,
+            0xe1..=0xe3 | 0xee | 0xef => 0,
+            0xe0..=0xed => 3,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+};
+
+fn skip_harmless(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        match HARMLESS[usize::from(*byte)] {
+            0 => return at,
+            length => at += usize::from(length),
+        }
+    }
+    at
 }
 
 fn skip(bytes: &[u8], from: usize, range: std::ops::RangeInclusive<u8>) -> usize {
@@ -463,6 +495,16 @@ mod tests {
             assert!(cleaned.findings.is_empty());
         }
         check("one\r\ntwo", "one\ntwo", &[]);
+    }
+
+    #[test]
+    fn no_character_that_hides_is_stepped_over() {
+        for c in '\0'..=char::MAX {
+            let mut buffer = [0; 4];
+            let bytes = c.encode_utf8(&mut buffer).as_bytes();
+            let length = usize::from(HARMLESS[usize::from(bytes[0])]);
+            assert!(length == 0 || (kind(c).is_none() && length == bytes.len()), "{c:?}");
+        }
     }
 
     #[test]

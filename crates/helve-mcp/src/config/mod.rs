@@ -390,4 +390,22 @@ mod tests {
         let bare = ServerConfig::program("npx", [""; 0]).relative_to(Path::new("/p"));
         assert_eq!(bare.command.as_deref(), Some(Path::new("npx")));
     }
+
+    #[test]
+    fn the_schema_says_what_the_reader_accepts() {
+        let schema = serde_json::to_value(schemars::schema_for!(McpConfig)).unwrap();
+        let schema = helve::Schema::compile(schema).unwrap();
+        for (setting, right) in [
+            (r#"{ env = "A", prefix = "Bearer " }"#, true),
+            (r#"{ keyring = "a/b" }"#, true),
+            (r#""text""#, true),
+            (r#"{ envs = "A" }"#, false),
+            ("1", false),
+        ] {
+            let text = format!("[servers.a]\nurl = 'https://a.example'\nheaders.X = {setting}");
+            let value: serde_json::Value = toml::from_str(&text).unwrap();
+            assert_eq!(schema.accepts(&value), right, "{setting}");
+            assert_eq!(parse(&text).is_ok(), right, "{setting}");
+        }
+    }
 }

@@ -165,7 +165,8 @@ impl Extract<'_> {
     fn give(&mut self, parts: &[&str], secret: &str, at: &str) -> String {
         let digest = sha256_hex(secret.as_bytes());
         let plain = variable_name(parts);
-        let of_server = variable_name(&[self.server, &plain]);
+        let prefix = variable_name(&[self.server]);
+        let of_server = if plain.starts_with(&prefix) { plain.clone() } else { format!("{prefix}_{plain}") };
         let numbered = (2..).map(|number: u32| format!("{of_server}_{number}"));
         let variable = [plain, of_server.clone()]
             .into_iter()

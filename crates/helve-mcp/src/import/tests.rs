@@ -206,10 +206,10 @@ fn secrets_become_references_and_are_never_said() {
             "--header",
             "Authorization: Bearer ${env:MY_SRV_AUTHORIZATION}",
             "postgres://u:${env:MY_SRV_ARG}@db.example/x?a=b",
-            "${env:MY_SRV_MY_SRV_ARG}",
+            "${env:MY_SRV_ARG_2}",
             "--verbose",
             "img",
-            "${env:MY_SRV_MY_SRV_ARG_2}",
+            "${env:MY_SRV_ARG_3}",
             "--token",
             "--flag",
         ]
