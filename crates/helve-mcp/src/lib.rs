@@ -8,10 +8,12 @@
 //! - [`server`] speaks to clients, whatever the transport.
 
 pub mod era;
+pub mod log;
 pub mod message;
 
 pub mod client;
 pub mod server;
+pub mod servers;
 
 pub mod config;
 mod diff;
