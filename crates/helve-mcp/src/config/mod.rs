@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use keyring::{Keyring, KeyringError, NoKeyring, SystemKeyring};
-pub(crate) use literal::{embedded_secret, is_secret_name, is_secret_value};
+pub(crate) use literal::{
+    could_be_secret, embedded_secret, has_plain_secret, is_plain_secret, is_secret_name,
+};
 pub use reference::{Reference, Setting, Source};
 pub use secrets::{SecretError, Secrets};
 pub use tools::ToolRules;

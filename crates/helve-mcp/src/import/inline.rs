@@ -7,7 +7,7 @@ use helve::json::sha256_hex;
 use url::Url;
 
 use super::variables::variable_name;
-use crate::config::{Setting, embedded_secret, is_secret_name};
+use crate::config::{Setting, could_be_secret, embedded_secret, is_secret_name};
 use crate::text::one_line;
 
 /// Shorter texts are no tokens.
@@ -36,7 +36,7 @@ impl Extract<'_> {
         if let Some(reference) = reference(text) {
             return reference;
         }
-        let secret = is_secret_name(name) && !text.trim().is_empty() && !text.contains("${env:");
+        let secret = is_secret_name(name) && could_be_secret(text);
         if secret || looks_random(text) {
             let variable = self.give(&[name], text, &format!("env.{name}"));
             return Setting::from_env(variable);
@@ -57,7 +57,7 @@ impl Extract<'_> {
         if secret.contains("${env:") {
             return Setting::Text(self.embedded(text, &[self.server, name], &at));
         }
-        if (is_secret_name(name) && !secret.trim().is_empty()) || looks_random(secret) {
+        if (is_secret_name(name) && could_be_secret(secret)) || looks_random(secret) {
             let variable = self.give(&[self.server, name], secret, &at);
             return Setting::from_env(variable).with_prefix(&prefix);
         }
@@ -79,14 +79,18 @@ impl Extract<'_> {
             return self.embedded(arg, &[self.server, "arg"], at);
         }
         // `--token VALUE`
-        if before.starts_with('-') && is_secret_name(before) && !before.contains('=') && !arg.starts_with('-')
+        if before.starts_with('-')
+            && is_secret_name(before)
+            && !before.contains('=')
+            && !arg.starts_with('-')
+            && could_be_secret(arg)
         {
             return format!("${{env:{}}}", self.give(&[self.server, before], arg, at));
         }
         // `--token=VALUE`, `TOKEN=VALUE`, `Authorization: Bearer VALUE`
         for separator in ['=', ':'] {
             let Some((name, value)) = arg.split_once(separator) else { continue };
-            if name.contains([' ', '/']) || !is_secret_name(name) || value.trim().is_empty() {
+            if name.contains([' ', '/']) || !is_secret_name(name) || !could_be_secret(value) {
                 continue;
             }
             let secret = value.trim_start();
@@ -138,8 +142,7 @@ impl Extract<'_> {
         let Some((name, value)) = pair.split_once('=') else {
             return self.embedded(pair, &[self.server, "url_key"], "url");
         };
-        let secret =
-            !value.is_empty() && !value.contains("${env:") && (is_secret_name(name) || looks_random(value));
+        let secret = (is_secret_name(name) && could_be_secret(value)) || looks_random(value);
         if secret {
             return format!("{name}=${{env:{}}}", self.give(&[self.server, name], value, "url"));
         }
