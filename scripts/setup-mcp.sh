@@ -15,12 +15,15 @@ pins=$(cd "$(dirname "$0")/mcp-peers" && pwd)
 
 marker="$dir/helve-mcp-peers"
 wanted=$(cat "$pins/package-lock.json" "$pins/python.txt" "$pins/python-ws.txt" "$0" | sha256sum)
-if [ -f "$marker" ] && [ "$(cat "$marker")" = "$wanted" ]; then
-    exit 0
-fi
+is_done() { [ -f "$marker" ] && [ "$(cat "$marker")" = "$wanted" ]; }
+is_done && exit 0
+mkdir -p "$dir/bin"
+# Tests run side by side, and each may call this: one installs, the others wait for it.
+exec 9>"$dir/lock"
+flock 9
+is_done && exit 0
 rm -f "$marker"
 
-mkdir -p "$dir/bin"
 cp "$pins/package.json" "$pins/package-lock.json" "$dir"
 # No package's own install script runs: none is needed.
 npm ci --prefix "$dir" --ignore-scripts --no-audit --no-fund --loglevel=error >&2

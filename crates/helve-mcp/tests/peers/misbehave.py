@@ -477,7 +477,7 @@ KINDS = {
     "modern-input-many": ("both", "call", "refuse 10,000 questions",
         called({"resultType": "input_required", "inputRequests": {f"q{n}": {"method": "elicitation/create", "params": {"mode": "form", **FORM}} for n in range(10_000)}})),
     "modern-result-type-unknown": ("both", "call", "fail clearly", called({"resultType": "later", "content": []})),
-    "modern-ttl-odd": ("both", "ok", "not keep the list for ever", result("tools/list", {"resultType": "complete", "tools": [ECHO], "ttlMs": 2**80, "cacheScope": "universe"})),
+    "modern-ttl-odd": ("both", "either", "refuse it, or not keep the list for ever", result("tools/list", {"resultType": "complete", "tools": [ECHO], "ttlMs": 2**80, "cacheScope": "universe"})),
     "modern-capability-missing": ("both", "call", "show what capability it wants",
         on("tools/call", lambda msg: [{"jsonrpc": "2.0", "id": msg["id"], "error": {"code": -32021, "message": "needs sampling", "data": {"requiredCapabilities": {"sampling": {}}}}}])),
 }
@@ -514,9 +514,10 @@ def drip(web, msg):
 
 
 def gzip_bomb(web, msg):
-    # 512 MiB of spaces: half a megabyte on the wire.
+    # A GiB of spaces: a megabyte on the wire. Each flushed block stands for itself, so one is enough.
     packer = zlib.compressobj(wbits=31)
-    body = b"".join(packer.compress(b" " * MIB) for _ in range(512)) + packer.flush()
+    block = [packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2)]
+    body = block[0] + block[1] * 1023
     web.send(200, body, **{"Content-Type": "application/json", "Content-Encoding": "gzip"})
 
 
