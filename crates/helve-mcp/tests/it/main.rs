@@ -1,1 +1,5 @@
 //! Tests against real counterparts.
+
+mod counterparts;
+mod peers;
+mod setup;
