@@ -1,1 +1,5 @@
 //! Tests against real counterparts.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod oauth;
