@@ -3,3 +3,6 @@
 mod counterparts;
 mod peers;
 mod setup;
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod oauth;
