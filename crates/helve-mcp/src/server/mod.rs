@@ -30,6 +30,7 @@
 mod backend;
 mod runtime;
 
+mod link;
 mod session;
 mod stdio;
 
@@ -60,6 +61,7 @@ pub use backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall, Visitor,
     approval_required, no_resource,
 };
+pub use link::{Link, refusal};
 pub use outlet::{Nowhere, Outlet};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;

@@ -91,6 +91,17 @@ impl Peer {
         Ok(Self { era, version, capabilities, info: info.map(|info| info.to_owned().into()), can })
     }
 
+    /// A client that has said nothing of itself.
+    pub fn unknown() -> Self {
+        Self {
+            era: Era::Stateless,
+            version: STATELESS_VERSIONS[0],
+            capabilities: empty().into(),
+            info: None,
+            can: Can::default(),
+        }
+    }
+
     /// Whether it takes such questions.
     pub fn takes(&self, question: Question) -> bool {
         match (question, &self.can.elicitation) {

@@ -4,20 +4,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use helve::Caller;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
-use super::session::{Route, Session};
-use super::{Answer, McpServer, Outlet};
-use crate::message::{MESSAGE_BYTES_MAX, Message, MessageError, RpcError};
+use super::McpServer;
+use super::link::Link;
+use crate::message::{MESSAGE_BYTES_MAX, RpcError};
 
-/// How many messages may wait until the client reads them.
-const QUEUE: usize = 1_024;
 /// How long requests may still run once the client has gone.
 const END_GRACE: Duration = Duration::from_secs(10);
+/// How much is written at once where much waits.
+const WRITE_BYTES: usize = 64 << 10;
 
 impl McpServer {
     /// Serves one client on standard input and output, until the input ends. Nothing else in the
@@ -33,105 +31,33 @@ impl McpServer {
         output: impl AsyncWrite + Send + Unpin + 'static,
         caller: impl Into<Arc<Caller>>,
     ) -> io::Result<()> {
-        let session = self.open(caller.into());
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (link, waiting) = self.link(caller.into());
         let writer = tokio::spawn(write(output, waiting));
-        let outlet: Arc<dyn Outlet> = Arc::new(Connection(queue.clone()));
-        session.set_general(Arc::clone(&outlet));
-        let watcher = tokio::spawn({
-            let (session, outlet) = (Arc::clone(&session), Arc::clone(&outlet));
-            async move { session.watch(outlet).await }
-        });
-        let mut running = JoinSet::new();
-        let read = read(input, &session, &outlet, &queue, &mut running).await;
-        watcher.abort();
+        let read = read(input, &link).await;
         // Whoever sent requests and closed the stream wants their answers, but not for ever.
-        let all = async { while running.join_next().await.is_some() {} };
-        if tokio::time::timeout(END_GRACE, all).await.is_err() {
-            session.close();
-            running.shutdown().await;
-        }
-        session.set_general(Arc::new(super::Nowhere));
-        drop((queue, outlet));
-        // The watcher holds an outlet too, until it is gone.
-        let _ = watcher.await;
+        link.end(END_GRACE).await;
         let written = writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         read.and(written)
     }
 }
 
-/// The connection as a whole.
-struct Connection(mpsc::Sender<String>);
-
-impl Outlet for Connection {
-    fn send(&self, message: String) -> bool {
-        self.0.try_send(message).is_ok()
-    }
-}
-
-async fn read(
-    input: impl AsyncRead + Send + Unpin,
-    session: &Arc<Session>,
-    outlet: &Arc<dyn Outlet>,
-    queue: &mpsc::Sender<String>,
-    running: &mut JoinSet<()>,
-) -> io::Result<()> {
-    let mut input = BufReader::with_capacity(64 << 10, input);
+async fn read(input: impl AsyncRead + Send + Unpin, link: &Link) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(WRITE_BYTES, input);
     let mut line = Vec::new();
     loop {
         line.clear();
-        match read_line(&mut input, &mut line).await? {
+        let is_there = match read_line(&mut input, &mut line).await? {
             Line::End => return Ok(()),
             Line::TooLong => {
-                let error = RpcError::new(RpcError::INVALID_REQUEST, "the message is too long");
-                if queue.send(Answer::refusal(error).to_text()).await.is_err() {
-                    return Ok(());
-                }
-                continue;
+                link.refuse(RpcError::new(RpcError::INVALID_REQUEST, "the message is too long")).await
             }
-            Line::Read if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Line::Read => {}
-        }
-        match Message::parse(&line) {
-            Ok(Message::Request(request)) => {
-                let (session, route) = (Arc::clone(session), Route::over(Arc::clone(outlet)));
-                let mut answer = Box::pin(async move { session.request(request, route).await });
-                // Most answers are there at once and need no task of their own.
-                match answer.as_mut().now_or_never() {
-                    Some(answer) if !reply(queue, &answer).await => return Ok(()),
-                    Some(_) => {}
-                    None => {
-                        let queue = queue.clone();
-                        running.spawn(async move {
-                            reply(&queue, &answer.await).await;
-                        });
-                        while running.try_join_next().is_some() {}
-                    }
-                }
-            }
-            Ok(Message::Notification(notification)) => session.notification(&notification),
-            Ok(Message::Response(response)) => session.response(response),
-            Err(error) => {
-                if queue.send(Answer::refusal(refusal(&error)).to_text()).await.is_err() {
-                    return Ok(());
-                }
-            }
+            Line::Read if line.iter().all(u8::is_ascii_whitespace) => true,
+            Line::Read => link.take(&line).await,
+        };
+        if !is_there {
+            return Ok(());
         }
     }
-}
-
-/// False where the client is gone.
-async fn reply(queue: &mpsc::Sender<String>, answer: &Answer) -> bool {
-    answer.is_withdrawn || queue.send(answer.to_text()).await.is_ok()
-}
-
-/// What is said about text that is no message.
-pub(super) fn refusal(error: &MessageError) -> RpcError {
-    let code = match error {
-        MessageError::Syntax(error) if !error.is_data() => RpcError::PARSE,
-        MessageError::Syntax(_) | MessageError::Batch | MessageError::NotAMessage(_) => RpcError::INVALID_REQUEST,
-    };
-    RpcError::new(code, error.to_string())
 }
 
 async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) -> io::Result<()> {
@@ -141,7 +67,7 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<
         text.extend_from_slice(message.as_bytes());
         text.push(b'\n');
         // What waits already goes with it.
-        while text.len() < 64 << 10
+        while text.len() < WRITE_BYTES
             && let Ok(message) = waiting.try_recv()
         {
             text.extend_from_slice(message.as_bytes());
@@ -165,10 +91,7 @@ async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) 
     loop {
         let part = input.fill_buf().await?;
         if part.is_empty() {
-            return Ok(match line.is_empty() {
-                true => Line::End,
-                false => Line::Read,
-            });
+            return Ok(if line.is_empty() { Line::End } else { Line::Read });
         }
         let end = part.iter().position(|byte| *byte == b'\n');
         let taken = &part[..end.unwrap_or(part.len())];
