@@ -58,13 +58,14 @@ use serde_json::{Value, json};
 
 pub use answer::Answer;
 pub use backend::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall, Visitor,
-    approval_required, no_resource,
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
+    Visitor, approval_required, no_resource,
 };
 pub use link::{Link, refusal};
 pub use outlet::{Nowhere, Outlet};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;
+pub(crate) use runtime::renamed;
 pub use runtime::{RuntimeBackend, result_of};
 pub use seal::random_id;
 pub use session::{Route, Session, era_of};
