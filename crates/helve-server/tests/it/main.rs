@@ -1,0 +1,3 @@
+//! The server against clients that others wrote, and against those that mean harm.
+
+mod conformance;
