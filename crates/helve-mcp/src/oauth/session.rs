@@ -67,7 +67,6 @@ struct Seen {
 
 /// What to do after a server has refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Next {
     /// There is another token: repeat the request once.
     Retry,
