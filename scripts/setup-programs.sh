@@ -9,11 +9,15 @@ need() { command -v "$1" >/dev/null || missing="$missing $2"; }
 need bash bash
 need curl curl
 need gcc gcc
+need git git
 need node nodejs
+need npm npm
 need setpriv util-linux
 need unshare util-linux
 # The system's own, whatever else is in PATH: boxes look there.
 [ -x /usr/bin/python3 ] || missing="$missing python3"
+# Debian's Python comes without what `python3 -m venv` needs.
+python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" != 0 ]; then
     echo "programs are missing, and only root can install them: apt-get install$missing" >&2

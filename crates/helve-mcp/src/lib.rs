@@ -8,15 +8,21 @@
 //! - [`server`] speaks to clients, whatever the transport.
 
 pub mod era;
+pub mod log;
 pub mod message;
 
 pub mod client;
 pub mod server;
+pub mod servers;
 
 pub mod config;
+mod diff;
 pub mod import;
 pub mod names;
 pub mod oauth;
 pub mod pins;
+mod state_file;
 pub mod text;
 pub mod trust;
+
+pub use state_file::StateError;

@@ -277,6 +277,102 @@ impl Serialize for Message {
     }
 }
 
+/// The fields of a JSON object in their order, each as it came: for changing one and keeping the
+/// others.
+///
+/// ```
+/// use helve_mcp::message::{Fields, raw};
+/// let mut fields: Fields = serde_json::from_str(r#"{"name":"echo","x": 1.0}"#).unwrap();
+/// fields.set("name", raw(&"demo__echo"));
+/// assert_eq!(fields.to_raw().get(), r#"{"name":"demo__echo","x":1.0}"#);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Fields(Vec<(String, Raw)>);
+
+impl Fields {
+    /// The fields of `raw`; none where it is absent.
+    pub fn read(raw: Option<&RawValue>) -> Result<Self, RpcError> {
+        read(raw)
+    }
+
+    /// A field.
+    pub fn get(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
+    }
+
+    /// A field that is a text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.get(name).and_then(|value| serde_json::from_str(value.get()).ok())
+    }
+
+    /// Sets a field, in its place or at the end.
+    pub fn set(&mut self, name: &str, value: Raw) {
+        match self.0.iter_mut().find(|(key, _)| key == name) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((name.to_owned(), value)),
+        }
+    }
+
+    /// Takes a field out.
+    pub fn remove(&mut self, name: &str) -> Option<Raw> {
+        let at = self.0.iter().position(|(key, _)| key == name)?;
+        Some(self.0.remove(at).1)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), &**value))
+    }
+
+    /// The object again.
+    pub fn to_raw(&self) -> Raw {
+        raw(self)
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> serde::de::Visitor<'de> for Visitor {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Fields::default();
+                while let Some((name, value)) = map.next_entry::<String, Raw>()? {
+                    // Two readers could take different ones of two equal keys.
+                    if fields.get(&name).is_some() {
+                        return Err(serde::de::Error::custom(format!("the key `{name}` is there twice")));
+                    }
+                    fields.0.push((name, value));
+                    if fields.0.len() > FIELDS_MAX {
+                        return Err(serde::de::Error::custom(format!("more than {FIELDS_MAX} fields")));
+                    }
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Visitor)
+    }
+}
+
+/// How many fields an object may have whose fields we look at one by one.
+const FIELDS_MAX: usize = 256;
+
 /// Writes a value of ours as raw JSON.
 ///
 /// # Panics

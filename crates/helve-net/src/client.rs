@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use reqwest::header::{self, HeaderMap, HeaderName};
+use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::NetError;
-use crate::message::{Redirects, Request, Response, StreamingResponse};
+use crate::message::{Redirects, Request, Response, StreamingResponse, Upgraded};
 use crate::policy::NetPolicy;
 use crate::resolver::{GuardedResolver, Lookup, system_lookup};
 use crate::target::Target;
@@ -98,6 +98,35 @@ impl Client {
             .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
     }
 
+    /// Asks for another protocol on the connection, as WebSockets begin, and hands the connection
+    /// over where the other side agrees (status 101). `protocol` is what `Upgrade` says. There are
+    /// no redirects, and after the answer no bounds but the caller's.
+    pub async fn upgrade(&self, request: Request, protocol: &'static str) -> Result<Upgraded, NetError> {
+        let request = request.bounded_by(&self.0.policy).redirects(Redirects::Stop);
+        let target = Target::of(&request.url)?;
+        let host = target.to_string();
+        let checked = self.0.policy.check_target(&target);
+        checked.map_err(|refused| NetError::refused(host.clone(), &refused))?;
+        // A client of its own: a connection that speaks HTTP/2 cannot be handed over.
+        let client = builder(&self.0.policy, &self.0.lookup, target.port).http1_only().build();
+        let client = client.map_err(|error| NetError::Setup { source: error.into() })?;
+        let mut outgoing = reqwest::Request::new(request.method, request.url);
+        *outgoing.headers_mut() = request.headers;
+        outgoing.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        outgoing.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(protocol));
+        let sent = tokio::time::timeout_at(request.deadline.into(), client.execute(outgoing)).await;
+        let response = sent.map_err(|_| NetError::Timeout { host: host.clone() })?;
+        let mut response = response.map_err(|error| NetError::sort(&host, error))?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let connection = match status {
+            StatusCode::SWITCHING_PROTOCOLS => {
+                Some(response.upgrade().await.map_err(|error| NetError::sort(&host, error))?)
+            }
+            _ => None,
+        };
+        Ok(Upgraded { status, headers, connection })
+    }
+
     async fn follow(&self, mut request: Request, mut target: Target) -> Result<StreamingResponse, NetError> {
         for _ in 0..=self.0.policy.redirects {
             let response = self.send(&request, &target).await?;
@@ -144,6 +173,10 @@ impl Inner {
 }
 
 fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest::Client, NetError> {
+    builder(policy, lookup, port).build().map_err(|error| NetError::Setup { source: error.into() })
+}
+
+fn builder(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> reqwest::ClientBuilder {
     let resolver = GuardedResolver { policy: Arc::clone(policy), port, lookup: Arc::clone(lookup) };
     reqwest::Client::builder()
         .dns_resolver(resolver)
@@ -153,8 +186,6 @@ fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest:
         .tcp_nodelay(true)
         .connect_timeout(policy.connect_timeout())
         .user_agent(USER_AGENT)
-        .build()
-        .map_err(|error| NetError::Setup { source: error.into() })
 }
 
 /// Where a response redirects to, if it does.

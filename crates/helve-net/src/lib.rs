@@ -25,7 +25,7 @@ pub mod proxy;
 pub use check::{Report, Verdict, check};
 pub use client::Client;
 pub use error::NetError;
-pub use message::{Redirects, Request, Response, StreamingResponse};
+pub use message::{Redirects, Request, Response, StreamingResponse, Upgraded};
 pub use policy::{HostPattern, NetPolicy};
 pub use resolver::{Lookup, system_lookup};
 

@@ -209,6 +209,17 @@ impl StreamingResponse {
     }
 }
 
+/// What came of a request for another protocol.
+#[derive(Debug)]
+pub struct Upgraded {
+    /// 101 where the other side agreed.
+    pub status: StatusCode,
+    /// What came with it.
+    pub headers: HeaderMap,
+    /// The connection, where the other side agreed.
+    pub connection: Option<reqwest::Upgraded>,
+}
+
 /// A response, read to its end.
 #[derive(Debug, Clone)]
 #[non_exhaustive]

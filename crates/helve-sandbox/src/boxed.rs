@@ -65,6 +65,7 @@ fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<
         limits,
         min_level,
         grace: CLEAN_UP_GRACE,
+        unconfined: false,
     };
     (Job { command, args, env, work_dir, files: Vec::new(), listen: Vec::new(), policy }, stdin)
 }

@@ -11,13 +11,16 @@ use crate::report::Level;
 /// A program to run in a box, with everything it gets.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// The executable: an absolute path, or a name to be looked up.
+    /// The executable: an absolute path, or a name to be looked up in the folders of
+    /// [`SandboxOptions`](crate::SandboxOptions); where it is not confined, first in those of its own
+    /// `PATH`.
     pub command: PathBuf,
     /// Its arguments. No shell reads them.
     pub args: Vec<String>,
     /// Its whole environment.
     pub env: Vec<(String, String)>,
-    /// Where it starts, as it is called inside the box. Without it: its work directory, [`WORK_DIR`].
+    /// Where it starts, as it is called inside the box. Without it: its work directory, [`WORK_DIR`]; where
+    /// it is not confined, `/`.
     pub work_dir: Option<PathBuf>,
     /// Files that lie in the work directory when it starts.
     pub files: Vec<FileIn>,
@@ -91,9 +94,19 @@ pub struct Policy {
     pub min_level: Level,
     /// How long a program that is asked to end may clean up before it is killed.
     pub grace: Duration,
+    /// The operator trusts it: it runs without a box and may do all that Helve may do. Of all the above
+    /// only `grace` and the limits on time and output hold, for [`Sandbox::run`](crate::Sandbox::run);
+    /// `min_level` does not apply. It has no work directory of its own, so it starts in `/` unless the
+    /// job says where, and takes no files and no listeners.
+    pub unconfined: bool,
 }
 
-/// How much of everything a program may use.
+/// How much of everything a program may use. Time, of both kinds, and output can be without a limit:
+/// [`Limits::long_lived`].
+///
+/// Time and output are bounded by who attends to a program ([`Sandbox::run`](crate::Sandbox::run),
+/// [`RunningBox::attend`](crate::RunningBox::attend)), not by [`Sandbox::start`](crate::Sandbox::start):
+/// whoever takes the streams reads as much and for as long as they like.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -101,11 +114,11 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Processes and threads at a time.
     pub pids: u32,
-    /// Time on a processor, of all its processes together, in seconds.
+    /// Time on a processor, of all its processes together, in seconds. [`u64::MAX`]: no limit.
     pub cpu_s: u64,
-    /// How long it may run, in milliseconds.
+    /// How long it may run, in milliseconds. [`u64::MAX`]: no limit.
     pub wall_ms: u64,
-    /// How much it may write, on each of its two streams.
+    /// How much it may write, on each of its two streams. [`usize::MAX`]: no limit.
     pub output_bytes: usize,
     /// How much its work directory and temporary files may hold.
     pub work_bytes: u64,
@@ -125,6 +138,13 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// For a program that serves for days: no limit on its time, its time on a processor and its
+    /// output; the others stay. None is the greatest number and not 0, so that a time that is up is
+    /// never mistaken for one without end.
+    pub fn long_lived(self) -> Self {
+        Self { cpu_s: u64::MAX, wall_ms: u64::MAX, output_bytes: usize::MAX, ..self }
+    }
+
     /// How long it may run.
     pub fn wall(&self) -> Duration {
         Duration::from_millis(self.wall_ms)

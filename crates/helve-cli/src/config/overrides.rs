@@ -41,8 +41,14 @@ pub(super) fn from_environment(
 }
 
 /// Variables without `__` that mean something, to us or to a tool that we run.
-const OTHER_VARIABLES: [&str; 5] =
-    ["HELVE_LOG", "HELVE_UPDATE_DOCS", "HELVE_PYTHON_SDKS", "HELVE_CALL_ID", "HELVE_IDEMPOTENCY_KEY"];
+const OTHER_VARIABLES: [&str; 6] = [
+    "HELVE_LOG",
+    "HELVE_UPDATE_DOCS",
+    "HELVE_PYTHON_SDKS",
+    "HELVE_MCP_PEERS",
+    "HELVE_CALL_ID",
+    "HELVE_IDEMPOTENCY_KEY",
+];
 
 /// Whether a variable looks like ours and is not. One with `__` that is no key is refused.
 pub(super) fn is_stray(variable: &str) -> bool {

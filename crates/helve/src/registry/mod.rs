@@ -9,6 +9,7 @@ mod near;
 mod shards;
 mod snapshot;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -159,6 +160,43 @@ impl Registry {
             self.0.bus.publish(|| EventKind::Unregistered { tool: tool.name().clone(), layer });
         }
         Ok(())
+    }
+
+    /// Takes tools out of a layer and puts others in, in one step that readers see whole: for
+    /// sources that change while we run. What cannot be put in is left out and returned with the
+    /// reason; what was not there to be taken out is no error.
+    pub fn exchange(
+        &self,
+        layer: Layer,
+        out: &[ToolName],
+        tools: impl IntoIterator<Item = Tool>,
+    ) -> Vec<(ToolName, RegistryError)> {
+        let mut refused = Vec::new();
+        let mut events = Vec::new();
+        // Each step is whole by itself, and those that are refused change nothing.
+        let _never = self.change(|snapshot| {
+            let removed: HashSet<_> =
+                out.iter().filter(|name| snapshot.remove(layer, name.as_str()).is_ok()).cloned().collect();
+            let mut kept = HashSet::new();
+            for tool in tools {
+                let name = tool.name().clone();
+                match snapshot.insert(layer, tool, self.0.tools_max) {
+                    Ok(()) if removed.contains(&name) => {
+                        events.push(EventKind::Replaced { tool: name.clone(), layer });
+                        kept.insert(name);
+                    }
+                    Ok(()) => events.push(EventKind::Registered { tool: name, layer }),
+                    Err(error) => refused.push((name, error)),
+                }
+            }
+            let gone = removed.into_iter().filter(|name| !kept.contains(name));
+            events.extend(gone.map(|tool| EventKind::Unregistered { tool, layer }));
+            Ok(())
+        });
+        for event in events {
+            self.0.bus.publish(|| event);
+        }
+        refused
     }
 
     /// The tool with this full name, alias or provider name.

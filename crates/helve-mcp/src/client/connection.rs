@@ -1,0 +1,285 @@
+//! A link on which both sides have greeted each other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use helve::BoxFuture;
+use helve::ports::Client;
+use helve::run::Progress;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::headers;
+use super::hub::{Flight, Hub, InFlight};
+use super::link::{Answer, Link, LinkError, Outgoing};
+use super::news::News;
+use crate::era::Era;
+use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
+
+/// How often a server may ask for more before it answers a call.
+const ROUNDS_MAX: usize = 10;
+
+/// What a server said when we met.
+#[derive(Debug, Clone)]
+pub struct Greeting {
+    /// How we talk.
+    pub era: Era,
+    /// In which version.
+    pub version: String,
+    /// Which server it is, as it says.
+    pub server_info: Raw,
+    /// What it can do.
+    pub capabilities: Fields,
+    /// How it is to be used.
+    pub instructions: Option<String>,
+}
+
+impl Greeting {
+    /// Whether the server has such things: `tools`, `resources`, `prompts`, `completions`.
+    pub fn has(&self, capability: &str) -> bool {
+        self.capabilities.get(capability).is_some()
+    }
+
+    /// Whether a capability has a flag set, as in `resources.subscribe`.
+    pub fn has_flag(&self, capability: &str, flag: &str) -> bool {
+        let fields = Fields::read(self.capabilities.get(capability)).unwrap_or_default();
+        fields.get(flag).is_some_and(|value| value.get() == "true")
+    }
+}
+
+/// Hears how far a question has come.
+pub type Report = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// A question to a server.
+pub struct Ask {
+    /// What is asked.
+    pub method: &'static str,
+    /// With what.
+    pub params: Fields,
+    /// Whoever the question is for: the server's own questions go there.
+    pub client: Option<Arc<dyn Client>>,
+    /// Hears how far it has come.
+    pub progress: Option<Report>,
+    /// How long the server may be silent.
+    pub timeout: Duration,
+    /// How long it may take in all, however much it reports.
+    pub timeout_total: Duration,
+    /// Takes it back.
+    pub cancellation: Option<CancellationToken>,
+    /// Headers that the tool's schema asks for, in the stateless era.
+    pub headers: Vec<(String, String)>,
+}
+
+impl Ask {
+    /// A question with the usual bounds.
+    pub fn new(method: &'static str, params: Fields) -> Self {
+        Self {
+            method,
+            params,
+            client: None,
+            progress: None,
+            timeout: Duration::from_secs(30),
+            timeout_total: Duration::from_secs(600),
+            cancellation: None,
+            headers: Vec::new(),
+        }
+    }
+
+    /// Sets both bounds.
+    pub fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self.timeout_total = timeout;
+        self
+    }
+}
+
+/// A link on which both sides have greeted each other.
+pub struct Connection {
+    link: Box<dyn Link>,
+    hub: Arc<Hub>,
+    greeting: Greeting,
+}
+
+impl Connection {
+    pub(crate) fn new(link: Box<dyn Link>, hub: Arc<Hub>, greeting: Greeting) -> Self {
+        Self { link, hub, greeting }
+    }
+
+    /// What the server said when we met.
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// Why the link is closed, if it is.
+    pub fn closed(&self) -> Option<String> {
+        self.link.closed()
+    }
+
+    /// Waits until the link is closed.
+    pub async fn wait_closed(&self) {
+        self.link.wait_closed().await;
+    }
+
+    /// Ends the link, and what was started for it.
+    pub async fn close(&self) {
+        self.link.close().await;
+    }
+
+    /// What has changed at the server.
+    pub(crate) fn news(&self) -> &News {
+        &self.hub.news
+    }
+
+    /// How many questions are open.
+    pub fn open_questions(&self) -> usize {
+        self.hub.open_questions()
+    }
+
+    /// Tells the server something.
+    pub async fn notify(&self, notification: Notification) -> Result<(), LinkError> {
+        self.link.notify(notification).await
+    }
+
+    /// Asks, answers what the server asks back, and waits for the end of it.
+    pub async fn ask(&self, mut ask: Ask) -> Result<Answer, LinkError> {
+        let total = Instant::now() + ask.timeout_total;
+        for _ in 0..ROUNDS_MAX {
+            let answer = self.ask_once(&ask, total).await?;
+            let Ok(result) = &answer else { return Ok(answer) };
+            if self.greeting.era == Era::Session || !needs_input(result) {
+                return Ok(answer);
+            }
+            match self.input(result, &ask).await {
+                Ok((responses, state)) => {
+                    ask.params.set("inputResponses", responses);
+                    match state {
+                        Some(state) => ask.params.set("requestState", state),
+                        None => drop(ask.params.remove("requestState")),
+                    }
+                }
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Err(LinkError::Protocol(format!("it asked back more than {ROUNDS_MAX} times in one call")))
+    }
+
+    /// One question and its answer.
+    async fn ask_once(&self, ask: &Ask, total: Instant) -> Result<Answer, LinkError> {
+        let id = self.hub.next_id();
+        let params = self.params(&ask.params, id)?;
+        let mut headers = Vec::new();
+        if self.greeting.era == Era::Stateless {
+            headers = headers::standard(ask.method, &ask.params);
+            headers.extend(ask.headers.iter().cloned());
+        }
+        let outgoing =
+            Outgoing { id, method: ask.method.to_owned(), params: Some(params), headers, deadline: total };
+        let flight = Flight::begin(&self.hub, id, ask);
+        let request = self.link.request(outgoing);
+        wait(request, &flight.0, ask, total).await
+    }
+
+    /// The parameters with what goes along in `_meta`.
+    fn params(&self, fields: &Fields, id: i64) -> Result<Raw, LinkError> {
+        let mut fields = fields.clone();
+        let unfit = |error: RpcError| LinkError::Protocol(error.to_string());
+        let mut about = Fields::read(fields.get("_meta")).map_err(unfit)?;
+        about.set("progressToken", raw(&id));
+        if self.greeting.era == Era::Stateless {
+            self.hub.identity.add_to(&mut about, &self.greeting.version);
+        }
+        fields.set("_meta", about.to_raw());
+        Ok(fields.to_raw())
+    }
+
+    /// Answers to what a server of the stateless era needs before it can go on, and what it wants
+    /// back with them.
+    async fn input(&self, result: &RawValue, ask: &Ask) -> Result<(Raw, Option<Raw>), RpcError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Needed {
+            #[serde(default)]
+            input_requests: Fields,
+            #[serde(default)]
+            request_state: Option<Raw>,
+        }
+        let needed: Needed = read(Some(result))?;
+        let responses = self.responses(&needed.input_requests, ask.client.clone()).await?;
+        Ok((responses, needed.request_state))
+    }
+
+    /// The answers to what a server of the stateless era asks, by the keys that it gave.
+    pub(crate) async fn responses(
+        &self,
+        requests: &Fields,
+        client: Option<Arc<dyn Client>>,
+    ) -> Result<Raw, RpcError> {
+        #[derive(Deserialize)]
+        struct Wanted {
+            method: String,
+            #[serde(default)]
+            params: Option<Raw>,
+        }
+        let mut responses = Fields::default();
+        for (key, wanted) in requests.iter() {
+            let Wanted { method, params } = read(Some(wanted))?;
+            let answer = self.hub.answers.answer(&method, params, client.clone()).await?;
+            responses.set(key, answer);
+        }
+        Ok(responses.to_raw())
+    }
+}
+
+/// Waits for the answer, as long as the server shows that it is at work.
+async fn wait(
+    mut request: BoxFuture<'_, Result<Answer, LinkError>>,
+    flight: &InFlight,
+    ask: &Ask,
+    total: Instant,
+) -> Result<Answer, LinkError> {
+    let began = Instant::now();
+    let sleep = tokio::time::sleep_until(total.min(began + ask.timeout));
+    tokio::pin!(sleep);
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut request => return answer,
+            () = cancelled(ask.cancellation.as_ref()) => return Err(LinkError::Cancelled),
+            () = flight.moved.notified() => {
+                sleep.as_mut().reset(total.min(Instant::now() + ask.timeout));
+            }
+            () = &mut sleep => {
+                let now = Instant::now();
+                // Somebody is thinking about an answer that the server needs.
+                if now < total && flight.questions.load(Ordering::Relaxed) > 0 {
+                    sleep.as_mut().reset(total.min(now + ask.timeout));
+                    continue;
+                }
+                return Err(LinkError::TimedOut { after: now - began });
+            }
+        }
+    }
+}
+
+async fn cancelled(token: Option<&CancellationToken>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether a result of the stateless era is a question.
+fn needs_input(result: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Kind<'a> {
+        #[serde(borrow, default)]
+        result_type: Option<std::borrow::Cow<'a, str>>,
+    }
+    result.get().contains("input_required")
+        && serde_json::from_str::<Kind<'_>>(result.get())
+            .is_ok_and(|kind| kind.result_type.as_deref() == Some("input_required"))
+}

@@ -1,0 +1,131 @@
+//! The first words with a server, in either era.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::connection::Greeting;
+use super::headers;
+use super::hub::Hub;
+use super::link::{Link, LinkError, Outgoing};
+use crate::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
+use crate::message::{Fields, Notification, Raw, RpcError, empty, raw};
+
+/// Why a greeting came to nothing.
+#[derive(Debug)]
+pub(crate) enum NotGreeted {
+    /// The link failed.
+    Link(LinkError),
+    /// The server refused: it may speak only the other era.
+    Refused(RpcError),
+    /// It speaks these versions, and none of this era that we speak.
+    Versions(Vec<String>),
+}
+
+impl NotGreeted {
+    /// The failure as one of the link.
+    pub(crate) fn into_error(self) -> LinkError {
+        match self {
+            Self::Link(error) => error,
+            Self::Refused(error) => LinkError::Protocol(format!("it refused the greeting: {error}")),
+            Self::Versions(versions) => {
+                let ours = [&STATELESS_VERSIONS[..], &SESSION_VERSIONS[..]].concat().join(", ");
+                let theirs = versions.join(", ");
+                LinkError::Protocol(format!("it speaks version {theirs:?}, and we speak {ours}"))
+            }
+        }
+    }
+}
+
+/// Greets in the session era: `initialize`.
+pub(crate) async fn session(link: &dyn Link, hub: &Hub, timeout: Duration) -> Result<Greeting, NotGreeted> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Initialized {
+        protocol_version: String,
+        #[serde(default)]
+        capabilities: Fields,
+        server_info: Option<Raw>,
+        instructions: Option<String>,
+    }
+    let mut params = Fields::default();
+    params.set("protocolVersion", raw(&Era::Session.version()));
+    params.set("capabilities", hub.identity.capabilities.clone());
+    params.set("clientInfo", hub.identity.info.clone());
+    let result = exchange(link, hub, "initialize", params, Vec::new(), timeout).await?;
+    let said: Initialized = understood(&result, "initialize")?;
+    if !SESSION_VERSIONS.contains(&said.protocol_version.as_str()) {
+        return Err(NotGreeted::Versions(vec![said.protocol_version]));
+    }
+    link.greeted(&said.protocol_version, false);
+    let told = link.notify(Notification::bare("notifications/initialized")).await;
+    told.map_err(NotGreeted::Link)?;
+    link.listen();
+    Ok(Greeting {
+        era: Era::Session,
+        version: said.protocol_version,
+        server_info: said.server_info.unwrap_or_else(empty),
+        capabilities: said.capabilities,
+        instructions: said.instructions,
+    })
+}
+
+/// Greets in the stateless era: `server/discover`.
+pub(crate) async fn stateless(link: &dyn Link, hub: &Hub, timeout: Duration) -> Result<Greeting, NotGreeted> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Discovered {
+        supported_versions: Vec<String>,
+        #[serde(default)]
+        capabilities: Fields,
+        server_info: Option<Raw>,
+        instructions: Option<String>,
+        #[serde(default, rename = "_meta")]
+        about: Fields,
+    }
+    let version = Era::Stateless.version();
+    link.greeted(version, true);
+    let mut about = Fields::default();
+    hub.identity.add_to(&mut about, version);
+    let mut params = Fields::default();
+    let headers = headers::standard("server/discover", &params);
+    params.set("_meta", about.to_raw());
+    let result = exchange(link, hub, "server/discover", params, headers, timeout).await?;
+    let mut said: Discovered = understood(&result, "server/discover")?;
+    if !said.supported_versions.iter().any(|supported| supported == version) {
+        return Err(NotGreeted::Versions(said.supported_versions));
+    }
+    let info = said.about.remove("io.modelcontextprotocol/serverInfo").or(said.server_info);
+    Ok(Greeting {
+        era: Era::Stateless,
+        version: version.to_owned(),
+        server_info: info.unwrap_or_else(empty),
+        capabilities: said.capabilities,
+        instructions: said.instructions,
+    })
+}
+
+async fn exchange(
+    link: &dyn Link,
+    hub: &Hub,
+    method: &str,
+    params: Fields,
+    headers: Vec<(String, String)>,
+    timeout: Duration,
+) -> Result<Raw, NotGreeted> {
+    let deadline = Instant::now() + timeout;
+    let params = Some(params.to_raw());
+    let outgoing = Outgoing { id: hub.next_id(), method: method.to_owned(), params, headers, deadline };
+    let answer = tokio::time::timeout_at(deadline, link.request(outgoing)).await;
+    answer
+        .unwrap_or(Err(LinkError::TimedOut { after: timeout }))
+        .map_err(NotGreeted::Link)?
+        .map_err(NotGreeted::Refused)
+}
+
+fn understood<'a, T: Deserialize<'a>>(result: &'a Raw, method: &str) -> Result<T, NotGreeted> {
+    serde_json::from_str(result.get()).map_err(|error| {
+        NotGreeted::Link(LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
+    })
+}

@@ -1,0 +1,242 @@
+//! Where everything that comes from a server arrives, and finds the call it belongs to.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helve::BoxFuture;
+use helve::ports::Client;
+use helve::run::Progress;
+use serde::Deserialize;
+use tokio::sync::Notify;
+
+use super::answers::Answers;
+use super::connection::{Ask, Report};
+use super::link::Receiver;
+use super::news::{Change, News};
+use crate::era::meta;
+use crate::log::{Log, Source};
+use crate::message::{Fields, Id, Notification, Raw, RpcError, raw};
+
+/// Who we say we are, and what we say we can.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    pub(crate) info: Raw,
+    pub(crate) capabilities: Raw,
+}
+
+impl Identity {
+    /// Puts it into the `_meta` of a request of the stateless era.
+    pub(crate) fn add_to(&self, about: &mut Fields, version: &str) {
+        about.set(meta::VERSION, raw(&version));
+        about.set(meta::CLIENT, self.info.clone());
+        about.set(meta::CAPABILITIES, self.capabilities.clone());
+    }
+}
+
+/// Where everything that comes from one server arrives.
+pub(crate) struct Hub {
+    pub(crate) identity: Identity,
+    pub(crate) answers: Answers,
+    pub(crate) news: News,
+    pub(crate) log: Arc<Log>,
+    next_id: AtomicI64,
+    in_flight: Mutex<HashMap<i64, Arc<InFlight>>>,
+}
+
+impl Hub {
+    pub(crate) fn new(identity: Identity, answers: Answers, log: Arc<Log>) -> Arc<Self> {
+        Arc::new(Self {
+            identity,
+            answers,
+            news: News::default(),
+            log,
+            next_id: AtomicI64::new(1),
+            in_flight: Mutex::default(),
+        })
+    }
+
+    /// An id for a question. It is the question's progress token too.
+    pub(crate) fn next_id(&self) -> i64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn open_questions(&self) -> usize {
+        self.in_flight().len()
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<i64, Arc<InFlight>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The call that a message belongs to: the one that the link names, or else the only one that
+    /// it can be, as all that are open are one client's.
+    fn whose(&self, of: Option<i64>) -> Whose {
+        let open = self.in_flight();
+        if let Some(flight) = of.and_then(|id| open.get(&id)) {
+            return Whose::One(Arc::clone(flight));
+        }
+        let mut asked = open.values().filter(|flight| flight.client.is_some());
+        let Some(first) = asked.next() else { return Whose::Nobody };
+        match asked.all(|flight| flight.client_id() == first.client_id()) {
+            true => Whose::One(Arc::clone(first)),
+            false => Whose::Several,
+        }
+    }
+
+    fn progressed(&self, params: Option<&Raw>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            progress_token: Id,
+            progress: f64,
+            total: Option<f64>,
+            message: Option<String>,
+        }
+        let Some(told) = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok()) else {
+            return;
+        };
+        let Id::Number(id) = told.progress_token else { return };
+        let Some(flight) = self.in_flight().get(&id).cloned() else { return };
+        // What does not move on is not told on, and does not buy more time.
+        if !flight.moves_to(told.progress) {
+            return;
+        }
+        flight.moved.notify_one();
+        if let Some(report) = &flight.report {
+            report(Progress { done: told.progress, total: told.total, message: told.message });
+        }
+    }
+}
+
+enum Whose {
+    One(Arc<InFlight>),
+    Nobody,
+    Several,
+}
+
+impl Receiver for Hub {
+    fn notified(&self, notification: Notification, of: Option<i64>) {
+        let Notification { method, params } = notification;
+        match method.as_str() {
+            "notifications/progress" => self.progressed(params.as_ref()),
+            "notifications/message" => {
+                if let Some(params) = params {
+                    self.log.add(Source::Server, params.get());
+                    if let Whose::One(flight) = self.whose(of)
+                        && let Some(client) = &flight.client
+                    {
+                        client.log(&params);
+                    }
+                }
+            }
+            "notifications/tools/list_changed" => self.news.add(Change::Tools),
+            "notifications/resources/list_changed" => self.news.add(Change::Resources),
+            "notifications/prompts/list_changed" => self.news.add(Change::Prompts),
+            "notifications/resources/updated" => {
+                let uri = params.and_then(|params| Fields::read(Some(&params)).ok()?.text("uri"));
+                if let Some(uri) = uri {
+                    self.news.updated(uri);
+                }
+            }
+            _ => tracing::trace!(method, "a notification that we do not use"),
+        }
+    }
+
+    fn asked(
+        &self,
+        method: String,
+        params: Option<Raw>,
+        of: Option<i64>,
+    ) -> BoxFuture<'static, Result<Raw, RpcError>> {
+        let flight = match self.whose(of) {
+            Whose::One(flight) => Some(flight),
+            Whose::Nobody => None,
+            Whose::Several => {
+                self.log.add(
+                    Source::Helve,
+                    "it asked something while calls of several clients were open, so that nobody knows \
+                     whom; set `shared = false` for this server",
+                );
+                None
+            }
+        };
+        let client = flight.as_ref().and_then(|flight| flight.client.clone());
+        let answers = self.answers.clone();
+        Box::pin(async move {
+            // Whoever waits for the call knows that somebody is thinking.
+            let _thinking = flight.map(Thinking::begin);
+            answers.answer(&method, params, client).await
+        })
+    }
+
+    fn noise(&self, text: &str) {
+        self.log.add(Source::Noise, text);
+    }
+}
+
+/// A question of ours that is open.
+pub(crate) struct InFlight {
+    client: Option<Arc<dyn Client>>,
+    report: Option<Report>,
+    progress: Mutex<f64>,
+    /// The server has shown that it is at work.
+    pub(crate) moved: Notify,
+    /// How many questions of the server are open because of this one.
+    pub(crate) questions: AtomicUsize,
+}
+
+impl InFlight {
+    fn client_id(&self) -> Option<&str> {
+        self.client.as_ref().map(|client| client.id())
+    }
+
+    fn moves_to(&self, progress: f64) -> bool {
+        let mut last = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let moves = progress.is_finite() && progress > *last;
+        if moves {
+            *last = progress;
+        }
+        moves
+    }
+}
+
+/// Keeps a question among the open ones as long as somebody waits for it.
+pub(crate) struct Flight<'h>(pub(crate) Arc<InFlight>, &'h Hub, i64);
+
+impl<'h> Flight<'h> {
+    pub(crate) fn begin(hub: &'h Hub, id: i64, ask: &Ask) -> Self {
+        let flight = Arc::new(InFlight {
+            client: ask.client.clone(),
+            report: ask.progress.clone(),
+            progress: Mutex::new(f64::NEG_INFINITY),
+            moved: Notify::new(),
+            questions: AtomicUsize::new(0),
+        });
+        hub.in_flight().insert(id, Arc::clone(&flight));
+        Self(flight, hub, id)
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.1.in_flight().remove(&self.2);
+    }
+}
+
+/// As long as this is held, the server waits for somebody on our side.
+struct Thinking(Arc<InFlight>);
+
+impl Thinking {
+    fn begin(flight: Arc<InFlight>) -> Self {
+        flight.questions.fetch_add(1, Ordering::Relaxed);
+        Self(flight)
+    }
+}
+
+impl Drop for Thinking {
+    fn drop(&mut self) {
+        self.0.questions.fetch_sub(1, Ordering::Relaxed);
+        self.0.moved.notify_one();
+    }
+}

@@ -1,0 +1,150 @@
+//! What carries messages to one server and back.
+
+use std::time::Duration;
+
+use helve::{BoxFuture, ErrorCode, ToolError};
+use tokio::time::Instant;
+
+use crate::message::{Notification, Raw, RpcError};
+
+/// One way to one server.
+pub(crate) trait Link: Send + Sync + 'static {
+    /// Sends a question and waits for its answer. Dropped, the server is told that nobody waits.
+    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>>;
+
+    /// Tells something.
+    fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), LinkError>>;
+
+    /// What the greeting came to, for links that say it with every message.
+    fn greeted(&self, _version: &str, _stateless: bool) {}
+
+    /// Starts to hear what the server says unasked, where the link does not by itself.
+    fn listen(&self) {}
+
+    /// Why it is closed, if it is.
+    fn closed(&self) -> Option<String>;
+
+    /// Waits until it is closed.
+    fn wait_closed(&self) -> BoxFuture<'_, ()>;
+
+    /// Ends it in good order: what was started is stopped.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What came of a question: a result, or an error of the server's.
+pub(crate) type Answer = Result<Raw, RpcError>;
+
+/// A question on its way.
+pub(crate) struct Outgoing {
+    /// Joins question and answer; never used twice on a link.
+    pub(crate) id: i64,
+    pub(crate) method: String,
+    pub(crate) params: Option<Raw>,
+    /// Headers that streamable HTTP of the stateless era adds: name and value.
+    pub(crate) headers: Vec<(String, String)>,
+    /// When nobody will wait any longer, whatever happens.
+    pub(crate) deadline: Instant,
+}
+
+/// What comes without being asked for, and where it is heard.
+pub(crate) trait Receiver: Send + Sync + 'static {
+    /// Something was told. `of` is the question of ours that it belongs to, where the link knows.
+    fn notified(&self, notification: Notification, of: Option<i64>);
+
+    /// Something is asked of us.
+    fn asked(
+        &self,
+        method: String,
+        params: Option<Raw>,
+        of: Option<i64>,
+    ) -> BoxFuture<'static, Result<Raw, RpcError>>;
+
+    /// The server wrote something that is no message.
+    fn noise(&self, text: &str);
+}
+
+/// Why a link gave no answer.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// The link is gone. Whether the server had seen the question is not known unless `unsent`.
+    #[error("{reason}")]
+    Closed {
+        /// Why.
+        reason: String,
+        /// The question cannot have reached the server.
+        unsent: bool,
+    },
+    /// The server has forgotten our session; a new one can be begun.
+    #[error("the server has ended the session")]
+    SessionGone,
+    /// The server wants to know who we are.
+    #[error("the server asks for authorization (HTTP {status})")]
+    Unauthorized {
+        /// 401 or 403.
+        status: u16,
+        /// Its `WWW-Authenticate`.
+        challenge: Option<String>,
+    },
+    /// An HTTP status that is no answer.
+    #[error("the server answered HTTP {status}{}", .detail.as_deref().map(|text| format!(": {text}")).unwrap_or_default())]
+    Status {
+        /// The status.
+        status: u16,
+        /// The beginning of what it said, cleaned.
+        detail: Option<String>,
+    },
+    /// The server does not keep to the protocol.
+    #[error("the server does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// A message is larger than allowed.
+    #[error("the server sent a message of more than {limit} bytes")]
+    TooLarge {
+        /// The bound.
+        limit: usize,
+    },
+    /// No answer in time.
+    #[error("the server did not answer within {} s", .after.as_secs_f32())]
+    TimedOut {
+        /// How long we waited.
+        after: Duration,
+    },
+    /// Nobody wants the answer any more.
+    #[error("the call was taken back")]
+    Cancelled,
+}
+
+impl LinkError {
+    pub(crate) fn closed(reason: impl Into<String>) -> Self {
+        Self::Closed { reason: reason.into(), unsent: false }
+    }
+
+    pub(crate) fn unsent(reason: impl Into<String>) -> Self {
+        Self::Closed { reason: reason.into(), unsent: true }
+    }
+
+    /// Whether the server cannot have begun what was asked.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Closed { unsent: true, .. } | Self::SessionGone | Self::Unauthorized { .. })
+    }
+
+    /// The error as a caller of the tool sees it.
+    pub(crate) fn into_tool_error(self, server: &str) -> ToolError {
+        let code = match self {
+            Self::Closed { .. } | Self::SessionGone | Self::Status { .. } => ErrorCode::McpConnection,
+            Self::Unauthorized { .. } => ErrorCode::IntegrationMissing,
+            Self::Protocol(_) => ErrorCode::ExecutionFailed,
+            Self::TooLarge { .. } => ErrorCode::OutputTooLarge,
+            Self::TimedOut { .. } => ErrorCode::Timeout,
+            Self::Cancelled => ErrorCode::Cancelled,
+        };
+        let error = ToolError::new(code, format!("MCP server `{server}`: {self}"));
+        match code {
+            ErrorCode::McpConnection => {
+                error.suggest(format!("see `helve mcp status {server}` and `helve mcp logs {server}`"))
+            }
+            ErrorCode::IntegrationMissing => error.suggest(format!("run `helve mcp login {server}`")),
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Server-sent events, read piece by piece.
+
+use bytes::BytesMut;
+
+/// One event.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// Its kind; empty where it is not said.
+    pub(crate) kind: String,
+    pub(crate) data: String,
+    /// Set where this event sets it, also to nothing.
+    pub(crate) id: Option<String>,
+}
+
+/// More bytes in one event than allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge;
+
+/// Reads events from chunks of a stream.
+pub(crate) struct Events {
+    buffer: BytesMut,
+    searched: usize,
+    event: Event,
+    has_data: bool,
+    limit: usize,
+    at_start: bool,
+    /// How long to wait before coming back, if the server said so.
+    pub(crate) retry_ms: Option<u64>,
+}
+
+impl Events {
+    /// A reader of events that are each no larger than `limit`.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            buffer: BytesMut::new(),
+            searched: 0,
+            event: Event::default(),
+            has_data: false,
+            limit,
+            at_start: true,
+            retry_ms: None,
+        }
+    }
+
+    /// Adds a chunk.
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The next event that is complete. An event without data counts only for its id.
+    pub(crate) fn next(&mut self) -> Result<Option<Event>, TooLarge> {
+        while let Some(line) = self.line()? {
+            if line.is_empty() {
+                let has_data = std::mem::take(&mut self.has_data);
+                let event = std::mem::take(&mut self.event);
+                if has_data || event.id.is_some() {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            self.field(&line);
+            if self.event.data.len() > self.limit {
+                return Err(TooLarge);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next line that is complete, without its end (LF, CRLF or CR).
+    fn line(&mut self) -> Result<Option<String>, TooLarge> {
+        let Some(at) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
+            self.searched = self.buffer.len();
+            return if self.buffer.len() > self.limit { Err(TooLarge) } else { Ok(None) };
+        };
+        let at = self.searched + at;
+        let mut end = at + 1;
+        if self.buffer[at] == b'\r' {
+            match self.buffer.get(end) {
+                Some(b'\n') => end += 1,
+                Some(_) => {}
+                // Whether LF follows is not known yet.
+                None => {
+                    self.searched = at;
+                    return Ok(None);
+                }
+            }
+        }
+        let line = self.buffer.split_to(end);
+        self.searched = 0;
+        let mut text = String::from_utf8_lossy(&line[..at]).into_owned();
+        if std::mem::take(&mut self.at_start)
+            && let Some(rest) = text.strip_prefix('\u{feff}')
+        {
+            text = rest.to_owned();
+        }
+        Ok(Some(text))
+    }
+
+    fn field(&mut self, line: &str) {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "data" => {
+                if self.has_data {
+                    self.event.data.push('\n');
+                }
+                self.event.data.push_str(value);
+                self.has_data = true;
+            }
+            "event" => value.clone_into(&mut self.event.kind),
+            "id" if !value.contains('\0') => self.event.id = Some(value.to_owned()),
+            "retry" => self.retry_ms = value.parse().ok().or(self.retry_ms),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(chunks: &[&str]) -> Vec<Event> {
+        let mut reader = Events::new(1000);
+        let mut events = Vec::new();
+        for chunk in chunks {
+            reader.push(chunk.as_bytes());
+            while let Some(event) = reader.next().unwrap() {
+                events.push(event);
+            }
+        }
+        events
+    }
+
+    fn event(kind: &str, data: &str, id: Option<&str>) -> Event {
+        Event { kind: kind.into(), data: data.into(), id: id.map(str::to_owned) }
+    }
+
+    #[test]
+    fn events_are_read_however_they_are_cut() {
+        let text = "\u{feff}: hello\nid: 1\nevent: message\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nid:7\n\nretry: 5\n\n";
+        let wanted =
+            [event("message", "{\"a\":\n1}", Some("1")), event("", "x", None), event("", "", Some("7"))];
+        assert_eq!(events(&[text]), wanted);
+        let letters: Vec<String> = text.chars().map(String::from).collect();
+        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
+        assert_eq!(events(&letters), wanted);
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut reader = Events::new(1000);
+        reader.push(&[b'x'; 2000]);
+        assert_eq!(reader.next(), Err(TooLarge));
+        let mut reader = Events::new(1000);
+        (0..2000).for_each(|_| reader.push(b"data: x\n"));
+        assert_eq!(reader.next(), Err(TooLarge));
+    }
+}

@@ -1,0 +1,344 @@
+//! Makes a connection to a server, by whatever way it has.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{StreamExt, once};
+use helve::BoxFuture;
+use helve_net::{HeaderMap, HeaderName, HeaderValue};
+use helve_sandbox::{End, Job, Limits, Policy, RunningBox};
+use secrecy::ExposeSecret;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::{Surroundings, login};
+use crate::client::connection::Connection;
+use crate::client::duplex::Duplex;
+use crate::client::greet::{self, NotGreeted};
+use crate::client::http::{Endpoint, Http};
+use crate::client::hub::Hub;
+use crate::client::link::{Link, LinkError, Receiver};
+use crate::client::pipes::{LineWriter, lines};
+use crate::client::{legacy_sse, websocket};
+use crate::config::{EraChoice, Place, ServerConfig, TransportChoice};
+use crate::era::Era;
+use crate::log::{Log, Source};
+
+/// How long a server of the session era may take to say that it does not know the other one.
+const PROBE_MAX: Duration = Duration::from_secs(5);
+/// How long a program may take to end when its input is closed, and then when it is asked to.
+const END_GRACE: Duration = Duration::from_millis(500);
+const TERM_GRACE: Duration = Duration::from_secs(2);
+/// The longest line of a program's standard error that is kept whole.
+const STDERR_LINE_MAX: u64 = 8 << 10;
+
+/// How a server turned out to be spoken to. Remembered, so that it is found out once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) transport: Transport,
+    pub(crate) era: Era,
+}
+
+/// What carries the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Stdio,
+    Http,
+    Sse,
+    Ws,
+}
+
+impl Transport {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdio => "stdio",
+            Self::Http => "http",
+            Self::Sse => "sse",
+            Self::Ws => "ws",
+        }
+    }
+}
+
+/// Connects and greets. `known` is how it went before.
+pub(crate) async fn connect(
+    name: &str,
+    principal: &str,
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+    hub: Arc<Hub>,
+    known: Option<Way>,
+    timeout: Duration,
+) -> Result<(Connection, Way), LinkError> {
+    let attempt =
+        Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
+    match config.place() {
+        Some(Place::Command(_)) => attempt.program(known).await,
+        Some(Place::Url(_)) => attempt.address(known).await,
+        None => Err(LinkError::unsent("its configuration must have either `command` or `url`")),
+    }
+}
+
+struct Attempt<'a> {
+    name: &'a str,
+    /// Whose account is used.
+    principal: &'a str,
+    config: &'a ServerConfig,
+    surroundings: &'a Surroundings,
+    hub: Arc<Hub>,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Attempt<'_> {
+    fn done(
+        &self,
+        link: impl Link,
+        greeting: crate::client::Greeting,
+        transport: Transport,
+    ) -> (Connection, Way) {
+        let way = Way { transport, era: greeting.era };
+        (Connection::new(Box::new(link), Arc::clone(&self.hub), greeting), way)
+    }
+
+    fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Sessions come first: many programs of that era end at a request that they do not expect.
+    async fn program(&self, known: Option<Way>) -> Result<(Connection, Way), LinkError> {
+        let link = self.start_program().await?;
+        let first = era(self.config, known).unwrap_or(Era::Session);
+        let greeted = match first {
+            Era::Session => greet::session(&link, &self.hub, self.time_left()).await,
+            Era::Stateless => greet::stateless(&link, &self.hub, self.time_left()).await,
+        };
+        let greeted = match greeted {
+            Err(NotGreeted::Refused(_) | NotGreeted::Versions(_))
+                if self.config.era == EraChoice::Auto && first == Era::Session =>
+            {
+                greet::stateless(&link, &self.hub, self.time_left()).await
+            }
+            other => other,
+        };
+        match greeted {
+            Ok(greeting) => Ok(self.done(link, greeting, Transport::Stdio)),
+            Err(error) => {
+                let reason = link.closed();
+                link.close().await;
+                // Why it ended says more than that nobody answered.
+                Err(match (reason, error.into_error()) {
+                    (Some(reason), LinkError::Closed { .. }) => LinkError::unsent(reason),
+                    (_, error) => error,
+                })
+            }
+        }
+    }
+
+    async fn start_program(&self) -> Result<Duplex, LinkError> {
+        let job = self.job()?;
+        let started = self.surroundings.sandbox.start(job).await;
+        let mut running = started.map_err(|error| LinkError::unsent(error.to_string()))?;
+        let gone = || LinkError::unsent("its streams are missing");
+        let stdin = running.stdin.take().ok_or_else(gone)?;
+        let stdout = running.stdout.take().ok_or_else(gone)?;
+        if let Some(stderr) = running.stderr.take() {
+            tokio::spawn(keep(stderr, Arc::clone(&self.hub.log)));
+        }
+        let running = Arc::new(Mutex::new(running));
+        let log = Arc::clone(&self.hub.log);
+        let at_end = ended(Arc::clone(&running), log);
+        let frames = lines(stdout, self.config.limits.message_bytes).chain(once(at_end));
+        let closer = Box::new(move || -> BoxFuture<'static, ()> { Box::pin(stop(running)) });
+        Ok(Duplex::start(frames.boxed(), LineWriter(stdin), self.receiver(), closer))
+    }
+
+    fn job(&self) -> Result<Job, LinkError> {
+        let config = self.config;
+        let secrets = &self.surroundings.secrets;
+        let unresolved = |error: crate::config::SecretError| LinkError::unsent(error.to_string());
+        let mut job = Job::new(config.command.clone().unwrap_or_default());
+        for arg in &config.args {
+            job.args.push(secrets.fill(arg).map_err(unresolved)?.expose_secret().to_owned());
+        }
+        let path = match config.confined {
+            true => helve_sandbox::policy::PATH.to_owned(),
+            false => std::env::var("PATH").unwrap_or_else(|_| helve_sandbox::policy::PATH.to_owned()),
+        };
+        job.env.push(("PATH".to_owned(), path));
+        if !config.confined
+            && let Ok(home) = std::env::var("HOME")
+        {
+            job.env.push(("HOME".to_owned(), home));
+        }
+        for (name, setting) in &config.env {
+            let value = secrets.resolve(setting).map_err(unresolved)?;
+            job.env.retain(|(other, _)| other != name);
+            job.env.push((name.clone(), value.expose_secret().to_owned()));
+        }
+        job.work_dir = config.cwd.clone();
+        let mut read = config.read.clone();
+        read.extend(config.cwd.clone().filter(|_| config.confined));
+        let mut limits = Limits::default().long_lived();
+        if let Some(memory) = config.memory_mb {
+            limits.memory_bytes = memory << 20;
+        }
+        if let Some(pids) = config.pids {
+            limits.pids = pids;
+        }
+        job.policy = Policy {
+            read,
+            write: config.write.clone(),
+            network: config.network.clone(),
+            limits,
+            unconfined: !config.confined,
+            ..job.policy
+        };
+        Ok(job)
+    }
+
+    /// The stateless era first: it costs one request, and servers of both eras are better at it.
+    async fn address(&self, known: Option<Way>) -> Result<(Connection, Way), LinkError> {
+        let endpoint = self.endpoint().await?;
+        let scheme = endpoint.url.scheme().to_owned();
+        let transport = match (self.config.transport, known.map(|way| way.transport)) {
+            (TransportChoice::Ws, _) => Some(Transport::Ws),
+            (TransportChoice::Sse, _) => Some(Transport::Sse),
+            (TransportChoice::Http, _) => Some(Transport::Http),
+            (TransportChoice::Auto, _) if matches!(scheme.as_str(), "ws" | "wss") => Some(Transport::Ws),
+            (TransportChoice::Auto, known) => known,
+        };
+        match transport {
+            Some(Transport::Ws) => self.websocket(endpoint).await,
+            Some(Transport::Sse) => self.legacy_sse(endpoint).await,
+            Some(Transport::Http | Transport::Stdio) => self.http(&endpoint, known).await,
+            None => match self.http(&endpoint, known).await {
+                // A server of 2024 knows no POST here.
+                Err(refused @ LinkError::Status { status: 400 | 404 | 405 | 406 | 415 | 501, .. }) => {
+                    self.legacy_sse(endpoint).await.map_err(|error| match error {
+                        LinkError::Status { .. } => refused,
+                        other => other,
+                    })
+                }
+                other => other,
+            },
+        }
+    }
+
+    async fn http(&self, endpoint: &Endpoint, known: Option<Way>) -> Result<(Connection, Way), LinkError> {
+        let chosen = era(self.config, known);
+        if chosen != Some(Era::Session) {
+            let link = Http::new(endpoint.clone(), self.receiver());
+            let timeout = match chosen {
+                Some(_) => self.time_left(),
+                None => self.time_left().min(PROBE_MAX),
+            };
+            match greet::stateless(&link, &self.hub, timeout).await {
+                Ok(greeting) => return Ok(self.done(link, greeting, Transport::Http)),
+                Err(error) if self.config.era == EraChoice::Stateless => return Err(error.into_error()),
+                Err(NotGreeted::Link(
+                    error @ (LinkError::Unauthorized { .. } | LinkError::Closed { unsent: true, .. }),
+                )) => return Err(error),
+                Err(error) => tracing::debug!(server = self.name, ?error, "not of the stateless era"),
+            }
+        }
+        let link = Http::new(endpoint.clone(), self.receiver());
+        match greet::session(&link, &self.hub, self.time_left()).await {
+            Ok(greeting) => Ok(self.done(link, greeting, Transport::Http)),
+            Err(error) => Err(error.into_error()),
+        }
+    }
+
+    async fn legacy_sse(&self, endpoint: Endpoint) -> Result<(Connection, Way), LinkError> {
+        let link = legacy_sse::connect(endpoint, self.receiver(), self.deadline).await?;
+        let greeting =
+            greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
+        Ok(self.done(link, greeting, Transport::Sse))
+    }
+
+    async fn websocket(&self, endpoint: Endpoint) -> Result<(Connection, Way), LinkError> {
+        let link = websocket::connect(endpoint, self.receiver(), self.deadline).await?;
+        let greeting =
+            greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
+        Ok(self.done(link, greeting, Transport::Ws))
+    }
+
+    async fn endpoint(&self) -> Result<Endpoint, LinkError> {
+        let secrets = &self.surroundings.secrets;
+        let unresolved = |error: crate::config::SecretError| LinkError::unsent(error.to_string());
+        let url = self.config.url.as_deref().unwrap_or_default();
+        let url = secrets.fill_url(url).map_err(unresolved)?;
+        let mut headers = HeaderMap::new();
+        for (name, setting) in &self.config.headers {
+            let value = secrets.resolve(setting).map_err(unresolved)?;
+            let bad = || LinkError::unsent(format!("the header `{name}` is no header"));
+            let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad())?;
+            value.set_sensitive(true);
+            headers.insert(name.parse::<HeaderName>().map_err(|_| bad())?, value);
+        }
+        let net = self.surroundings.net.clone();
+        let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
+            true => None,
+            false => login::authorizer(&url, self.principal, self.config, self.surroundings)?,
+        };
+        Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
+    }
+
+    fn receiver(&self) -> Arc<dyn Receiver> {
+        Arc::clone(&self.hub) as _
+    }
+}
+
+/// The era to begin with, where it is said or known.
+fn era(config: &ServerConfig, known: Option<Way>) -> Option<Era> {
+    match config.era {
+        EraChoice::Session => Some(Era::Session),
+        EraChoice::Stateless => Some(Era::Stateless),
+        EraChoice::Auto => known.map(|way| way.era),
+    }
+}
+
+/// Keeps what a program writes to its standard error.
+async fn keep(stderr: impl AsyncRead + Unpin, log: Arc<Log>) {
+    use tokio::io::AsyncReadExt;
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut reader).take(STDERR_LINE_MAX).read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => log.add(Source::Stderr, &String::from_utf8_lossy(&line)),
+        }
+    }
+}
+
+/// Why there is nothing more to read from a program.
+async fn ended(running: Arc<Mutex<RunningBox>>, log: Arc<Log>) -> Result<Bytes, LinkError> {
+    let wait = async { running.lock().await.wait().await };
+    let how = match tokio::time::timeout(END_GRACE, wait).await {
+        Ok(ended) => match ended.end {
+            End::Exited { code } => format!("the server has ended with exit code {code}"),
+            other => format!("the server has ended ({other:?})"),
+        },
+        Err(_) => "the server has closed its output".to_owned(),
+    };
+    // What it wrote last may still be on its way.
+    tokio::task::yield_now().await;
+    Err(LinkError::closed(match log.last_words() {
+        Some(words) => format!("{how}; its last words: {words}"),
+        None => how,
+    }))
+}
+
+/// Its input is closed already: a good server ends by itself, others are asked and then made to.
+async fn stop(running: Arc<Mutex<RunningBox>>) {
+    let mut running = running.lock().await;
+    if tokio::time::timeout(END_GRACE, running.wait()).await.is_ok() {
+        return;
+    }
+    running.terminate();
+    if tokio::time::timeout(TERM_GRACE, running.wait()).await.is_err() {
+        running.finish().await;
+    }
+}

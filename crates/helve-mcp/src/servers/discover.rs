@@ -1,0 +1,266 @@
+//! Reads what a server offers, and decides what of it is used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::json::JsonLimits;
+use helve::name::Layer;
+use helve::{Annotations, Category, Registry, Risk, Source, Tool, ToolName};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::offer::Offer;
+use super::server::Server;
+use super::tool::{Remote, RemoteTool};
+use crate::client::connection::Connection;
+use crate::client::headers::ParamHeaders;
+use crate::client::link::LinkError;
+use crate::client::pages::{Bounds, Listed, all};
+use crate::message::{Raw, raw};
+use crate::names::{Decision, ToolNames};
+use crate::pins::{PinVerdict, command_digest};
+use crate::text;
+
+/// The layer that tools of servers are in: the project's, beside those of its configuration.
+pub(crate) const LAYER: Layer = Layer::Project;
+
+/// The longest description that is taken over whole.
+const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
+
+/// What a tool's definition may be made of.
+const DEFINITION: JsonLimits = JsonLimits { bytes: 256 << 10, values: 20_000, depth: 48 };
+
+/// What was read.
+pub(crate) struct Found {
+    pub(crate) offer: Offer,
+    pub(crate) tools: Vec<Tool>,
+}
+
+/// Reads all that a server offers.
+pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> Result<Found, LinkError> {
+    let limits = &server.config().limits;
+    let bounds = Bounds {
+        items: limits.items,
+        pages: limits.pages,
+        timeout: Duration::from_secs(30),
+        ..Bounds::default()
+    };
+    let greeting = connection.greeting();
+    let list = async |capability: &str, method, key| match greeting.has(capability) {
+        true => all(connection, method, key, bounds).await,
+        false => Ok(Listed::default()),
+    };
+    let (tools, resources, templates, prompts) = tokio::join!(
+        list("tools", "tools/list", "tools"),
+        list("resources", "resources/list", "resources"),
+        list("resources", "resources/templates/list", "resourceTemplates"),
+        list("prompts", "prompts/list", "prompts"),
+    );
+    let mut offer = Offer::default();
+    let tools = tools?;
+    offer.remarks.extend(tools.cut);
+    // What is beside the tools does not keep them from being used.
+    let mut beside = |listed: Result<Listed, LinkError>| match listed {
+        Ok(listed) => {
+            offer.remarks.extend(listed.cut);
+            listed.items.into_iter().filter_map(cleaned).collect()
+        }
+        Err(error) => {
+            offer.remarks.push(error.to_string());
+            Vec::new()
+        }
+    };
+    let (resources, templates, prompts) = (beside(resources), beside(templates), beside(prompts));
+    (offer.resources, offer.templates, offer.prompts) = (resources, templates, prompts);
+    let tools = choose(server, tools.items, &mut offer);
+    Ok(Found { offer, tools })
+}
+
+fn cleaned(item: Raw) -> Option<Arc<RawValue>> {
+    let mut value: Value = serde_json::from_str(item.get()).ok()?;
+    value.is_object().then_some(())?;
+    let findings = text::clean_json(&mut value, DEFINITION).ok()?;
+    Some(Arc::from(if findings.is_empty() { item } else { raw(&value) }))
+}
+
+/// Makes tools of those definitions that can be used, and says what became of the others.
+fn choose(server: &Arc<Server>, items: Vec<Raw>, offer: &mut Offer) -> Vec<Tool> {
+    let config = server.config();
+    let mut names = ToolNames::new(config.namespace(server.name()), server.other_namespaces());
+    let mut chosen: Vec<(String, ToolName, Value, Raw)> = Vec::new();
+    for item in items {
+        let parsed = helve::json::parse(item.get().as_bytes(), DEFINITION);
+        let mut definition = match parsed {
+            Ok(definition) => definition,
+            Err(error) => {
+                offer.remarks.push(format!("a tool was refused: {error}"));
+                continue;
+            }
+        };
+        let Some(own) = definition.get("name").and_then(Value::as_str).map(str::to_owned) else {
+            offer.remarks.push("a tool was refused: it has no name".to_owned());
+            continue;
+        };
+        if !config.tools.admits(&own) {
+            continue;
+        }
+        let shown = text::one_line(&own, 64);
+        let name = match names.decide(&own) {
+            Decision::Accepted(name) => name,
+            Decision::Renamed { name, reason } => {
+                offer.remarks.push(format!("`{shown}` is called `{name}` here: {reason}"));
+                name
+            }
+            Decision::Refused { reason } => {
+                offer.remarks.push(format!("a tool was refused: {reason}"));
+                continue;
+            }
+        };
+        let item = match text::clean_json(&mut definition, DEFINITION) {
+            Ok(findings) if findings.is_empty() => item,
+            Ok(findings) => {
+                let found = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                offer.remarks.push(format!("`{shown}`: taken out of its definition: {found}"));
+                raw(&definition)
+            }
+            Err(error) => {
+                offer.remarks.push(format!("`{shown}` was refused: {error}"));
+                continue;
+            }
+        };
+        chosen.push((own, name, definition, item));
+    }
+    let blocked = pinned(server, &chosen, offer);
+    let mut tools = Vec::new();
+    for (own, name, definition, item) in chosen {
+        match build(server, &own, &name, &definition, blocked.get(&own).cloned()) {
+            Ok(tool) => {
+                // One that waits for a person is not shown, and a call of it says why.
+                if !blocked.contains_key(&own) {
+                    offer.tools.insert(name, Arc::from(item));
+                }
+                tools.push(tool);
+            }
+            Err(reason) => {
+                offer.remarks.push(format!("`{}` was refused: {reason}", text::one_line(&own, 64)))
+            }
+        }
+    }
+    tools
+}
+
+/// Which tools are not what they were, and what to say of them.
+fn pinned(
+    server: &Arc<Server>,
+    chosen: &[(String, ToolName, Value, Raw)],
+    offer: &mut Offer,
+) -> BTreeMap<String, String> {
+    let Some(pins) = server.pins() else { return BTreeMap::new() };
+    let definitions: Vec<Value> = chosen.iter().map(|(_, _, definition, _)| definition.clone()).collect();
+    let digest = command_digest(server.config());
+    let name = server.name();
+    let sightings = match pins.observe(name, &digest, &definitions, server.config().pin) {
+        Ok(sightings) => sightings,
+        Err(error) => {
+            // What cannot be compared is not used.
+            offer.remarks.push(format!("its tools are blocked: {error}"));
+            return chosen.iter().map(|(own, ..)| (own.clone(), error.to_string())).collect();
+        }
+    };
+    let mut blocked = BTreeMap::new();
+    for sighting in sightings.iter().filter(|sighting| !sighting.usable()) {
+        let own = &sighting.tool;
+        let reason = match sighting.verdict {
+            PinVerdict::Changed { .. } => format!(
+                "the definition of `{own}` has changed since it was accepted; look at it with `helve mcp diff {name}` and accept it with `helve mcp accept {name} {own}`"
+            ),
+            PinVerdict::New => format!(
+                "`{own}` is new and waits to be accepted; look at it with `helve mcp diff {name}` and accept it with `helve mcp accept {name} {own}`"
+            ),
+            PinVerdict::Same | PinVerdict::Gone => continue,
+        };
+        offer.remarks.push(reason.clone());
+        blocked.insert(own.clone(), reason);
+    }
+    blocked
+}
+
+fn build(
+    server: &Arc<Server>,
+    own: &str,
+    name: &ToolName,
+    definition: &Value,
+    blocked: Option<String>,
+) -> Result<Tool, String> {
+    let config = server.config();
+    let text = |field: &str| definition.get(field).and_then(Value::as_str);
+    let input = definition.get("inputSchema").filter(|schema| schema.is_object());
+    let input = input.ok_or("its inputSchema is missing or no object")?;
+    let headers = ParamHeaders::of(input)?;
+    let annotations: Annotations = definition
+        .get("annotations")
+        .map(|hints| annotations(hints, text("title")))
+        .unwrap_or_else(|| Annotations { title: text("title").map(str::to_owned), ..Annotations::default() });
+    let risk = risk(&annotations, definition.get("annotations"));
+    let risk = config.tools.risk_of(own).map_or(risk, |least| risk.max(least));
+    let description = text("description").or(text("title")).unwrap_or("(its server does not describe it)");
+    let end = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
+    let takes_task = definition.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required");
+    let remote = Remote { server: Arc::downgrade(server), own: own.into(), headers, takes_task, blocked };
+    let repeatable = annotations.read_only || annotations.idempotent;
+    let mut tool = Tool::builder(name.as_str())
+        .description(&description[..end])
+        .input_schema(input.clone())
+        .category(Category::Custom)
+        .risk(risk)
+        .source(Source::Mcp)
+        .annotations(annotations)
+        .timeout(config.timeout_total())
+        .shared_handler(Arc::new(RemoteTool::new(remote, repeatable, definition)));
+    if let Some(output) = definition.get("outputSchema") {
+        tool = tool.output_schema(output.clone());
+    }
+    if config.tools.asks(own) {
+        tool = tool.requires_approval();
+    }
+    tool.build().map_err(|error| error.to_string())
+}
+
+fn annotations(hints: &Value, title: Option<&str>) -> Annotations {
+    let unsaid = Annotations::default();
+    let flag = |name: &str, unsaid| hints.get(name).and_then(Value::as_bool).unwrap_or(unsaid);
+    Annotations {
+        title: title.or_else(|| hints.get("title").and_then(Value::as_str)).map(str::to_owned),
+        read_only: flag("readOnlyHint", unsaid.read_only),
+        destructive: flag("destructiveHint", unsaid.destructive),
+        idempotent: flag("idempotentHint", unsaid.idempotent),
+        open_world: flag("openWorldHint", unsaid.open_world),
+    }
+}
+
+/// The risk that a server admits to. One that says nothing is taken to change things.
+fn risk(annotations: &Annotations, hints: Option<&Value>) -> Risk {
+    let admits_destruction = hints.and_then(|hints| hints.get("destructiveHint")).and_then(Value::as_bool);
+    match (annotations.read_only, admits_destruction) {
+        (true, _) => Risk::Low,
+        (_, Some(true)) => Risk::High,
+        _ => Risk::Medium,
+    }
+}
+
+/// Puts the tools that were found in place of those that were there.
+pub(crate) fn register(
+    registry: &Registry,
+    before: &[ToolName],
+    tools: Vec<Tool>,
+    offer: &mut Offer,
+) -> Vec<ToolName> {
+    let mut names: Vec<ToolName> = tools.iter().map(|tool| tool.name().clone()).collect();
+    for (name, error) in registry.exchange(LAYER, before, tools) {
+        offer.remarks.push(format!("`{name}` was refused: {error}"));
+        offer.tools.remove(&name);
+        names.retain(|other| *other != name);
+    }
+    names
+}

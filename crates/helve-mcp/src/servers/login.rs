@@ -1,0 +1,80 @@
+//! Who we are to servers that want OAuth.
+
+use std::sync::Arc;
+
+use helve::BoxFuture;
+use secrecy::SecretString;
+use url::Url;
+
+use super::Surroundings;
+use crate::client::http::Authorizer;
+use crate::client::link::LinkError;
+use crate::config::{SecretError, ServerConfig};
+use crate::oauth::{Identity, Next, OAuthError, Session, Settings};
+
+/// The login to a server: a session that its requests take their tokens from.
+pub(crate) fn session(
+    url: &Url,
+    principal: &str,
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+) -> Result<Option<Session>, LinkError> {
+    let Some(store) = surroundings.tokens.clone() else { return Ok(None) };
+    // Tokens are shown over TLS alone, and to this machine.
+    if !matches!(url.scheme(), "https" | "http") {
+        return Ok(None);
+    }
+    let mut settings = Settings::new(url.clone(), principal);
+    if let Some(oauth) = &config.oauth {
+        settings.scopes.clone_from(&oauth.scopes);
+        if let Some(client_id) = &oauth.client_id {
+            let secret = oauth.client_secret.as_ref().map(|secret| surroundings.secrets.resolve(secret));
+            let client_secret =
+                secret.transpose().map_err(|e: SecretError| LinkError::unsent(e.to_string()))?;
+            settings.identity =
+                Identity::Registered { client_id: client_id.clone(), client_secret, issuer: None };
+        }
+    }
+    match Session::new(settings, surroundings.net.clone(), store) {
+        Ok(session) => Ok(Some(session)),
+        // A plain address on another machine: it can be used, but nobody logs in to it.
+        Err(OAuthError::Insecure { .. }) => Ok(None),
+        Err(error) => Err(LinkError::unsent(error.to_string())),
+    }
+}
+
+pub(super) fn authorizer(
+    url: &Url,
+    principal: &str,
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+) -> Result<Option<Arc<dyn Authorizer>>, LinkError> {
+    let session = session(url, principal, config, surroundings)?;
+    Ok(session.map(|session| Arc::new(session) as Arc<dyn Authorizer>))
+}
+
+impl Authorizer for Session {
+    fn bearer(&self) -> BoxFuture<'_, Result<Option<SecretString>, LinkError>> {
+        Box::pin(async move {
+            match Session::bearer(self).await {
+                Ok(token) => Ok(token),
+                // Without a token the server says itself that it wants one.
+                Err(OAuthError::LoginNeeded { .. }) => Ok(None),
+                Err(error) => Err(LinkError::unsent(error.to_string())),
+            }
+        })
+    }
+
+    fn challenged(&self, challenge: String, used: Option<SecretString>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            match Session::challenged(self, &challenge, used.as_ref()).await {
+                Ok(Next::Retry) => true,
+                Ok(_) => false,
+                Err(error) => {
+                    tracing::warn!(%error, "authorization could not be renewed");
+                    false
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,229 @@
+//! The servers that Helve is a client of: connected, watched over, and their tools registered.
+//!
+//! [`Servers`] holds them. Each is a [`server`] that connects when it is needed (`connect`), reads
+//! what there is (`discover`), and whose tools (`tool`) are calls over its connection.
+
+mod connect;
+mod discover;
+pub(crate) mod login;
+mod offer;
+mod result;
+mod server;
+mod status;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use helve::Registry;
+use helve_sandbox::Sandbox;
+use tokio::sync::broadcast;
+
+use crate::client::{Answers, Sampler};
+use crate::config::{Secrets, ServerConfig};
+use crate::log::Line;
+use crate::names::check_servers;
+use crate::oauth::TokenStore;
+use crate::pins::Pins;
+
+pub use offer::Offer;
+pub(crate) use server::Server;
+pub use status::{ServerState, ServerStatus};
+pub(crate) use tool::passed_on;
+
+/// How many changes are kept for somebody who is slow to hear them.
+const EVENTS_KEPT: usize = 256;
+
+/// What servers need of the world.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// Starts programs.
+    pub sandbox: Sandbox,
+    /// Reaches addresses.
+    pub net: helve_net::Client,
+    /// Looks up secrets.
+    pub secrets: Secrets,
+    /// Remembers what tools looked like. Without it nothing is held to what it was.
+    pub pins: Option<Pins>,
+    /// Answers servers that ask for a model, where the configuration lets them.
+    pub sampler: Option<Sampler>,
+    /// Keeps who we are to servers that want OAuth. Without it nobody can log in.
+    pub tokens: Option<TokenStore>,
+}
+
+/// Something that happened at a server.
+#[derive(Debug, Clone)]
+pub struct ServerEvent {
+    /// Which.
+    pub server: Arc<str>,
+    /// What.
+    pub kind: ServerEventKind,
+}
+
+/// What can happen at a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerEventKind {
+    /// Its state.
+    State(ServerState),
+    /// It offers other tools, resources or prompts.
+    Offer,
+    /// A resource has new content.
+    Updated(String),
+}
+
+/// What came of setting the servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
+pub struct SetServers {
+    /// New ones, and those whose configuration changed.
+    pub added: Vec<String>,
+    /// Those that are no longer there.
+    pub removed: Vec<String>,
+    /// Those that could not be used, and why.
+    pub errors: BTreeMap<String, String>,
+}
+
+/// The servers that Helve is a client of. Cheap to clone.
+#[derive(Clone)]
+pub struct Servers(Arc<Inner>);
+
+struct Inner {
+    registry: Registry,
+    surroundings: Surroundings,
+    servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    events: broadcast::Sender<ServerEvent>,
+}
+
+impl Servers {
+    /// No servers yet. The tools of those to come go into `registry`.
+    pub fn new(registry: Registry, surroundings: Surroundings) -> Self {
+        let (events, _) = broadcast::channel(EVENTS_KEPT);
+        Self(Arc::new(Inner { registry, surroundings, servers: Mutex::default(), events }))
+    }
+
+    /// Makes these the servers: others are stopped, those whose configuration changed begin anew,
+    /// and the rest is left alone. Nothing waits for a connection.
+    pub async fn set(&self, configs: BTreeMap<String, ServerConfig>) -> SetServers {
+        let mut outcome = SetServers::default();
+        let refused = check_servers(configs.keys().map(String::as_str));
+        outcome.errors.extend(refused.into_iter().map(|(name, why)| (name.to_owned(), why)));
+        let namespaces: Vec<String> =
+            configs.iter().map(|(name, config)| config.namespace(name).to_owned()).collect();
+        let mut stopped = Vec::new();
+        {
+            let mut servers = self.servers();
+            servers.retain(|name, server| {
+                let stays = configs.get(name) == Some(server.config()) && !outcome.errors.contains_key(name);
+                if !stays {
+                    stopped.push(Arc::clone(server));
+                    if !configs.contains_key(name) {
+                        outcome.removed.push(name.clone());
+                    }
+                }
+                stays
+            });
+        }
+        for server in stopped {
+            server.stop().await;
+        }
+        for (name, config) in configs {
+            if outcome.errors.contains_key(&name) || self.servers().contains_key(&name) {
+                continue;
+            }
+            if let Some(problem) = config.check(&name).into_iter().next() {
+                outcome.errors.insert(name, problem.to_string());
+                continue;
+            }
+            let answers = self.answers(&config);
+            let server = Server::new(
+                &name,
+                config,
+                answers,
+                &namespaces,
+                self.0.registry.clone(),
+                self.0.surroundings.clone(),
+                self.0.events.clone(),
+            );
+            server.begin();
+            self.servers().insert(name.clone(), server);
+            outcome.added.push(name);
+        }
+        outcome
+    }
+
+    fn answers(&self, config: &ServerConfig) -> Answers {
+        let root = |path: &std::path::PathBuf| {
+            let url = url::Url::from_file_path(path).ok()?;
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            Some((url.to_string(), name))
+        };
+        Answers {
+            elicitation: config.elicitation,
+            sampling: config.sampling,
+            sampler: self.0.surroundings.sampler.clone().filter(|_| config.sampling),
+            roots: config.roots.iter().filter_map(root).collect(),
+        }
+    }
+
+    /// Waits until every server that starts with Helve is connected and listed, or has failed.
+    pub async fn settled(&self) {
+        let servers: Vec<_> = self.servers().values().cloned().collect();
+        for server in servers {
+            server.settled().await;
+        }
+    }
+
+    /// How every server is, by name.
+    pub fn status(&self) -> Vec<ServerStatus> {
+        self.servers().values().map(|server| server.status()).collect()
+    }
+
+    /// The last lines of a server's log, if there is such a server.
+    pub fn log(&self, name: &str, limit: usize) -> Option<Vec<Line>> {
+        self.get(name).map(|server| server.log().last(limit))
+    }
+
+    /// Stops a server and connects it anew. Whether there is such a server.
+    pub async fn restart(&self, name: &str) -> bool {
+        let Some(server) = self.get(name) else { return false };
+        server.restart().await;
+        true
+    }
+
+    /// Looks again at what a server offers: after its tools were accepted. Whether there is such a
+    /// server.
+    pub async fn refresh(&self, name: &str) -> bool {
+        let Some(server) = self.get(name) else { return false };
+        server.refresh().await;
+        true
+    }
+
+    /// Learns of what happens at servers.
+    pub fn subscribe(&self) -> broadcast::Receiver<ServerEvent> {
+        self.0.events.subscribe()
+    }
+
+    /// Stops them all.
+    pub async fn close(&self) {
+        let servers = std::mem::take(&mut *self.servers());
+        for server in servers.into_values() {
+            server.stop().await;
+        }
+    }
+
+    /// The registry that their tools are in.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Server>> {
+        self.servers().get(name).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Server>> {
+        self.servers().values().cloned().collect()
+    }
+
+    fn servers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Server>>> {
+        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,226 @@
+//! What a tool of a server answered, as Helve sees it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use helve::json::{JsonLimits, parse};
+use helve::{ErrorCode, ToolError};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::message::{Raw, RpcError, raw};
+use crate::text;
+
+/// How much of an error's text is kept.
+const ERROR_BYTES_MAX: usize = 16 << 10;
+
+/// A tool's answer.
+pub(crate) struct ToolResult {
+    /// The whole of it, for callers that can show it.
+    pub(crate) content: Arc<RawValue>,
+    /// The same as one value, or the failure that it tells of.
+    pub(crate) value: Result<Value, ToolError>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    structured_content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: bool,
+}
+
+/// One part of an answer. Kinds that we do not know are described by their name.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    data: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    mime_type: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    uri: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    resource: Option<Resource<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource<'a> {
+    #[serde(borrow, default)]
+    uri: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    blob: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    mime_type: Option<Cow<'a, str>>,
+}
+
+/// Reads an answer: hidden characters are taken out, what is structured is preferred, and what is
+/// no text is described.
+pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<ToolResult, ToolError> {
+    let unfit = |reason: String| {
+        ToolError::new(
+            ErrorCode::OutputInvalid,
+            format!("MCP server `{server}` answered no tool result: {reason}"),
+        )
+        .suggest("this is a defect in the server; other arguments may avoid it")
+    };
+    let answer = cleaned(answer, limits).map_err(&unfit)?;
+    let fields: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| unfit(error.to_string()))?;
+    let parts: Vec<Part<'_>> = match fields.content {
+        Some(content) => serde_json::from_str(content.get()).map_err(|error| unfit(error.to_string()))?,
+        None if fields.structured_content.is_some() => Vec::new(),
+        None => return Err(unfit("there is neither `content` nor `structuredContent`".to_owned())),
+    };
+    let value = if fields.is_error {
+        Err(failure(&parts))
+    } else {
+        match fields.structured_content.filter(|value| value.get() != "null") {
+            Some(value) => parse(value.get().as_bytes(), limits).map_err(|error| unfit(error.to_string())),
+            None => Ok(Value::String(described(&parts))),
+        }
+    };
+    let value = match value {
+        Err(error) if !fields.is_error => return Err(error),
+        other => other,
+    };
+    Ok(ToolResult { content: Arc::from(answer), value })
+}
+
+fn failure(parts: &[Part<'_>]) -> ToolError {
+    let text = described(parts);
+    let end = text.floor_char_boundary(ERROR_BYTES_MAX);
+    let text = text[..end].trim();
+    ToolError::failed(if text.is_empty() { "the tool failed and did not say why" } else { text })
+}
+
+/// The answer without what only misleads. Text that is plain is not even copied.
+fn cleaned(answer: Raw, limits: JsonLimits) -> Result<Raw, String> {
+    if is_plain(answer.get()) {
+        return Ok(answer);
+    }
+    let mut value = parse(answer.get().as_bytes(), limits).map_err(|error| error.to_string())?;
+    let findings = text::clean_json(&mut value, limits).map_err(|error| error.to_string())?;
+    Ok(if findings.is_empty() { answer } else { raw(&value) })
+}
+
+/// Whether JSON text can hold no hidden character: all ASCII, and nothing escaped by number.
+fn is_plain(json: &str) -> bool {
+    json.is_ascii() && memchr::memmem::find(json.as_bytes(), b"\\u").is_none()
+}
+
+/// The parts as text: for models that see only that.
+fn described(parts: &[Part<'_>]) -> String {
+    let texts: Vec<Cow<'_, str>> = parts.iter().map(describe).collect();
+    texts.join("\n")
+}
+
+fn describe<'a>(part: &'a Part<'_>) -> Cow<'a, str> {
+    let mime = |of: &'a Option<Cow<'_, str>>| of.as_deref().unwrap_or("unknown type");
+    match (&*part.kind, &part.text, &part.data, &part.resource) {
+        ("text", Some(text), _, _) => Cow::Borrowed(text),
+        (kind @ ("image" | "audio"), _, Some(data), _) => {
+            Cow::Owned(format!("[{kind}: {}, {} bytes]", mime(&part.mime_type), bytes_of(data)))
+        }
+        ("resource", _, _, Some(resource)) => match (&resource.text, &resource.blob) {
+            (Some(text), _) => Cow::Owned(format!("[{}]\n{text}", resource.uri)),
+            (None, blob) => Cow::Owned(format!(
+                "[{}: {}, {} bytes]",
+                resource.uri,
+                mime(&resource.mime_type),
+                blob.as_deref().map_or(0, bytes_of)
+            )),
+        },
+        ("resource_link", ..) => {
+            let uri = part.uri.as_deref().unwrap_or_default();
+            Cow::Owned(format!("[link to {}: {uri}]", part.name.as_deref().unwrap_or("a resource")))
+        }
+        (kind, ..) => Cow::Owned(format!("[{kind}]")),
+    }
+}
+
+/// How many bytes base64 stands for.
+fn bytes_of(data: &str) -> usize {
+    data.trim_end_matches('=').len() * 3 / 4
+}
+
+/// An error of the protocol as the caller of a tool sees it.
+pub(crate) fn refused(error: &RpcError, server: &str) -> ToolError {
+    let message = text::clean(&error.message).text.into_owned();
+    let end = message.floor_char_boundary(ERROR_BYTES_MAX);
+    let code = match error.code {
+        RpcError::INVALID_PARAMS => ErrorCode::ValidationFailed,
+        _ => ErrorCode::ExecutionFailed,
+    };
+    ToolError::new(code, format!("MCP server `{server}` refused the call: {}", &message[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(answer: Value) -> Result<ToolResult, ToolError> {
+        read(raw(&answer), "demo", JsonLimits::default())
+    }
+
+    #[test]
+    fn what_is_structured_is_preferred_and_the_rest_described() {
+        let structured =
+            result(json!({ "content": [{ "type": "text", "text": "{}" }], "structuredContent": { "n": 1 } }));
+        assert_eq!(structured.unwrap().value.unwrap(), json!({ "n": 1 }));
+        let mixed = result(json!({ "content": [
+            { "type": "text", "text": "see:" },
+            { "type": "image", "data": "AAAA", "mimeType": "image/png" },
+            { "type": "resource_link", "uri": "file:///a", "name": "a" },
+            { "type": "resource", "resource": { "uri": "x:y", "text": "inside" } },
+            { "type": "hologram" },
+        ] }));
+        let mixed = mixed.unwrap();
+        assert_eq!(
+            mixed.value.unwrap(),
+            json!("see:\n[image: image/png, 3 bytes]\n[link to a: file:///a]\n[x:y]\ninside\n[hologram]")
+        );
+        assert!(mixed.content.get().contains("AAAA"));
+    }
+
+    #[test]
+    fn errors_and_what_is_no_result() {
+        let failed =
+            result(json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true }));
+        let error = failed.unwrap().value.unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::ExecutionFailed, "no such city"));
+        for answer in
+            [json!(null), json!([]), json!({}), json!({ "content": "x" }), json!({ "content": [1] })]
+        {
+            assert!(result(answer.clone()).is_err(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_taken_out() {
+        let answer = json!({ "content": [{ "type": "text", "text": "a\u{202e}b\u{1b}[31mc\u{e0041}" }] });
+        let read = result(answer).unwrap();
+        assert_eq!(read.value.unwrap(), json!("abc"));
+        assert!(read.content.get().contains("\"abc\""));
+        let plain = json!({ "content": [{ "type": "text", "text": "größe" }], "_meta": { "k": [1.50] } });
+        let text = raw(&plain);
+        assert_eq!(
+            super::read(text.clone(), "demo", JsonLimits::default()).unwrap().content.get(),
+            text.get()
+        );
+    }
+}

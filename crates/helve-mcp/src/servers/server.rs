@@ -1,0 +1,588 @@
+//! One server: connected when it is needed, watched over, and told of when it changes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use helve::{Registry, ToolName};
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, SemaphorePermit, broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::connect::{Way, connect};
+use super::discover::{Found, LAYER, discover, register};
+use super::offer::Offer;
+use super::status::{ServerState, ServerStatus};
+use super::{ServerEvent, ServerEventKind, Surroundings};
+use crate::client::Answers;
+use crate::client::connection::{Ask, Connection};
+use crate::client::hub::Hub;
+use crate::client::link::LinkError;
+use crate::client::news::Change;
+use crate::config::{ServerConfig, Start};
+use crate::era::Era;
+use crate::log::{Log, Source};
+use crate::message::{Fields, raw};
+use crate::pins::Pins;
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// How long we wait after a first failure, and at most.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How long a connection must have held to count as a good one.
+const STEADY: Duration = Duration::from_secs(30);
+/// How often a server that nobody uses is asked whether it is still there, and how long it has.
+const HEALTH_EVERY: Duration = Duration::from_secs(60);
+const HEALTH_MAX: Duration = Duration::from_secs(10);
+/// How long changes are gathered before the lists are read again: a flood is read once.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// Whose account is used where all share one.
+const SHARED: &str = "helve";
+
+/// One server.
+pub(crate) struct Server {
+    name: Arc<str>,
+    config: ServerConfig,
+    answers: Answers,
+    other_namespaces: Vec<String>,
+    registry: Registry,
+    surroundings: Surroundings,
+    events: broadcast::Sender<ServerEvent>,
+    log: Arc<Log>,
+    /// The connection that all share, and those of single clients, by whose they are.
+    lines: Mutex<HashMap<String, Arc<Slot>>>,
+    way: Mutex<Option<Way>>,
+    offer: ArcSwap<Offer>,
+    registered: Mutex<Vec<ToolName>>,
+    status: watch::Sender<Told>,
+    restarts: AtomicU32,
+    /// When it was last used, in milliseconds since it began.
+    used_ms: AtomicU64,
+    began: Instant,
+    places: Semaphore,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A place for a connection.
+#[derive(Default)]
+struct Slot {
+    live: Mutex<Option<Arc<Connection>>>,
+    /// One connects at a time; the others wait for it.
+    turn: tokio::sync::Mutex<Failures>,
+}
+
+/// What went wrong last.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    not_before: Option<Instant>,
+    last: Option<LinkError>,
+    since: Option<Instant>,
+}
+
+/// What is told of a server.
+#[derive(Debug, Clone)]
+struct Told {
+    state: ServerState,
+    reason: Option<String>,
+    since: Timestamp,
+    settled: bool,
+    latency: Option<Duration>,
+    greeting: Option<crate::client::Greeting>,
+}
+
+impl Server {
+    pub(super) fn new(
+        name: &str,
+        config: ServerConfig,
+        answers: Answers,
+        namespaces: &[String],
+        registry: Registry,
+        surroundings: Surroundings,
+        events: broadcast::Sender<ServerEvent>,
+    ) -> Arc<Self> {
+        let own = config.namespace(name).to_owned();
+        let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
+        let told = Told {
+            state,
+            reason: None,
+            since: Timestamp::now(),
+            settled: state == ServerState::Disabled,
+            latency: None,
+            greeting: None,
+        };
+        Arc::new(Self {
+            name: name.into(),
+            places: Semaphore::new(config.limits.calls),
+            config,
+            answers,
+            other_namespaces: namespaces.iter().filter(|other| **other != own).cloned().collect(),
+            registry,
+            surroundings,
+            events,
+            log: Arc::default(),
+            lines: Mutex::default(),
+            way: Mutex::default(),
+            offer: ArcSwap::default(),
+            registered: Mutex::default(),
+            status: watch::Sender::new(told),
+            restarts: AtomicU32::new(0),
+            used_ms: AtomicU64::new(0),
+            began: Instant::now(),
+            tasks: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn config(&self) -> &ServerConfig {
+        &self.config
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(super) fn pins(&self) -> Option<&Pins> {
+        self.surroundings.pins.as_ref()
+    }
+
+    pub(super) fn other_namespaces(&self) -> impl Iterator<Item = &str> {
+        self.other_namespaces.iter().map(String::as_str)
+    }
+
+    /// What it offers, as far as is known.
+    pub(crate) fn offer(&self) -> Arc<Offer> {
+        self.offer.load_full()
+    }
+
+    /// What it said when we met, if we have.
+    pub(crate) fn greeting(&self) -> Option<crate::client::Greeting> {
+        self.status.borrow().greeting.clone()
+    }
+
+    /// Starts looking after it.
+    pub(super) fn begin(self: &Arc<Self>) {
+        if !self.config.enabled {
+            return;
+        }
+        let task = tokio::spawn(Arc::clone(self).look_after());
+        self.tasks().push(task);
+    }
+
+    /// Waits until it is connected and listed, or has failed, for the first time.
+    pub(super) async fn settled(&self) {
+        let mut status = self.status.subscribe();
+        // Fails only when the server is gone.
+        let _ = status.wait_for(|told| told.settled).await;
+    }
+
+    /// A place among the calls that it runs at a time.
+    pub(super) async fn enter(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.acquire().await.ok()
+    }
+
+    /// It has answered something.
+    pub(super) fn used(&self) {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.used_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// The connection for a client, made where there is none.
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        client: Option<&str>,
+    ) -> Result<Arc<Connection>, LinkError> {
+        if !self.config.enabled {
+            return Err(LinkError::unsent("it is disabled in the configuration"));
+        }
+        let whose = client.filter(|_| !self.config.shared).unwrap_or(SHARED);
+        let slot = self.slot(whose);
+        if let Some(connection) = slot.live() {
+            return Ok(connection);
+        }
+        let mut failures = slot.turn.lock().await;
+        if let Some(connection) = slot.live() {
+            return Ok(connection);
+        }
+        if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
+            && Instant::now() < not_before
+        {
+            return Err(LinkError::unsent(error.to_string()));
+        }
+        self.connect(whose, &slot, &mut failures).await
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+        whose: &str,
+        slot: &Arc<Slot>,
+        failures: &mut Failures,
+    ) -> Result<Arc<Connection>, LinkError> {
+        let hub = Hub::new(self.answers.identity(), self.answers.clone(), Arc::clone(&self.log));
+        let known = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Instant::now();
+        if failures.since.is_some() {
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
+        // One that did not hold for long is no better than one that was never made.
+        if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
+            failures.count = 0;
+        }
+        let made =
+            connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await;
+        match made {
+            Ok((connection, way)) => {
+                *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
+                let connection = Arc::new(connection);
+                failures.last = None;
+                failures.not_before = None;
+                failures.since = Some(Instant::now());
+                *slot.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
+                self.used();
+                self.tell(ServerState::Connected, None, |told| {
+                    told.latency = Some(started.elapsed());
+                    told.greeting = Some(connection.greeting().clone());
+                });
+                let attending = Arc::clone(self).attend(whose.to_owned(), Arc::clone(&connection));
+                let task = tokio::spawn(attending);
+                let mut tasks = self.tasks();
+                tasks.retain(|task| !task.is_finished());
+                tasks.push(task);
+                Ok(connection)
+            }
+            Err(error) => {
+                failures.count = failures.count.saturating_add(1);
+                failures.not_before = Some(Instant::now() + backoff(failures.count));
+                failures.last = Some(error.clone());
+                self.failed(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn failed(&self, error: &LinkError) {
+        let state = match error {
+            LinkError::Unauthorized { .. } => ServerState::NeedsAuth,
+            _ => ServerState::Failed,
+        };
+        let reason = match state {
+            ServerState::NeedsAuth => format!("{error}; run `helve mcp login {}`", self.name),
+            _ => error.to_string(),
+        };
+        self.log.add(Source::Helve, &reason);
+        self.tell(state, Some(reason), |told| told.settled = true);
+    }
+
+    /// Keeps it connected, or stops it when nobody needs it, as the configuration says.
+    async fn look_after(self: Arc<Self>) {
+        loop {
+            // The tools of one that starts on demand must be known once all the same.
+            let idle = self.config.start == Start::OnDemand && self.status.borrow().greeting.is_some();
+            if !idle {
+                match self.connection(None).await {
+                    Ok(connection) => connection.wait_closed().await,
+                    Err(LinkError::Unauthorized { .. }) => self.wait_for_login().await,
+                    Err(_) => {}
+                }
+            }
+            let wait = {
+                let slot = self.slot(SHARED);
+                let failures = slot.turn.lock().await;
+                match failures.not_before {
+                    Some(at) => at.saturating_duration_since(Instant::now()),
+                    None => backoff(1),
+                }
+            };
+            tokio::time::sleep(wait.max(Duration::from_millis(50))).await;
+        }
+    }
+
+    /// Somebody may log in at any time; asking now and then notices.
+    async fn wait_for_login(&self) {
+        tokio::time::sleep(BACKOFF_MAX).await;
+    }
+
+    /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
+    /// sees that the server is still there.
+    async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
+        if whose == SHARED {
+            self.read_offer(&connection).await;
+        }
+        let listening = listen_for_changes(&connection);
+        let watching = async {
+            tokio::select! {
+                () = connection.wait_closed() => {}
+                () = self.hear(&whose, &connection) => {}
+                () = self.check_health(&connection) => {}
+                () = self.stop_when_idle(&connection) => {}
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            () = listening => {}
+        }
+        let reason = connection.closed();
+        self.slot(&whose).forget(&connection);
+        connection.close().await;
+        if whose != SHARED {
+            self.lines().remove(&whose);
+            return;
+        }
+        match reason {
+            // We closed it, as nobody needs it.
+            None => self.tell(ServerState::Pending, Some("nobody uses it".to_owned()), |_| ()),
+            Some(reason) => {
+                self.log.add(Source::Helve, &reason);
+                self.tell(ServerState::Failed, Some(reason), |_| ());
+            }
+        }
+    }
+
+    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) {
+        match discover(self, connection).await {
+            Ok(found) => self.take_offer(found),
+            Err(error) => {
+                let reason = format!("what it offers could not be read: {error}");
+                self.log.add(Source::Helve, &reason);
+                self.status.send_modify(|told| told.reason = Some(reason));
+            }
+        }
+        self.status.send_modify(|told| told.settled = true);
+    }
+
+    fn take_offer(&self, found: Found) {
+        let Found { mut offer, tools } = found;
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        *registered = register(&self.registry, &registered, tools, &mut offer);
+        for remark in &offer.remarks {
+            tracing::warn!(server = &*self.name, "{remark}");
+        }
+        self.offer.store(Arc::new(offer));
+        self.send(ServerEventKind::Offer);
+    }
+
+    /// Hears of changes and reads again what changed.
+    async fn hear(self: &Arc<Self>, whose: &str, connection: &Arc<Connection>) {
+        loop {
+            tokio::time::sleep(GATHER).await;
+            let changes = connection.news().take().await;
+            let lists = [Change::Tools, Change::Resources, Change::Prompts];
+            if whose == SHARED && lists.into_iter().any(|change| changes.has(change)) {
+                self.read_offer(connection).await;
+            }
+            for uri in changes.updated {
+                self.send(ServerEventKind::Updated(uri));
+            }
+        }
+    }
+
+    /// Returns when the server does not answer any more.
+    async fn check_health(&self, connection: &Connection) {
+        // The stateless era has no ping, and nothing that could hang between requests.
+        if connection.greeting().era == Era::Stateless {
+            return std::future::pending().await;
+        }
+        loop {
+            tokio::time::sleep(HEALTH_EVERY).await;
+            if connection.open_questions() > 0 {
+                continue;
+            }
+            let started = Instant::now();
+            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX);
+            match connection.ask(ping).await {
+                // A server that knows no ping has answered too.
+                Ok(_) => {
+                    let latency = started.elapsed();
+                    self.status.send_modify(|told| told.latency = Some(latency));
+                }
+                Err(error) => {
+                    self.log.add(Source::Helve, &format!("it does not answer to a ping: {error}"));
+                    connection.close().await;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns when nobody has used it for as long as the configuration says.
+    async fn stop_when_idle(&self, connection: &Connection) {
+        let Some(idle) = self.config.idle_stop_s.map(Duration::from_secs) else {
+            return std::future::pending().await;
+        };
+        loop {
+            let used = self.began + Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
+            let left = (used + idle).saturating_duration_since(Instant::now());
+            if left.is_zero() && connection.open_questions() == 0 {
+                return;
+            }
+            tokio::time::sleep(left.max(Duration::from_millis(100))).await;
+        }
+    }
+
+    /// Stops it for good: its tools are gone.
+    pub(super) async fn stop(&self) {
+        for task in self.tasks().drain(..) {
+            task.abort();
+        }
+        let slots: Vec<_> = self.lines().drain().map(|(_, slot)| slot).collect();
+        for slot in slots {
+            if let Some(connection) = slot.take() {
+                connection.close().await;
+            }
+        }
+        let names = std::mem::take(&mut *self.registered.lock().unwrap_or_else(PoisonError::into_inner));
+        self.registry.exchange(LAYER, &names, []);
+        self.send(ServerEventKind::Offer);
+    }
+
+    /// Closes its connections; they are made anew at once, or by the next call.
+    pub(super) async fn restart(self: &Arc<Self>) {
+        let slots: Vec<_> = self.lines().values().cloned().collect();
+        for slot in slots {
+            let mut failures = slot.turn.lock().await;
+            failures.not_before = None;
+            drop(failures);
+            if let Some(connection) = slot.take() {
+                connection.close().await;
+            }
+        }
+        if let Err(error) = self.connection(None).await {
+            tracing::warn!(server = &*self.name, %error, "it could not be connected anew");
+        }
+    }
+
+    /// Reads what it offers again.
+    pub(super) async fn refresh(self: &Arc<Self>) {
+        if let Ok(connection) = self.connection(None).await {
+            self.read_offer(&connection).await;
+        }
+    }
+
+    fn tell(&self, state: ServerState, reason: Option<String>, more: impl FnOnce(&mut Told)) {
+        self.status.send_modify(|told| {
+            if told.state != state {
+                told.since = Timestamp::now();
+            }
+            told.state = state;
+            told.reason = reason;
+            more(told);
+        });
+        self.send(ServerEventKind::State(state));
+    }
+
+    fn send(&self, kind: ServerEventKind) {
+        // Nobody may be listening.
+        let _ = self.events.send(ServerEvent { server: Arc::clone(&self.name), kind });
+    }
+
+    pub(super) fn status(&self) -> ServerStatus {
+        let told = self.status.borrow().clone();
+        let offer = self.offer.load();
+        let way = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let greeting = told.greeting.as_ref();
+        ServerStatus {
+            name: self.name.to_string(),
+            state: told.state,
+            reason: told.reason,
+            since: told.since,
+            transport: way.map(|way| way.transport.as_str()),
+            era: greeting.map(|greeting| greeting.era),
+            protocol: greeting.map(|greeting| greeting.version.clone()),
+            server: greeting.and_then(|greeting| identity(&greeting.server_info)),
+            tools: offer.tools.len(),
+            resources: offer.resources.len(),
+            prompts: offer.prompts.len(),
+            latency_ms: told.latency.map(|latency| (latency.as_secs_f64() * 100_000.0).round() / 100.0),
+            restarts: self.restarts.load(Ordering::Relaxed),
+            remarks: offer.remarks.clone(),
+        }
+    }
+
+    fn slot(&self, whose: &str) -> Arc<Slot> {
+        let mut lines = self.lines();
+        if let Some(slot) = lines.get(whose) {
+            return Arc::clone(slot);
+        }
+        Arc::clone(lines.entry(whose.to_owned()).or_default())
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// The connection, if it holds.
+    fn live(&self) -> Option<Arc<Connection>> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.as_ref().filter(|connection| connection.closed().is_none()).cloned()
+    }
+
+    fn take(&self) -> Option<Arc<Connection>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives up a connection, unless there is another already.
+    fn forget(&self, connection: &Arc<Connection>) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
+            *live = None;
+        }
+    }
+}
+
+/// In the stateless era changes are told only to those who ask for them. Returns when the server
+/// does not tell any more, which is no reason to give it up.
+async fn listen_for_changes(connection: &Connection) {
+    let greeting = connection.greeting();
+    let wants = |capability| greeting.has_flag(capability, "listChanged");
+    let listens = greeting.era == Era::Stateless && ["tools", "resources", "prompts"].into_iter().any(wants);
+    let mut failures = 0;
+    while listens && failures < 5 {
+        let mut params = Fields::default();
+        params.set(
+            "notifications",
+            raw(&serde_json::json!({
+                "toolsListChanged": wants("tools"),
+                "resourcesListChanged": wants("resources"),
+                "promptsListChanged": wants("prompts"),
+            })),
+        );
+        let began = Instant::now();
+        let ask = Ask::new("subscriptions/listen", params).within(Duration::from_secs(3600));
+        if !matches!(connection.ask(ask).await, Err(LinkError::TimedOut { .. })) {
+            failures = if began.elapsed() > STEADY { 1 } else { failures + 1 };
+        }
+        tokio::time::sleep(backoff(failures)).await;
+    }
+    std::future::pending().await
+}
+
+/// How long to wait after so many failures in a row: twice as long each time, and never the same.
+fn backoff(failures: u32) -> Duration {
+    let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
+    doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// A server's own name and version.
+fn identity(info: &serde_json::value::RawValue) -> Option<String> {
+    let fields = Fields::read(Some(info)).ok()?;
+    let name = fields.text("name")?;
+    let shown = match fields.text("version") {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    };
+    Some(crate::text::one_line(&shown, 100).into())
+}

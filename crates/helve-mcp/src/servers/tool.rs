@@ -1,0 +1,169 @@
+//! A tool of a server, as a tool of ours.
+
+use std::sync::{Arc, Weak};
+
+use helve::json::{JsonLimits, canonical, sha256_hex};
+use helve::ports::Client;
+use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::result::{self, ToolResult};
+use super::server::Server;
+use crate::client::connection::{Ask, Connection};
+use crate::client::headers::ParamHeaders;
+use crate::client::link::LinkError;
+use crate::era::{Era, meta};
+use crate::message::{Fields, RpcError, raw};
+
+/// What a result may be made of.
+const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
+
+/// Where a tool of ours is in truth.
+pub(crate) struct Remote {
+    pub(super) server: Weak<Server>,
+    /// Its server's name for it.
+    pub(super) own: Arc<str>,
+    pub(super) headers: ParamHeaders,
+    /// Whether it runs only as a task.
+    pub(super) takes_task: bool,
+    /// Why it is not to be used.
+    pub(super) blocked: Option<String>,
+}
+
+/// A tool of a server.
+pub(super) struct RemoteTool {
+    remote: Arc<Remote>,
+    /// Whether doing it twice does no harm.
+    repeatable: bool,
+    fingerprint: String,
+}
+
+impl RemoteTool {
+    pub(super) fn new(remote: Remote, repeatable: bool, definition: &Value) -> Self {
+        let fingerprint = sha256_hex(canonical(definition).as_bytes());
+        Self { remote: Arc::new(remote), repeatable, fingerprint }
+    }
+}
+
+impl Handler for RemoteTool {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        let (remote, repeatable) = (Arc::clone(&self.remote), self.repeatable);
+        Box::pin(async move { remote.call(arguments, context, repeatable).await })
+    }
+
+    fn implementation(&self) -> Implementation {
+        Implementation::Mcp
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+}
+
+impl Remote {
+    async fn call(&self, arguments: Value, context: Context, repeatable: bool) -> Result<Value, ToolError> {
+        if let Some(reason) = &self.blocked {
+            return Err(ToolError::new(ErrorCode::PermissionDenied, reason));
+        }
+        let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
+        let server = self.server.upgrade().ok_or_else(gone)?;
+        let _place = server.enter().await;
+        let ToolResult { content, value } = match self.try_once(&server, &arguments, &context).await {
+            // It cannot have begun, or it does no harm to begin it twice: the server is connected
+            // anew for it, and whoever called does not notice.
+            Err(error) if is_worth_another(&error, repeatable) && !context.is_cancelled() => {
+                self.try_once(&server, &arguments, &context).await
+            }
+            other => other,
+        }
+        .map_err(|failure| failure.into_error(server.name()))?;
+        context.attach(content);
+        value
+    }
+
+    async fn try_once(
+        &self,
+        server: &Arc<Server>,
+        arguments: &Value,
+        context: &Context,
+    ) -> Result<ToolResult, Failure> {
+        let client = context.client();
+        let connection = server.connection(client.map(|client| client.id())).await.map_err(Failure::Link)?;
+        let config = server.config();
+        let reporting = context.clone();
+        let ask = Ask {
+            client: client.cloned(),
+            progress: Some(Arc::new(move |progress| reporting.report(progress))),
+            timeout: config.timeout(),
+            timeout_total: context.time_left().min(config.timeout_total()),
+            cancellation: Some(context.cancellation().clone()),
+            headers: self.headers.for_arguments(arguments),
+            ..Ask::new("tools/call", self.params(arguments, client))
+        };
+        let answer = self.ask(&connection, ask).await.map_err(Failure::Link)?.map_err(Failure::Refused)?;
+        server.used();
+        result::read(answer, server.name(), RESULT).map_err(Failure::Unfit)
+    }
+
+    async fn ask(
+        &self,
+        connection: &Arc<Connection>,
+        mut ask: Ask,
+    ) -> Result<Result<crate::message::Raw, RpcError>, LinkError> {
+        if self.takes_task && connection.greeting().era == Era::Session {
+            ask.params.set("task", raw(&serde_json::json!({ "ttl": ask.timeout_total.as_millis() as u64 })));
+        }
+        crate::client::tasks::ask(connection, ask).await
+    }
+
+    fn params(&self, arguments: &Value, client: Option<&Arc<dyn Client>>) -> Fields {
+        let mut params = Fields::default();
+        params.set("name", raw(&self.own));
+        params.set("arguments", raw(arguments));
+        if let Some(about) = client.and_then(|client| client.meta()).and_then(passed_on) {
+            params.set("_meta", about.to_raw());
+        }
+        params
+    }
+}
+
+/// What a client sent along that is for the server: all but what was said to us.
+pub(crate) fn passed_on(about: &RawValue) -> Option<Fields> {
+    let mut about = Fields::read(Some(about)).ok()?;
+    for own in ["progressToken", meta::VERSION, meta::CLIENT, meta::CAPABILITIES, meta::LOG_LEVEL] {
+        about.remove(own);
+    }
+    (!about.is_empty()).then_some(about)
+}
+
+/// Why a call gave no result.
+enum Failure {
+    Link(LinkError),
+    Refused(RpcError),
+    Unfit(ToolError),
+}
+
+impl Failure {
+    fn into_error(self, server: &str) -> ToolError {
+        match self {
+            Self::Link(error) => error.into_tool_error(server),
+            Self::Refused(error) => result::refused(&error, server),
+            Self::Unfit(error) => error,
+        }
+    }
+}
+
+fn is_worth_another(failure: &Failure, repeatable: bool) -> bool {
+    match failure {
+        Failure::Link(LinkError::Unauthorized { .. }) => false,
+        Failure::Link(error @ (LinkError::Closed { .. } | LinkError::SessionGone)) => {
+            error.is_unsent() || repeatable
+        }
+        Failure::Link(_) | Failure::Refused(_) | Failure::Unfit(_) => false,
+    }
+}
