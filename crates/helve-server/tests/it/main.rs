@@ -1,3 +1,7 @@
 //! The server against clients that others wrote, and against those that mean harm.
 
 mod conformance;
+mod counterparts;
+mod harness;
+mod hostile;
+mod http;
