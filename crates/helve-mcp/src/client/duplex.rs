@@ -56,7 +56,8 @@ impl Duplex {
             closed: OnceLock::new(),
             is_closed: watch::Sender::new(false),
         });
-        let reading = tokio::spawn(read(frames, Arc::clone(&shared), outbox.clone(), Incoming::new(receiver)));
+        let reading =
+            tokio::spawn(read(frames, Arc::clone(&shared), outbox.clone(), Incoming::new(receiver)));
         let writing = tokio::spawn(write(waiting, writer, Arc::clone(&shared)));
         let tasks = [reading.abort_handle(), writing.abort_handle()];
         Self { shared, outbox, tasks, closer: Mutex::new(Some(closer)) }
@@ -101,7 +102,8 @@ impl Link for Duplex {
             }
             let mut waiting = Waiting { link: self, id, sent: false, answered: false };
             if self.outbox.send(text).await.is_err() {
-                let why = self.shared.error().map_or_else(|| "the link is closed".to_owned(), |e| e.to_string());
+                let why =
+                    self.shared.error().map_or_else(|| "the link is closed".to_owned(), |e| e.to_string());
                 return Err(LinkError::unsent(why));
             }
             waiting.sent = true;

@@ -40,7 +40,9 @@ impl ParamHeaders {
         }
         let written = count(schema);
         if written != found.0.len() {
-            return Err("x-mcp-header stands where it must not: only properties of objects have it".to_owned());
+            return Err(
+                "x-mcp-header stands where it must not: only properties of objects have it".to_owned()
+            );
         }
         Ok(found)
     }
@@ -133,10 +135,13 @@ mod tests {
         } });
         let headers = ParamHeaders::of(&schema).unwrap();
         let given = headers.for_arguments(&json!({ "region": "köln", "deep": { "n": 3 } }));
-        assert_eq!(given, [
-            ("Mcp-Param-N".to_owned(), "3".to_owned()),
-            ("Mcp-Param-Region".to_owned(), "=?base64?a8O2bG4=?=".to_owned()),
-        ]);
+        assert_eq!(
+            given,
+            [
+                ("Mcp-Param-N".to_owned(), "3".to_owned()),
+                ("Mcp-Param-Region".to_owned(), "=?base64?a8O2bG4=?=".to_owned()),
+            ]
+        );
         assert!(headers.for_arguments(&json!({ "region": null })).is_empty());
     }
 

@@ -198,7 +198,12 @@ impl Http {
     }
 
     /// The answer to our question `id`, from JSON or from a stream.
-    async fn answer(&self, id: i64, mut response: StreamingResponse, deadline: Instant) -> Result<Answer, LinkError> {
+    async fn answer(
+        &self,
+        id: i64,
+        mut response: StreamingResponse,
+        deadline: Instant,
+    ) -> Result<Answer, LinkError> {
         if let Some(session) = response.headers.get(SESSION_ID)
             && !self.is_stateless()
         {
@@ -210,9 +215,13 @@ impl Http {
                 self.answer_in_stream(id, response, deadline).await
             }
             (status, _) => {
-                let text = body(&mut response, self.0.endpoint.bytes_max).await.map_err(|error| self.failed(error))?;
+                let text = body(&mut response, self.0.endpoint.bytes_max)
+                    .await
+                    .map_err(|error| self.failed(error))?;
                 match Message::parse(&text) {
-                    Ok(Message::Response(Response { id: of, result })) if is_answer(of.as_ref(), id, &result) => {
+                    Ok(Message::Response(Response { id: of, result }))
+                        if is_answer(of.as_ref(), id, &result) =>
+                    {
                         if status == StatusCode::NOT_FOUND && self.session().is_some() {
                             return Err(self.session_gone());
                         }
@@ -253,7 +262,9 @@ impl Http {
                 Err(error) => return Err(error),
             };
             // Without an id there is nothing to come back to.
-            let Some(last) = stream.last_id.clone().filter(|_| resumes < RESUMES_MAX) else { return Err(broken) };
+            let Some(last) = stream.last_id.clone().filter(|_| resumes < RESUMES_MAX) else {
+                return Err(broken);
+            };
             resumes += 1;
             let wait = stream.events.retry_ms.map_or(RETRY_DEFAULT, Duration::from_millis).min(RETRY_MAX);
             tokio::time::sleep(wait).await;
@@ -307,7 +318,11 @@ impl Http {
         });
     }
 
-    async fn open_stream(&self, last_id: Option<&str>, deadline: Instant) -> Result<StreamingResponse, LinkError> {
+    async fn open_stream(
+        &self,
+        last_id: Option<&str>,
+        deadline: Instant,
+    ) -> Result<StreamingResponse, LinkError> {
         let (mut request, _) = self.prepared(Method::GET, deadline).await?;
         request.headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(id) = last_id.and_then(|id| HeaderValue::from_str(id).ok()) {
@@ -337,14 +352,17 @@ impl Http {
             let response = match self.open_stream(last_id.as_deref(), deadline).await {
                 Ok(response) => response,
                 // It has no such stream, or does not let us.
-                Err(LinkError::Status { .. } | LinkError::Unauthorized { .. } | LinkError::SessionGone) => return,
+                Err(LinkError::Status { .. } | LinkError::Unauthorized { .. } | LinkError::SessionGone) => {
+                    return;
+                }
                 Err(_) => {
                     failures += 1;
                     tokio::time::sleep(RETRY_DEFAULT * failures).await;
                     continue;
                 }
             };
-            let mut stream = Stream { response, events: Events::new(self.0.endpoint.bytes_max), last_id: None };
+            let mut stream =
+                Stream { response, events: Events::new(self.0.endpoint.bytes_max), last_id: None };
             if let Err(error) = self.read_stream(&mut stream, None).await {
                 tracing::debug!(%error, "the server's stream of news broke");
             }
@@ -498,7 +516,10 @@ async fn body(response: &mut StreamingResponse, limit: usize) -> Result<Vec<u8>,
     while let Some(chunk) = response.chunk().await? {
         text.extend_from_slice(&chunk);
         if text.len() > limit {
-            return Err(NetError::TooLarge { host: response.url.host_str().unwrap_or_default().to_owned(), limit });
+            return Err(NetError::TooLarge {
+                host: response.url.host_str().unwrap_or_default().to_owned(),
+                limit,
+            });
         }
     }
     Ok(text)

@@ -125,10 +125,7 @@ impl LinkError {
 
     /// Whether the server cannot have begun what was asked.
     pub fn is_unsent(&self) -> bool {
-        matches!(
-            self,
-            Self::Closed { unsent: true, .. } | Self::SessionGone | Self::Unauthorized { .. }
-        )
+        matches!(self, Self::Closed { unsent: true, .. } | Self::SessionGone | Self::Unauthorized { .. })
     }
 
     /// The error as a caller of the tool sees it.

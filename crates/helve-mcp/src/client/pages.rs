@@ -89,7 +89,8 @@ async fn pages(
 }
 
 fn read_page(page: &RawValue, key: &str, method: &str) -> Result<(Vec<Raw>, Option<Raw>), LinkError> {
-    let unfit = |error: String| LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}"));
+    let unfit =
+        |error: String| LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}"));
     let fields: Fields = serde_json::from_str(page.get()).map_err(|error| unfit(error.to_string()))?;
     let items = fields.get(key).ok_or_else(|| unfit(format!("there is no `{key}`")))?;
     let items = serde_json::from_str(items.get()).map_err(|error| unfit(error.to_string()))?;

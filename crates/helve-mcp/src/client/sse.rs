@@ -138,7 +138,8 @@ mod tests {
     #[test]
     fn events_are_read_however_they_are_cut() {
         let text = "\u{feff}: hello\nid: 1\nevent: message\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nid:7\n\nretry: 5\n\n";
-        let wanted = [event("message", "{\"a\":\n1}", Some("1")), event("", "x", None), event("", "", Some("7"))];
+        let wanted =
+            [event("message", "{\"a\":\n1}", Some("1")), event("", "x", None), event("", "", Some("7"))];
         assert_eq!(events(&[text]), wanted);
         let letters: Vec<String> = text.chars().map(String::from).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();

@@ -8,7 +8,10 @@ use bytes::Bytes;
 use futures_util::stream::{SplitSink, StreamExt};
 use futures_util::{SinkExt, TryStreamExt};
 use helve::BoxFuture;
-use helve_net::header::{AUTHORIZATION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, WWW_AUTHENTICATE};
+use helve_net::header::{
+    AUTHORIZATION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    WWW_AUTHENTICATE,
+};
 use helve_net::{HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
@@ -42,7 +45,8 @@ pub(crate) async fn connect(
     let mut request = HttpRequest::new(Method::GET, url);
     request.deadline = deadline.into_std();
     request.headers = endpoint.headers.clone();
-    let header = |text: &str| HeaderValue::from_str(text).map_err(|_| LinkError::unsent("a header is no text"));
+    let header =
+        |text: &str| HeaderValue::from_str(text).map_err(|_| LinkError::unsent("a header is no text"));
     request.headers.insert(SEC_WEBSOCKET_KEY, header(&key)?);
     request.headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     request.headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));

@@ -71,7 +71,8 @@ pub(crate) async fn connect(
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    let attempt = Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
+    let attempt =
+        Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
         Some(Place::Url(_)) => attempt.address(known).await,
@@ -91,7 +92,12 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn done(&self, link: impl Link, greeting: crate::client::Greeting, transport: Transport) -> (Connection, Way) {
+    fn done(
+        &self,
+        link: impl Link,
+        greeting: crate::client::Greeting,
+        transport: Transport,
+    ) -> (Connection, Way) {
         let way = Way { transport, era: greeting.era };
         (Connection::new(Box::new(link), Arc::clone(&self.hub), greeting), way)
     }
@@ -161,7 +167,9 @@ impl Attempt<'_> {
             false => std::env::var("PATH").unwrap_or_else(|_| helve_sandbox::policy::PATH.to_owned()),
         };
         job.env.push(("PATH".to_owned(), path));
-        if !config.confined && let Ok(home) = std::env::var("HOME") {
+        if !config.confined
+            && let Ok(home) = std::env::var("HOME")
+        {
             job.env.push(("HOME".to_owned(), home));
         }
         for (name, setting) in &config.env {
@@ -244,13 +252,15 @@ impl Attempt<'_> {
 
     async fn legacy_sse(&self, endpoint: Endpoint) -> Result<(Connection, Way), LinkError> {
         let link = legacy_sse::connect(endpoint, self.receiver(), self.deadline).await?;
-        let greeting = greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
+        let greeting =
+            greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
         Ok(self.done(link, greeting, Transport::Sse))
     }
 
     async fn websocket(&self, endpoint: Endpoint) -> Result<(Connection, Way), LinkError> {
         let link = websocket::connect(endpoint, self.receiver(), self.deadline).await?;
-        let greeting = greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
+        let greeting =
+            greet::session(&link, &self.hub, self.time_left()).await.map_err(NotGreeted::into_error)?;
         Ok(self.done(link, greeting, Transport::Ws))
     }
 

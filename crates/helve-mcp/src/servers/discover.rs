@@ -41,7 +41,12 @@ pub(crate) struct Found {
 /// Reads all that a server offers.
 pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> Result<Found, LinkError> {
     let limits = &server.config().limits;
-    let bounds = Bounds { items: limits.items, pages: limits.pages, timeout: Duration::from_secs(30), ..Bounds::default() };
+    let bounds = Bounds {
+        items: limits.items,
+        pages: limits.pages,
+        timeout: Duration::from_secs(30),
+        ..Bounds::default()
+    };
     let greeting = connection.greeting();
     let list = async |capability: &str, method, key| match greeting.has(capability) {
         true => all(connection, method, key, bounds).await,
@@ -138,7 +143,9 @@ fn choose(server: &Arc<Server>, items: Vec<Raw>, offer: &mut Offer) -> Vec<Tool>
                 }
                 tools.push(tool);
             }
-            Err(reason) => offer.remarks.push(format!("`{}` was refused: {reason}", text::one_line(&own, 64))),
+            Err(reason) => {
+                offer.remarks.push(format!("`{}` was refused: {reason}", text::one_line(&own, 64)))
+            }
         }
     }
     tools
@@ -244,7 +251,12 @@ fn risk(annotations: &Annotations, hints: Option<&Value>) -> Risk {
 }
 
 /// Puts the tools that were found in place of those that were there.
-pub(crate) fn register(registry: &Registry, before: &[ToolName], tools: Vec<Tool>, offer: &mut Offer) -> Vec<ToolName> {
+pub(crate) fn register(
+    registry: &Registry,
+    before: &[ToolName],
+    tools: Vec<Tool>,
+    offer: &mut Offer,
+) -> Vec<ToolName> {
     let mut names: Vec<ToolName> = tools.iter().map(|tool| tool.name().clone()).collect();
     for (name, error) in registry.exchange(LAYER, before, tools) {
         offer.remarks.push(format!("`{name}` was refused: {error}"));

@@ -29,7 +29,8 @@ pub(crate) fn session(
         settings.scopes.clone_from(&oauth.scopes);
         if let Some(client_id) = &oauth.client_id {
             let secret = oauth.client_secret.as_ref().map(|secret| surroundings.secrets.resolve(secret));
-            let client_secret = secret.transpose().map_err(|e: SecretError| LinkError::unsent(e.to_string()))?;
+            let client_secret =
+                secret.transpose().map_err(|e: SecretError| LinkError::unsent(e.to_string()))?;
             settings.identity =
                 Identity::Registered { client_id: client_id.clone(), client_secret, issuer: None };
         }

@@ -134,8 +134,15 @@ impl Servers {
                 continue;
             }
             let answers = self.answers(&config);
-            let server = Server::new(&name, config, answers, &namespaces, self.0.registry.clone(),
-                self.0.surroundings.clone(), self.0.events.clone());
+            let server = Server::new(
+                &name,
+                config,
+                answers,
+                &namespaces,
+                self.0.registry.clone(),
+                self.0.surroundings.clone(),
+                self.0.events.clone(),
+            );
             server.begin();
             self.servers().insert(name.clone(), server);
             outcome.added.push(name);

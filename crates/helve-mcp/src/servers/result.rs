@@ -71,8 +71,11 @@ struct Resource<'a> {
 /// no text is described.
 pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<ToolResult, ToolError> {
     let unfit = |reason: String| {
-        ToolError::new(ErrorCode::OutputInvalid, format!("MCP server `{server}` answered no tool result: {reason}"))
-            .suggest("this is a defect in the server; other arguments may avoid it")
+        ToolError::new(
+            ErrorCode::OutputInvalid,
+            format!("MCP server `{server}` answered no tool result: {reason}"),
+        )
+        .suggest("this is a defect in the server; other arguments may avoid it")
     };
     let answer = cleaned(answer, limits).map_err(&unfit)?;
     let fields: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| unfit(error.to_string()))?;
@@ -176,7 +179,8 @@ mod tests {
 
     #[test]
     fn what_is_structured_is_preferred_and_the_rest_described() {
-        let structured = result(json!({ "content": [{ "type": "text", "text": "{}" }], "structuredContent": { "n": 1 } }));
+        let structured =
+            result(json!({ "content": [{ "type": "text", "text": "{}" }], "structuredContent": { "n": 1 } }));
         assert_eq!(structured.unwrap().value.unwrap(), json!({ "n": 1 }));
         let mixed = result(json!({ "content": [
             { "type": "text", "text": "see:" },
@@ -195,10 +199,13 @@ mod tests {
 
     #[test]
     fn errors_and_what_is_no_result() {
-        let failed = result(json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true }));
+        let failed =
+            result(json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true }));
         let error = failed.unwrap().value.unwrap_err();
         assert_eq!((error.code(), error.message()), (ErrorCode::ExecutionFailed, "no such city"));
-        for answer in [json!(null), json!([]), json!({}), json!({ "content": "x" }), json!({ "content": [1] })] {
+        for answer in
+            [json!(null), json!([]), json!({}), json!({ "content": "x" }), json!({ "content": [1] })]
+        {
             assert!(result(answer.clone()).is_err(), "{answer}");
         }
     }
@@ -211,6 +218,9 @@ mod tests {
         assert!(read.content.get().contains("\"abc\""));
         let plain = json!({ "content": [{ "type": "text", "text": "größe" }], "_meta": { "k": [1.50] } });
         let text = raw(&plain);
-        assert_eq!(super::read(text.clone(), "demo", JsonLimits::default()).unwrap().content.get(), text.get());
+        assert_eq!(
+            super::read(text.clone(), "demo", JsonLimits::default()).unwrap().content.get(),
+            text.get()
+        );
     }
 }

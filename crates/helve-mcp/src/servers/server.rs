@@ -13,15 +13,15 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connect::{Way, connect};
-use super::discover::{LAYER, Found, discover, register};
+use super::discover::{Found, LAYER, discover, register};
 use super::offer::Offer;
 use super::status::{ServerState, ServerStatus};
 use super::{ServerEvent, ServerEventKind, Surroundings};
+use crate::client::Answers;
 use crate::client::connection::{Ask, Connection};
 use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::client::news::Change;
-use crate::client::Answers;
 use crate::config::{ServerConfig, Start};
 use crate::era::Era;
 use crate::log::{Log, Source};
@@ -548,16 +548,18 @@ impl Slot {
 async fn listen_for_changes(connection: &Connection) {
     let greeting = connection.greeting();
     let wants = |capability| greeting.has_flag(capability, "listChanged");
-    let listens = greeting.era == Era::Stateless
-        && ["tools", "resources", "prompts"].into_iter().any(wants);
+    let listens = greeting.era == Era::Stateless && ["tools", "resources", "prompts"].into_iter().any(wants);
     let mut failures = 0;
     while listens && failures < 5 {
         let mut params = Fields::default();
-        params.set("notifications", raw(&serde_json::json!({
-            "toolsListChanged": wants("tools"),
-            "resourcesListChanged": wants("resources"),
-            "promptsListChanged": wants("prompts"),
-        })));
+        params.set(
+            "notifications",
+            raw(&serde_json::json!({
+                "toolsListChanged": wants("tools"),
+                "resourcesListChanged": wants("resources"),
+                "promptsListChanged": wants("prompts"),
+            })),
+        );
         let began = Instant::now();
         let ask = Ask::new("subscriptions/listen", params).within(Duration::from_secs(3600));
         if !matches!(connection.ask(ask).await, Err(LinkError::TimedOut { .. })) {

@@ -8,7 +8,10 @@ use tokio::process::Command;
 use crate::harness::{ADA, Server, serve};
 
 fn peers() -> PathBuf {
-    PathBuf::from(std::env::var_os("HELVE_MCP_PEERS").expect("run scripts/setup-mcp.sh DIR, and set HELVE_MCP_PEERS to DIR"))
+    PathBuf::from(
+        std::env::var_os("HELVE_MCP_PEERS")
+            .expect("run scripts/setup-mcp.sh DIR, and set HELVE_MCP_PEERS to DIR"),
+    )
 }
 
 fn script(name: &str) -> PathBuf {
@@ -24,7 +27,8 @@ async fn printed(command: &mut Command) -> Value {
     let run = command.kill_on_drop(true).output().await.unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
     let start = said.find('{').unwrap_or(0);
-    serde_json::from_str(&said[start..]).unwrap_or_else(|_| panic!("{said} {}", String::from_utf8_lossy(&run.stderr)))
+    serde_json::from_str(&said[start..])
+        .unwrap_or_else(|_| panic!("{said} {}", String::from_utf8_lossy(&run.stderr)))
 }
 
 fn names(printed: &Value) -> Vec<&str> {
@@ -86,10 +90,13 @@ async fn the_inspector_in_all_eras() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fastmcp_in_both_eras() {
     let server = serve().await;
-    for (mode, path) in [("legacy", "/mcp"), ("2026-07-28", "/mcp"), ("auto", "/mcp"), ("legacy", "/mcp/sse")] {
-        for (tool, arguments, expected) in
-            [("echo", json!({ "message": "hi" }), "hi"), ("ask", json!({}), "Hello Ann"), ("slow", json!({}), "slept")]
-        {
+    for (mode, path) in [("legacy", "/mcp"), ("2026-07-28", "/mcp"), ("auto", "/mcp"), ("legacy", "/mcp/sse")]
+    {
+        for (tool, arguments, expected) in [
+            ("echo", json!({ "message": "hi" }), "hi"),
+            ("ask", json!({}), "Hello Ann"),
+            ("slow", json!({}), "slept"),
+        ] {
             let mut command = command(peers().join("python/bin/python"));
             command.arg(script("fastmcp_client.py")).args([&server.url(path), tool, &arguments.to_string()]);
             command.env("MCP_TOKEN", ADA).env("MCP_MODE", mode).env("MCP_ELICIT", r#"{"name":"Ann"}"#);

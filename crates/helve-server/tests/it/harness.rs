@@ -35,16 +35,22 @@ pub(crate) fn tool(name: &str) -> Tool {
 }
 
 fn tools() -> Vec<Tool> {
-    let simple = |name: &str| Tool::builder(name).description("A tool.").input_schema(json!({ "type": "object" }));
+    let simple =
+        |name: &str| Tool::builder(name).description("A tool.").input_schema(json!({ "type": "object" }));
     let slow = simple("slow").read_only().handler(|_, context: Context| async move {
         for done in 1..=3_u8 {
-            context.report(Progress { done: done.into(), total: Some(3.0), message: Some(format!("step {done}")) });
+            context.report(Progress {
+                done: done.into(),
+                total: Some(3.0),
+                message: Some(format!("step {done}")),
+            });
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         Ok(json!({ "slept": true }))
     });
     let ask = simple("ask").read_only().handler(|_, context: Context| async move {
-        let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
+        let schema =
+            json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] });
         let form = json!({ "message": "What is your name?", "requestedSchema": schema });
         let client = context.client().ok_or_else(|| ToolError::failed("nobody to ask"))?;
         let answer = client.ask(Question::FillForm, raw(&form)).await;
@@ -198,7 +204,9 @@ impl Server {
     /// A session of the session era, and its id.
     pub(crate) async fn session(&self, token: &str, capabilities: Value) -> String {
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
-        let reply = self.post(&[("authorization", &format!("Bearer {token}"))], &request(0, "initialize", params)).await;
+        let reply = self
+            .post(&[("authorization", &format!("Bearer {token}"))], &request(0, "initialize", params))
+            .await;
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.headers["mcp-session-id"].clone()
     }

@@ -1,14 +1,18 @@
 //! Clients that mean harm, or do it.
 
-use helve_mcp::server::{McpServer, ServerOptions};
 use helve::{Caller, Runtime};
+use helve_mcp::server::{McpServer, ServerOptions};
 use helve_server::{BindError, Door, HttpServer, ServerConfig};
 use serde_json::{Value, json};
 
 use crate::harness::{ADA, BOB, Server, call, request, serve, serve_with};
 
 fn initialize() -> Value {
-    request(0, "initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } }))
+    request(
+        0,
+        "initialize",
+        json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } }),
+    )
 }
 
 #[tokio::test]
@@ -22,7 +26,14 @@ async fn no_route_is_open_to_strangers() {
         ("sec-websocket-protocol", "mcp"),
         ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    for line in ["POST /mcp", "GET /mcp", "DELETE /mcp", "GET /mcp/sse", "POST /mcp/sse/message?sessionId=x", "GET /mcp/ws"] {
+    for line in [
+        "POST /mcp",
+        "GET /mcp",
+        "DELETE /mcp",
+        "GET /mcp/sse",
+        "POST /mcp/sse/message?sessionId=x",
+        "GET /mcp/ws",
+    ] {
         for (headers, status) in [
             (vec![("authorization", "-")], 401),
             (vec![("authorization", "Bearer ada-0123456789abcdeF")], 401),
@@ -146,7 +157,12 @@ async fn a_flood_of_requests_leaves_others_alone() {
     assert_eq!(refused["error"]["code"], -32000);
     let other = server.session(BOB, json!({})).await;
     let bob = format!("Bearer {BOB}");
-    let reply = server.post(&[("mcp-session-id", &other), ("authorization", &bob)], &call(9, "echo", json!({ "message": "hi" }))).await;
+    let reply = server
+        .post(
+            &[("mcp-session-id", &other), ("authorization", &bob)],
+            &call(9, "echo", json!({ "message": "hi" })),
+        )
+        .await;
     assert_eq!(reply.json()["result"]["content"][0]["text"], "hi");
 }
 

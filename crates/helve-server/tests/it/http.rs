@@ -21,9 +21,13 @@ const M: (&str, &str) = ("mcp-method", "tools/call");
 async fn an_answer_without_a_stream_is_plain_json() {
     let server = serve().await;
     let session = server.session(ADA, json!({})).await;
-    let reply = server.post(&[("mcp-session-id", &session)], &call(1, "echo", json!({ "message": "hi" }))).await;
+    let reply =
+        server.post(&[("mcp-session-id", &session)], &call(1, "echo", json!({ "message": "hi" }))).await;
     assert_eq!((reply.status, reply.headers["content-type"].as_str()), (200, "application/json"));
-    assert_eq!(reply.json()["result"], json!({ "content": [{ "type": "text", "text": "hi" }], "isError": false }));
+    assert_eq!(
+        reply.json()["result"],
+        json!({ "content": [{ "type": "text", "text": "hi" }], "isError": false })
+    );
     // Without a token for it there is no progress to tell, so there is no stream either.
     let reply = server.post(&[("mcp-session-id", &session)], &call(2, "slow", json!({}))).await;
     assert_eq!(reply.headers["content-type"], "application/json");
@@ -40,7 +44,10 @@ async fn progress_makes_a_stream_that_a_client_can_come_back_to() {
     assert_eq!(reply.headers["content-type"], "text/event-stream");
     let told = reply.events();
     assert_eq!(told.len(), 4, "{reply:?}");
-    assert_eq!(told[0]["params"], json!({ "progressToken": "p", "progress": 1, "total": 3, "message": "step 1" }));
+    assert_eq!(
+        told[0]["params"],
+        json!({ "progressToken": "p", "progress": 1, "total": 3, "message": "step 1" })
+    );
     assert_eq!(told[3]["result"]["structuredContent"], json!({ "slept": true }));
     let first_id = reply.body.lines().find_map(|line| line.strip_prefix("id: ")).unwrap();
 
@@ -90,7 +97,8 @@ async fn a_call_is_taken_back() {
     body["params"]["_meta"] = json!({ "progressToken": 1 });
     let mut open = server.open("POST /mcp", &[header], &body.to_string()).await;
     open.until("notifications/progress").await;
-    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 } });
+    let cancelled =
+        json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 5 } });
     assert_eq!(server.post(&[header], &cancelled).await.status, 202);
     // The stream ends without an answer.
     let read = open.until("0\r\n\r\n").await;
@@ -117,13 +125,18 @@ async fn the_stateless_era_asks_in_its_answer_and_goes_on_with_the_next_call() {
     let wrong = asking(json!({ "requestState": state, "inputResponses": answers }));
     let refused = server.post(&[V, M, name, ("authorization", &bob)], &wrong).await;
     assert_eq!((refused.status, refused.json()["error"]["code"].clone()), (400, json!(-32602)));
-    let forged = asking(json!({ "requestState": format!("{}x", state.as_str().unwrap()), "inputResponses": answers }));
+    let forged =
+        asking(json!({ "requestState": format!("{}x", state.as_str().unwrap()), "inputResponses": answers }));
     assert_eq!(server.post(&[V, M, name], &forged).await.status, 400);
 
-    let second = server.post(&[V, M, name], &asking(json!({ "requestState": state, "inputResponses": answers }))).await;
+    let second = server
+        .post(&[V, M, name], &asking(json!({ "requestState": state, "inputResponses": answers })))
+        .await;
     assert_eq!(second.json()["result"]["content"][0]["text"], "Hello Ann");
     // A state is good for one round.
-    let again = server.post(&[V, M, name], &asking(json!({ "requestState": state, "inputResponses": answers }))).await;
+    let again = server
+        .post(&[V, M, name], &asking(json!({ "requestState": state, "inputResponses": answers })))
+        .await;
     assert_eq!(again.status, 400);
 }
 
@@ -133,8 +146,14 @@ async fn changes_are_told_in_both_eras() {
     let session = server.session(ADA, json!({})).await;
     let mut general = server.open("GET /mcp", &[("mcp-session-id", &session)], "").await;
     general.until("data: ").await;
-    let listen = stateless(9, "subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }), json!({}));
-    let mut listening = server.open("POST /mcp", &[V, ("mcp-method", "subscriptions/listen")], &listen.to_string()).await;
+    let listen = stateless(
+        9,
+        "subscriptions/listen",
+        json!({ "notifications": { "toolsListChanged": true } }),
+        json!({}),
+    );
+    let mut listening =
+        server.open("POST /mcp", &[V, ("mcp-method", "subscriptions/listen")], &listen.to_string()).await;
     listening.until("notifications/subscriptions/acknowledged").await;
     server.registry.register(Layer::Project, tool("another")).unwrap();
     general.until("notifications/tools/list_changed").await;
@@ -148,7 +167,9 @@ async fn a_caller_sees_and_calls_only_what_it_may_use() {
     let (ada, bob) = (server.session(ADA, json!({})).await, server.session(BOB, json!({})).await);
     let bearer = format!("Bearer {BOB}");
     let as_bob = [("mcp-session-id", bob.as_str()), ("authorization", bearer.as_str())];
-    let listed = |reply: Value| reply["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "secret__echo");
+    let listed = |reply: Value| {
+        reply["result"]["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "secret__echo")
+    };
     let list = request(1, "tools/list", json!({}));
     assert!(listed(server.post(&[("mcp-session-id", &ada)], &list).await.json()));
     assert!(!listed(server.post(&as_bob, &list).await.json()));
@@ -169,7 +190,11 @@ async fn errors_say_what_a_model_can_do() {
     assert_eq!(wrong["result"]["structuredContent"]["error"]["code"], "validation_failed");
     let pending = server.post(&header, &call(2, "risky", json!({}))).await.json();
     let said = &pending["result"]["structuredContent"];
-    assert_eq!((&said["code"], &pending["result"]["isError"]), (&json!("approval_required"), &json!(true)), "{pending}");
+    assert_eq!(
+        (&said["code"], &pending["result"]["isError"]),
+        (&json!("approval_required"), &json!(true)),
+        "{pending}"
+    );
     assert!(said["approval_id"].is_string() && said["reasons"].is_array());
 }
 
@@ -214,12 +239,16 @@ async fn a_big_registry_is_searched_and_groups_are_listed() {
         tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
     };
     let list = request(1, "tools/list", json!({}));
-    assert_eq!(names(server.post(&header, &list).await.json()), ["search_tools", "describe_tool", "call_tool"]);
+    assert_eq!(
+        names(server.post(&header, &list).await.json()),
+        ["search_tools", "describe_tool", "call_tool"]
+    );
     let grouped = server.send("POST /mcp?groups=mail", &header, &list.to_string()).await.json();
     assert_eq!(names(grouped).len(), 33);
     let found = server.post(&header, &call(2, "search_tools", json!({ "query": "send-17" }))).await.json();
     assert_eq!(found["result"]["structuredContent"]["tools"][0]["name"], "mail__send-17");
-    let described = server.post(&header, &call(3, "describe_tool", json!({ "name": "mail__send-17" }))).await.json();
+    let described =
+        server.post(&header, &call(3, "describe_tool", json!({ "name": "mail__send-17" }))).await.json();
     assert!(described["result"]["content"][0]["text"].as_str().unwrap().contains("inputSchema"));
     let inner = json!({ "name": "mail__send-17", "arguments": { "message": "hi" } });
     let called = server.post(&header, &call(4, "call_tool", inner)).await.json();
@@ -228,7 +257,13 @@ async fn a_big_registry_is_searched_and_groups_are_listed() {
     let bob = server.session(BOB, json!({})).await;
     let bearer = format!("Bearer {BOB}");
     let as_bob = [("mcp-session-id", bob.as_str()), ("authorization", bearer.as_str())];
-    let refused = server.post(&as_bob, &call(5, "call_tool", json!({ "name": "mail__send-17", "arguments": { "message": "hi" } }))).await.json();
+    let refused = server
+        .post(
+            &as_bob,
+            &call(5, "call_tool", json!({ "name": "mail__send-17", "arguments": { "message": "hi" } })),
+        )
+        .await
+        .json();
     assert!(refused["error"].is_object() || refused["result"]["isError"] == true, "{refused}");
 }
 

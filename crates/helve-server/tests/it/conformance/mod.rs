@@ -56,7 +56,10 @@ async fn failures(requirements: &str) -> (usize, Vec<String>) {
         for check in checks {
             count += 1;
             if matches!(check["status"].as_str(), Some("FAILURE" | "WARNING")) {
-                failures.push(format!("{scenario}: {} {}: {}", check["status"], check["id"], check["errorMessage"]));
+                failures.push(format!(
+                    "{scenario}: {} {}: {}",
+                    check["status"], check["id"], check["errorMessage"]
+                ));
             }
         }
     }
