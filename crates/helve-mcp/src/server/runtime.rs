@@ -200,10 +200,9 @@ impl Backend for RuntimeBackend {
 /// What a tool attached in MCP's own form passes as it is, unless Helve itself refused the call or
 /// its result.
 pub fn result_of(outcome: Outcome) -> ToolAnswer {
-    let outcome = match attached(outcome) {
-        Ok(answer) => return answer,
-        Err(outcome) => outcome,
-    };
+    if let Some(answer) = attached(&outcome) {
+        return answer;
+    }
     let text = result_text(&outcome, &ResultBudget { bytes: TEXT_BYTES_MAX });
     let content = json!([{ "type": "text", "text": text }]);
     let is_error = !outcome.is_success();
@@ -229,7 +228,7 @@ struct Written {
     is_error: bool,
 }
 
-fn attached(outcome: Outcome) -> Result<ToolAnswer, Outcome> {
+fn attached(outcome: &Outcome) -> Option<ToolAnswer> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Head {
@@ -240,11 +239,7 @@ fn attached(outcome: Outcome) -> Result<ToolAnswer, Outcome> {
         Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,
         Status::Pending(_) => false,
     };
-    match &outcome.content {
-        Some(content) if is_the_tools_own => {
-            let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
-            Ok(ToolAnswer::Done { result: Arc::clone(content), is_error: head.is_error == Some(true) })
-        }
-        Some(_) | None => Err(outcome),
-    }
+    let content = outcome.content.as_ref().filter(|_| is_the_tools_own)?;
+    let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
+    Some(ToolAnswer::Done { result: Arc::clone(content), is_error: head.is_error == Some(true) })
 }

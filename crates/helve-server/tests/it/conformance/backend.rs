@@ -7,8 +7,8 @@ use helve::ports::Question;
 use helve::{Registry, Runtime};
 use helve_mcp::message::{RpcError, raw};
 use helve_mcp::server::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, QUESTION_KEY, Reply, RuntimeBackend, TaskSupport,
-    ToolAnswer, ToolCall, Visitor, no_resource,
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, QUESTION_KEY, Reply, RuntimeBackend,
+    TaskSupport, ToolAnswer, ToolCall, Visitor, no_resource,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -82,7 +82,9 @@ impl Backend for Fixture {
 
     fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport> {
         match tool {
-            "slow_compute" | "confirm_delete" | "multi_input" | "protocol_error_job" => Some(TaskSupport::Optional),
+            "slow_compute" | "confirm_delete" | "multi_input" | "protocol_error_job" => {
+                Some(TaskSupport::Optional)
+            }
             "failing_job" | "test_tool_with_task" => Some(TaskSupport::Required),
             tool => self.tools.task_support(tool, visitor).map(|_| TaskSupport::Forbidden),
         }
@@ -95,13 +97,16 @@ impl Backend for Fixture {
     fn read_resource(self: Arc<Self>, uri: String, _incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
             let content = match uri.as_str() {
-                "test://static-text" => json!({ "mimeType": "text/plain", "text": "This is the content of the static text resource." }),
+                "test://static-text" => {
+                    json!({ "mimeType": "text/plain", "text": "This is the content of the static text resource." })
+                }
                 "test://static-binary" => json!({ "mimeType": "image/png", "blob": PNG }),
                 "test://watched-resource" => json!({ "mimeType": "text/plain", "text": "Watched." }),
                 uri => {
                     let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
                     let id = id.ok_or_else(|| no_resource(uri))?;
-                    let text = json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
+                    let text =
+                        json!({ "id": id, "templateTest": true, "data": format!("Data for ID: {id}") });
                     json!({ "mimeType": "application/json", "text": text.to_string() })
                 }
             };
@@ -119,12 +124,17 @@ impl Backend for Fixture {
             let messages = match name.as_str() {
                 "test_simple_prompt" => json!([text("This is a simple prompt for testing.".into())]),
                 "test_prompt_with_arguments" => {
-                    let words = format!("Prompt with arguments: arg1='{}', arg2='{}'", argument("arg1"), argument("arg2"));
+                    let words = format!(
+                        "Prompt with arguments: arg1='{}', arg2='{}'",
+                        argument("arg1"),
+                        argument("arg2")
+                    );
                     json!([text(words)])
                 }
                 "test_prompt_with_embedded_resource" => {
                     let resource = json!({ "uri": argument("resourceUri"), "mimeType": "text/plain", "text": "Embedded resource content for testing." });
-                    let first = json!({ "role": "user", "content": { "type": "resource", "resource": resource } });
+                    let first =
+                        json!({ "role": "user", "content": { "type": "resource", "resource": resource } });
                     json!([first, text("Please process the embedded resource above.".into())])
                 }
                 "test_prompt_with_image" => {
@@ -144,7 +154,8 @@ impl Backend for Fixture {
     }
 
     fn complete(self: Arc<Self>, _incoming: Incoming) -> Reply<Arc<RawValue>> {
-        let values = json!({ "completion": { "values": ["paris", "park", "party"], "total": 3, "hasMore": false } });
+        let values =
+            json!({ "completion": { "values": ["paris", "park", "party"], "total": 3, "hasMore": false } });
         Box::pin(async move { Ok(raw(&values).into()) })
     }
 

@@ -71,7 +71,10 @@ pub(super) fn register(registry: &Registry, prompts_changed: &broadcast::Sender<
             });
             let form = json!({ "message": arguments["message"], "requestedSchema": schema });
             let answer = ask(&context, Question::FillForm, form).await?;
-            text(&context, &format!("User response: action={}, content={}", answer["action"], answer["content"]))
+            text(
+                &context,
+                &format!("User response: action={}, content={}", answer["action"], answer["content"]),
+            )
         }),
         tool("test_elicitation_sep1034_defaults", |_, context| async move {
             let schema = json!({
@@ -116,11 +119,15 @@ pub(super) fn register(registry: &Registry, prompts_changed: &broadcast::Sender<
 fn input_required() -> Vec<Tool> {
     vec![
         tool("test_input_required_result_elicitation", |_, context| async move {
-            let answer = ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string")).await?;
+            let answer =
+                ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string"))
+                    .await?;
             text(&context, &format!("Hello, {}!", answer["content"]["name"]))
         }),
         tool("test_input_required_result_sampling", |_, context| async move {
-            let answer = ask(&context, Question::Sample, sampling("capital", "What is the capital of France?")).await?;
+            let answer =
+                ask(&context, Question::Sample, sampling("capital", "What is the capital of France?"))
+                    .await?;
             text(&context, &format!("It said {}", answer["content"]["text"]))
         }),
         tool("test_input_required_result_list_roots", |_, context| async move {
@@ -138,14 +145,25 @@ fn input_required() -> Vec<Tool> {
             text(&context, &format!("{} {} {}", name?, greeting?, roots?))
         }),
         tool("test_input_required_result_multi_round", |_, context| async move {
-            let name = ask(&context, Question::FillForm, form("step1", "Step 1: What is your name?", "name", "string")).await?;
-            let color = ask(&context, Question::FillForm, form("step2", "Step 2: What is your favorite color?", "color", "string")).await?;
+            let name = ask(
+                &context,
+                Question::FillForm,
+                form("step1", "Step 1: What is your name?", "name", "string"),
+            )
+            .await?;
+            let color = ask(
+                &context,
+                Question::FillForm,
+                form("step2", "Step 2: What is your favorite color?", "color", "string"),
+            )
+            .await?;
             text(&context, &format!("{name} {color}"))
         }),
         tool("test_input_required_result_capabilities", |_, context| async move {
             let client = context.client().expect("there is a client");
             let asked = if client.can(Question::FillForm) {
-                ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string")).await?
+                ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string"))
+                    .await?
             } else {
                 ask(&context, Question::Sample, sampling("greeting", "Generate a greeting")).await?
             };
@@ -172,7 +190,9 @@ fn tasks() -> Vec<Tool> {
         }),
         tool("protocol_error_job", |_, _| async { Err(ToolError::failed("the backend answers for it")) }),
         tool("confirm_delete", |_, context| async move {
-            let answer = ask(&context, Question::FillForm, form("confirm", "Delete it?", "confirm", "boolean")).await?;
+            let answer =
+                ask(&context, Question::FillForm, form("confirm", "Delete it?", "confirm", "boolean"))
+                    .await?;
             text(&context, &format!("Deleted: {}", answer["action"]))
         }),
         tool("multi_input", |_, context| async move {
@@ -183,7 +203,9 @@ fn tasks() -> Vec<Tool> {
             text(&context, &format!("{} {}", first?, second?))
         }),
         tool("test_tool_with_task", |_, context| async move {
-            let answer = ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string")).await?;
+            let answer =
+                ask(&context, Question::FillForm, form("user_name", "What is your name?", "name", "string"))
+                    .await?;
             tokio::time::sleep(Duration::from_millis(300)).await;
             text(&context, &format!("Hello, {}!", answer["content"]))
         }),
@@ -237,7 +259,8 @@ fn json_schema() -> Tool {
         "else": { "required": ["email"] },
         "additionalProperties": false,
     });
-    let builder = Tool::builder("json_schema_2020_12_tool").description("Tool with JSON Schema 2020-12 features");
+    let builder =
+        Tool::builder("json_schema_2020_12_tool").description("Tool with JSON Schema 2020-12 features");
     builder.input_schema(schema).read_only().handler(|_, _| async { Ok(json!("ok")) }).build().unwrap()
 }
 
@@ -248,7 +271,12 @@ fn headers() -> Tool {
         "required": ["region"],
     });
     let builder = Tool::builder("test_headers").description("Takes an argument that stands in a header too.");
-    builder.input_schema(schema).read_only().handler(|_, context| async move { text(&context, "ok") }).build().unwrap()
+    builder
+        .input_schema(schema)
+        .read_only()
+        .handler(|_, context| async move { text(&context, "ok") })
+        .build()
+        .unwrap()
 }
 
 fn tool<F, R>(name: &str, run: F) -> Tool
@@ -265,7 +293,8 @@ where
     F: Fn(Value, Context) -> R + Send + Sync + 'static,
     R: Future<Output = Result> + Send + 'static,
 {
-    let schema = json!({ "type": "object", "properties": { argument: { "type": "string" } }, "required": [argument] });
+    let schema =
+        json!({ "type": "object", "properties": { argument: { "type": "string" } }, "required": [argument] });
     let builder = Tool::builder(name).description(format!("The suite's `{name}`.")).read_only();
     builder.input_schema(schema).handler(run).build().unwrap()
 }
@@ -297,13 +326,19 @@ async fn logging(_: Value, context: Context) -> Result {
 }
 
 async fn confirmed(_: Value, context: Context) -> Result {
-    let answer = ask(&context, Question::FillForm, form("confirm", "Please confirm", "ok", "boolean")).await?;
+    let answer =
+        ask(&context, Question::FillForm, form("confirm", "Please confirm", "ok", "boolean")).await?;
     text(&context, &format!("state-ok: {}", answer["content"]))
 }
 
 async fn elicited(context: &Context, schema: Value) -> Result {
-    let answer = ask(context, Question::FillForm, json!({ "message": "Please fill in", "requestedSchema": schema })).await?;
-    text(context, &format!("Elicitation completed: action={}, content={}", answer["action"], answer["content"]))
+    let answer =
+        ask(context, Question::FillForm, json!({ "message": "Please fill in", "requestedSchema": schema }))
+            .await?;
+    text(
+        context,
+        &format!("Elicitation completed: action={}, content={}", answer["action"], answer["content"]),
+    )
 }
 
 async fn ask(context: &Context, question: Question, params: Value) -> Result {
