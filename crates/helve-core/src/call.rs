@@ -41,6 +41,11 @@ pub struct Call {
     pub cancellation: Option<CancellationToken>,
     /// Whoever calls, where they can be spoken to while the call runs.
     pub client: Option<Arc<dyn Client>>,
+    /// How long to wait for a person, where one must decide. Absent: the call ends as pending, and
+    /// is made again once they have.
+    pub approval_wait: Option<Duration>,
+    /// Whether to ask a person once more although they said no a moment ago.
+    pub asks_again: bool,
 }
 
 impl Call {
@@ -56,6 +61,8 @@ impl Call {
             correlation_id: None,
             cancellation: None,
             client: None,
+            approval_wait: None,
+            asks_again: false,
         }
     }
 
@@ -92,6 +99,18 @@ impl Call {
     /// Lets `token` take the call back.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
+        self
+    }
+
+    /// Waits for a person where one must decide, and goes on as soon as they have.
+    pub fn wait_for_approval(mut self, at_most: Duration) -> Self {
+        self.approval_wait = Some(at_most);
+        self
+    }
+
+    /// Asks a person once more although they said no a moment ago.
+    pub fn ask_again(mut self) -> Self {
+        self.asks_again = true;
         self
     }
 

@@ -93,6 +93,12 @@ id!(
     "apr"
 );
 
+id!(
+    /// What a person allowed for a session, so that the like is not asked again.
+    RuleId,
+    "rule"
+);
+
 impl CallId {
     /// A new id. Uses a fast generator: call ids are unique, not secret.
     pub fn new(now: Timestamp) -> Self {
@@ -106,11 +112,23 @@ impl CallId {
 }
 
 impl ApprovalId {
+    /// Sorts before every id that is made at this time or later.
+    pub fn first_at(at: Timestamp) -> Self {
+        Self(Ulid::from_parts(millis(at), 0))
+    }
+
     /// A new id from the operating system's randomness.
     pub fn new(now: Timestamp) -> Self {
         let mut random = [0; 16];
         getrandom::fill(&mut random).expect("the operating system has randomness");
         Self(Ulid::from_parts(millis(now), u128::from_le_bytes(random)))
+    }
+}
+
+impl RuleId {
+    /// A new id.
+    pub fn new(now: Timestamp) -> Self {
+        Self(Ulid::from_parts(millis(now), fastrand::u128(..)))
     }
 }
 

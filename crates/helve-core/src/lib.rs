@@ -27,6 +27,7 @@ mod function;
 pub mod parameter;
 pub mod tool;
 
+pub mod approval;
 pub mod call;
 pub mod error;
 pub mod outcome;
@@ -38,6 +39,7 @@ pub mod memory;
 pub mod ports;
 pub mod record;
 
+pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
 pub use call::{Access, Advice, AdvisedAction, Call, Caller};
 pub use context::Context;
@@ -46,7 +48,7 @@ pub use definition::{
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
-pub use id::{ApprovalId, CallId};
+pub use id::{ApprovalId, CallId, RuleId};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};

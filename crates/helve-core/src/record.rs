@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::approval::Grant;
 use crate::call::Caller;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
@@ -113,6 +114,9 @@ pub struct Started {
     pub arguments: RawJson,
     /// Whether something of the arguments was removed, so that they cannot be used again.
     pub withheld: bool,
+    /// The approval that it uses up. Where that cannot be used, the entry is refused
+    /// ([`JournalError::is_spent`](crate::ports::JournalError::is_spent)) and the call does not run.
+    pub grant: Option<Grant>,
 }
 
 /// A call has ended.

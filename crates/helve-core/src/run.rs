@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::BoxFuture;
+use crate::approval::ApprovalState;
 use crate::context::Context;
 use crate::error::{ErrorCode, ToolError};
 use crate::expression::Expression;
-use crate::id::{ApprovalId, CallId};
+use crate::id::{ApprovalId, CallId, RuleId};
 use crate::record::RawJson;
 use crate::template::Template;
 
@@ -109,6 +110,33 @@ pub enum StepKind {
     Settled {
         /// What they said.
         answer: Answer,
+    },
+    /// A person is asked whether the call may run. The payload says why.
+    Asked {
+        /// The question.
+        approval_id: ApprovalId,
+    },
+    /// A question was decided, or ran out. The payload says why, and what was edited.
+    Decided {
+        /// The question.
+        approval_id: ApprovalId,
+        /// What became of it.
+        decision: ApprovalState,
+        /// By whom.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// Nobody was asked, because a person had allowed the like for the session.
+    RuleUsed {
+        /// The rule.
+        rule_id: RuleId,
+    },
+    /// Such a rule was taken back.
+    RuleRevoked {
+        /// The rule.
+        rule_id: RuleId,
+        /// By whom.
+        by: String,
     },
     /// Somebody asked to stop the run.
     CancelRequested,
@@ -318,6 +346,10 @@ impl EffectState {
             | StepKind::Resumed
             | StepKind::Waiting { .. }
             | StepKind::Settled { .. }
+            | StepKind::Asked { .. }
+            | StepKind::Decided { .. }
+            | StepKind::RuleUsed { .. }
+            | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
             | StepKind::RollingBack => None,
         }

@@ -53,6 +53,16 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// What a call would do, in words or as a diff, for the person who is asked about it. It must
+    /// only look, and is given little time. None: the arguments say it all.
+    fn preview(
+        &self,
+        _arguments: &Value,
+        _context: Context,
+    ) -> Option<BoxFuture<'static, Result<String, ToolError>>> {
+        None
+    }
+
     /// Whether the parts that had succeeded are to be undone when the call fails. For what calls
     /// other tools through [`Context::call_part`].
     fn undoes_on_error(&self) -> bool {

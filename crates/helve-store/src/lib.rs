@@ -1,5 +1,5 @@
 //! Helve's ledger on SQLite: one file that keeps what became of every call, which runs are
-//! unfinished, and what agents remember.
+//! unfinished, what people were asked, and what agents remember.
 //!
 //! [`Store`] is the durable [`Ledger`](helve_core::ports::Ledger). One thread writes whatever is
 //! queued in one transaction and only then acknowledges. Entries form a hash chain; [`Audit`] is
@@ -11,6 +11,7 @@
 
 mod store;
 
+mod approvals;
 mod journal;
 mod keys;
 mod memory;

@@ -1,11 +1,13 @@
-//! What else the writer is asked for: changes of runs and of memory, each with an answer.
+//! What else the writer is asked for: changes of runs, of memory and of questions to people, each with an answer.
 //!
 //! All of these announce something. Where one is refused it does not happen, and nothing is kept.
 
-use helve_core::CallId;
+use helve_core::approval::{Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
 use helve_core::ports::{Adoption, EffectId, JournalError};
 use helve_core::run::Step;
+use helve_core::{ApprovalId, CallId, RuleId};
+use jiff::Timestamp;
 
 use crate::queue::Reply;
 
@@ -27,6 +29,14 @@ pub(crate) enum Request {
     },
     /// Take back an effect.
     Undo { effect: EffectId, step: Box<Step>, reply: Reply<Result<(), MemoryError>> },
+    /// Put a question to a person.
+    Question { ask: Box<Ask>, reply: Reply<Asked> },
+    /// Decide a question.
+    Decide { id: ApprovalId, verdict: Box<Verdict>, reply: Reply<Decided> },
+    /// Write down which questions have run out, and forget old ones.
+    Sweep { now: Timestamp, forget_before: Timestamp, limit: usize, reply: Reply<usize> },
+    /// Take back what was allowed for a session.
+    Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
 }
 
 /// What became of a request, once it is on disk.
@@ -35,6 +45,10 @@ pub(crate) enum Response {
     Cancelled(bool),
     Changed(Result<Changed, MemoryError>),
     Effect(Result<(), MemoryError>),
+    Asked(Box<Asked>),
+    Decided(Box<Decided>),
+    Swept(usize),
+    Revoked(Option<Box<Rule>>),
 }
 
 impl Request {
@@ -48,12 +62,22 @@ impl Request {
             (Self::Apply { reply, .. } | Self::Undo { reply, .. }, Response::Effect(done)) => {
                 drop(reply.send(Ok(done)));
             }
+            (Self::Question { reply, .. }, Response::Asked(asked)) => drop(reply.send(Ok(*asked))),
+            (Self::Decide { reply, .. }, Response::Decided(decided)) => drop(reply.send(Ok(*decided))),
+            (Self::Sweep { reply, .. }, Response::Swept(count)) => drop(reply.send(Ok(count))),
+            (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
+                drop(reply.send(Ok(rule.map(|rule| *rule))));
+            }
             (
                 Self::Adopt { .. }
                 | Self::Cancel { .. }
                 | Self::Change { .. }
                 | Self::Apply { .. }
-                | Self::Undo { .. },
+                | Self::Undo { .. }
+                | Self::Question { .. }
+                | Self::Decide { .. }
+                | Self::Sweep { .. }
+                | Self::Revoke { .. },
                 _,
             ) => unreachable!("each request has its response"),
         }
@@ -67,6 +91,10 @@ impl Request {
             Self::Cancel { reply, .. } => drop(reply.send(Err(error))),
             Self::Change { reply, .. } => drop(reply.send(Err(error))),
             Self::Apply { reply, .. } | Self::Undo { reply, .. } => drop(reply.send(Err(error))),
+            Self::Question { reply, .. } => drop(reply.send(Err(error))),
+            Self::Decide { reply, .. } => drop(reply.send(Err(error))),
+            Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
+            Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavio
 
 use crate::chain::Position;
 use crate::error::StoreError;
+use crate::approvals::table as approvals;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
 
@@ -63,8 +64,8 @@ CREATE TABLE IF NOT EXISTS keys (
 CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) STRICT;
 ";
 
-/// All tables. Those of runs and memory are described where they are used.
-const ALL_TABLES: [&str; 4] = [TABLES, runs::TABLES, values::TABLES, effects::TABLES];
+/// All tables. Those of runs, memory and approvals are described where they are used.
+const ALL_TABLES: [&str; 5] = [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -121,7 +122,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
-    if table_exists(db, "room")? {
+    // The last ones that came: a file from before them gets them now.
+    if table_exists(db, "approval_rules")? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -70,6 +70,7 @@ impl SampleCall {
             digest: "5a4d".into(),
             arguments: raw(&self.arguments),
             withheld: false,
+            grant: None,
         })
     }
 

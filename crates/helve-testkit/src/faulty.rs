@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve_core::ports::{
-    Adoption, Begun, EffectId, Journal, JournalError, KeyClaim, Ledger, Memory, OpenRun, Runs,
+    Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Ledger, Memory, OpenRun, Runs,
 };
 use helve_core::record::{Entry, Started};
 use helve_core::run::Step;
-use helve_core::{BoxFuture, CallId, Status};
+use helve_core::{ApprovalId, BoxFuture, CallId, RuleId, Status};
+use jiff::Timestamp;
 
 /// What happens at a boundary. `Err`: the ledger refuses. Never returning, by killing the process,
 /// is a crash.
@@ -175,5 +177,57 @@ impl Runs for FaultyLedger {
 
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
         self.inner.cancel_requests()
+    }
+}
+
+impl Approvals for FaultyLedger {
+    fn ask(&self, ask: Box<Ask>) -> BoxFuture<'_, Result<Asked, JournalError>> {
+        self.guard(move |inner| inner.ask(ask))
+    }
+
+    fn approval(&self, id: ApprovalId) -> BoxFuture<'_, Result<Option<Approval>, JournalError>> {
+        self.inner.approval(id)
+    }
+
+    fn approvals(&self, query: ApprovalQuery) -> BoxFuture<'_, Result<Vec<Approval>, JournalError>> {
+        self.inner.approvals(query)
+    }
+
+    fn decide(
+        &self,
+        id: ApprovalId,
+        verdict: Box<Verdict>,
+    ) -> BoxFuture<'_, Result<Decided, JournalError>> {
+        self.guard(move |inner| inner.decide(id, verdict))
+    }
+
+    fn approvals_changed(
+        &self,
+        since: Option<u64>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<(u64, Vec<Approval>), JournalError>> {
+        self.inner.approvals_changed(since, limit)
+    }
+
+    fn sweep_approvals(
+        &self,
+        now: Timestamp,
+        forget_before: Timestamp,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<usize, JournalError>> {
+        self.inner.sweep_approvals(now, forget_before, limit)
+    }
+
+    fn rules(&self, tool: Option<String>, limit: usize) -> BoxFuture<'_, Result<Vec<Rule>, JournalError>> {
+        self.inner.rules(tool, limit)
+    }
+
+    fn revoke_rule(
+        &self,
+        id: RuleId,
+        by: String,
+        at: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Rule>, JournalError>> {
+        self.guard(move |inner| inner.revoke_rule(id, by, at))
     }
 }

@@ -41,6 +41,7 @@ pub mod compose;
 pub mod registry;
 pub mod workspace;
 
+pub mod approvals;
 pub mod conditions;
 pub mod limits;
 mod pipeline;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::BoxFuture;
+use crate::approval::Spent;
 use crate::id::CallId;
 use crate::outcome::Status;
 use crate::record::{Entry, Started};
@@ -88,6 +89,7 @@ pub enum Begun {
 #[error("the journal cannot be written: {reason}")]
 pub struct JournalError {
     reason: String,
+    spent: Option<Spent>,
     #[source]
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -95,7 +97,17 @@ pub struct JournalError {
 impl JournalError {
     /// Why, in words for the person who answers for the machine.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), source: None }
+        Self { reason: reason.into(), spent: None, source: None }
+    }
+
+    /// The journal works, but the approval that a start would use up cannot be used.
+    pub fn spent(spent: Spent) -> Self {
+        Self { reason: spent.to_string(), spent: Some(spent), source: None }
+    }
+
+    /// Why the approval cannot be used, where that is all that is wrong.
+    pub fn is_spent(&self) -> Option<&Spent> {
+        self.spent.as_ref()
     }
 
     /// Keeps the cause.

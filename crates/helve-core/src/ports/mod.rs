@@ -1,5 +1,6 @@
 //! The ports: what the core needs of the world, and others provide.
 
+mod approvals;
 mod client;
 mod clock;
 mod host;
@@ -10,6 +11,7 @@ mod limiter;
 mod memory;
 mod runs;
 
+pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
 pub use clock::{Clock, SystemClock};
 pub use host::Host;
@@ -20,8 +22,8 @@ pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 
-/// The one source of truth: calls, runs and memory in one place, so that what belongs together is
+/// The one source of truth: calls, runs, approvals and memory in one place, so that what belongs together is
 /// written together.
-pub trait Ledger: Journal + Memory + Runs {}
+pub trait Ledger: Journal + Memory + Runs + Approvals {}
 
-impl<T: Journal + Memory + Runs> Ledger for T {}
+impl<T: Journal + Memory + Runs + Approvals> Ledger for T {}

@@ -60,6 +60,7 @@ fn started(stored: &StoredEntry) -> Result<Entry, Damage> {
         facts: head.facts,
         digest: head.digest.ok_or_else(|| stored.damage("head", "there is no digest"))?,
         withheld: head.withheld || stored.is_erased(),
+        grant: head.grant,
         arguments: arguments.unwrap_or_else(|| RawValue::NULL.to_owned()),
     })))
 }

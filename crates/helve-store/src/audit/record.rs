@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use helve_core::approval::Grant;
 use helve_core::json::hex;
 use helve_core::record::{EndStatus, Ending, Facts, Payload, RawJson};
 use helve_core::run::StepKind;
-use helve_core::{CallId, Caller};
+use helve_core::{ApprovalId, CallId, Caller};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,9 @@ pub struct CallRecord {
     /// A digest of the tool that it started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Arc<str>>,
+    /// The approval that its start used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_used: Option<ApprovalId>,
     /// What happened between start and end, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
@@ -128,6 +132,7 @@ pub(super) struct StoredHead {
     pub(super) digest: Option<Arc<str>>,
     #[serde(default)]
     pub(super) withheld: bool,
+    pub(super) grant: Option<Grant>,
     pub(super) ending: Option<Ending>,
     /// Whether another process had the run by then, so that this end does not count.
     #[serde(default)]
@@ -197,6 +202,7 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
             None => {
                 record.started_at = Some(head.at);
                 record.digest = head.digest;
+                record.approval_used = head.grant.map(|grant| grant.approval_id);
             }
             Some(ending) => {
                 record.status = ending.status.into();
@@ -228,6 +234,7 @@ fn known(facts: Facts) -> CallRecord {
         started_at: None,
         finished_at: None,
         digest: None,
+        approval_used: None,
         steps: Vec::new(),
         ending: None,
         payload: Payload::default(),

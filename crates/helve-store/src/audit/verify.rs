@@ -10,6 +10,7 @@ use crate::anchor::{self, Reading};
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::keys::{self, Disagreement, KeyError};
+use crate::approvals::table as approvals;
 use crate::runs::table as runs;
 use crate::schema;
 
@@ -79,6 +80,8 @@ pub enum Concern {
     Keys,
     /// The table of open runs does not agree with the entries, which are sound.
     Runs,
+    /// Questions to people do not agree with the entries, which are sound.
+    Approvals,
     /// The database has other tables than ours, or is damaged itself.
     Database,
 }
@@ -172,6 +175,9 @@ impl Audit {
         // After the anchor: where ends were cut off, that is why runs seem open.
         if let Some(Disagreement { seq, what }) = runs::verify(&db, walk.accepted_at).map_err(failed)? {
             return problem(Concern::Runs, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = approvals::verify(&db).map_err(failed)? {
+            return problem(Concern::Approvals, seq, what);
         }
         walk.calls = db.query_one(CALLS, [], |row| row.get(0)).map_err(failed)?;
         Ok(())

@@ -1,6 +1,7 @@
 //! Entries as rows: a head that the chain covers, and a payload that can be erased.
 
 use helve_core::CallId;
+use helve_core::approval::Grant;
 use helve_core::json::hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{Ending, Entry, Facts, Finished, Payload, RawJson, Started};
@@ -36,6 +37,9 @@ struct Head<'a> {
     /// Whether a start lacks some of its arguments.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     withheld: bool,
+    /// The approval that a start uses up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grant: Option<&'a Grant>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<&'a Ending>,
     /// The scoped idempotency key that the call claimed or settled with this entry. Joins the
@@ -110,6 +114,7 @@ impl RowText {
             facts: &finished.facts,
             digest: None,
             withheld: false,
+            grant: None,
             ending: Some(&finished.ending),
             key: key.map(|key| hex(key)),
             fenced: fence == Fence::Closed,
@@ -130,6 +135,7 @@ impl RowText {
             facts,
             digest: Some(&started.digest),
             withheld: started.withheld,
+            grant: started.grant.as_ref(),
             ending: None,
             key: key.map(|key| hex(key)),
             fenced: false,

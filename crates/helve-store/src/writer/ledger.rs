@@ -15,6 +15,7 @@ use super::rows::Rows;
 use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
+use crate::approvals::table as approvals;
 use crate::memory::{Settings, effects};
 use crate::owners::Owner;
 use crate::queue::{Job, Mark};
@@ -230,6 +231,12 @@ impl Group<'_> {
                 };
                 match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
                     Ok(Found::Claimed { from }) => {
+                        // After the key: one that has its answer uses no approval.
+                        if let Err(spent) = self.use_up(started)? {
+                            keys::release(self.tx, &claim.scoped_key, started.facts.call_id)?;
+                            from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
+                            return Ok(Verdict::Refused(spent));
+                        }
                         self.open_run()?;
                         self.insert(kind)?;
                         from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
@@ -286,7 +293,12 @@ impl Group<'_> {
             Err(error) => return Ok(Err(error)),
         };
         match entry {
-            Entry::Started(_) => self.open_run()?,
+            Entry::Started(started) => {
+                if let Err(spent) = self.use_up(started)? {
+                    return Ok(Err(spent));
+                }
+                self.open_run()?;
+            }
             Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => {
                 runs::wait(self.tx, self.owner, &step.run.to_string())?;
             }
@@ -307,6 +319,9 @@ impl Group<'_> {
             if let Err(error) = self.rows.text().set_entry(entry, None) {
                 return Ok(Err(error));
             }
+        }
+        if let Err(spent) = self.can_use_up(entries)? {
+            return Ok(Err(spent));
         }
         for entry in entries {
             if let Err(error) = self.record(entry)? {
@@ -359,6 +374,7 @@ impl Group<'_> {
             Err(error) => return refuse(error),
         }
         effects::erase(self.tx, call_id)?;
+        approvals::erase(self.tx, call_id)?;
         let erased = self.tx.execute(
             "UPDATE entries SET payload = NULL, salt = NULL \
              WHERE made_ms = ?1 AND call_id = ?2 AND payload IS NOT NULL",

@@ -8,6 +8,7 @@
 //! fails altogether, what already happened is kept in memory and tried again, from time to time
 //! and whenever somebody flushes.
 
+mod approvals;
 mod encode;
 mod ledger;
 mod rows;

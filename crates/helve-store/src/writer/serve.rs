@@ -1,7 +1,7 @@
-//! Requests within a group: changes of runs and of memory.
+//! Requests within a group: changes of runs, of memory and of questions to people.
 
 use helve_core::CallId;
-use helve_core::ports::Adoption;
+use helve_core::ports::{Adoption, JournalError};
 use helve_core::run::Step;
 
 use super::ledger::{Group, Verdict};
@@ -30,6 +30,19 @@ impl Group<'_> {
             Request::Undo { effect, step, .. } => {
                 let (tx, now) = (self.tx, memory.now());
                 self.with_step(step, || effects::undo(tx, *effect, now).map(|()| Applying::Now))?
+            }
+            Request::Question { ask, .. } => {
+                return answered(self.question(ask)?, |asked| Response::Asked(Box::new(asked)));
+            }
+            Request::Decide { id, verdict, .. } => {
+                let decided = Group::decide(self, *id, verdict)?;
+                return answered(decided, |decided| Response::Decided(Box::new(decided)));
+            }
+            Request::Sweep { now, forget_before, limit, .. } => {
+                return answered(self.sweep(*now, *forget_before, *limit)?, Response::Swept);
+            }
+            Request::Revoke { id, by, at, .. } => {
+                return answered(self.revoke(*id, by, *at)?, |rule| Response::Revoked(rule.map(Box::new)));
             }
         };
         Ok(Verdict::Answered(response))
@@ -79,4 +92,14 @@ impl Group<'_> {
             Err(error) => Err(error),
         }))
     }
+}
+
+fn answered<T>(
+    served: Result<T, JournalError>,
+    response: impl FnOnce(T) -> Response,
+) -> rusqlite::Result<Verdict> {
+    Ok(match served {
+        Ok(served) => Verdict::Answered(response(served)),
+        Err(error) => Verdict::Refused(error),
+    })
 }

@@ -9,6 +9,7 @@
 //! # }
 //! ```
 
+pub mod approvals;
 pub mod journal;
 pub mod memory;
 pub mod runs;
@@ -49,6 +50,7 @@ pub async fn run(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
     journal::run(|| -> Arc<dyn Journal> { new_ledger(Setup::new().0) }).await;
     runs::run(&new_ledger).await;
     memory::run(&new_ledger).await;
+    approvals::run(&new_ledger).await;
 }
 
 /// Polls a future once and tells whether it still waits.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_core::ports::{Adoption, Holder, KeyClaim, Ledger, OpenRun};
 use helve_core::record::Entry;
 use helve_core::run::{Answer, EffectReport, EffectState, StepKind, WaitingFor};
-use helve_core::{ApprovalId, CallId, ErrorCode};
+use helve_core::{ApprovalId, ApprovalState, CallId, ErrorCode, RuleId};
 use serde_json::json;
 
 use super::{Setup, within};
@@ -155,7 +155,16 @@ fn every_kind() -> Vec<StepKind> {
         StepKind::Settled { answer: Answer::Happened },
         StepKind::Settled { answer: Answer::DidNotHappen },
         StepKind::CancelRequested,
+        StepKind::RuleUsed { rule_id: RuleId::new(jiff::Timestamp::now()) },
+        StepKind::RuleRevoked { rule_id: RuleId::new(jiff::Timestamp::now()), by: "ada".to_owned() },
     ];
+    let asked = ApprovalId::new(jiff::Timestamp::now());
+    let (decision, by) = (ApprovalState::Denied, Some("ada".to_owned()));
+    kinds.extend([
+        StepKind::Asked { approval_id: asked },
+        StepKind::Decided { approval_id: asked, decision, by },
+        StepKind::Decided { approval_id: asked, decision: ApprovalState::Expired, by: None },
+    ]);
     let approval_id = Some(ApprovalId::new(jiff::Timestamp::now()));
     kinds.extend([
         StepKind::Waiting { reason: WaitingFor::Approval, approval_id },

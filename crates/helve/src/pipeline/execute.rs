@@ -47,7 +47,8 @@ pub(super) async fn execute(
     permitted: PermittedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<Executed, ToolError> {
-    let (tool, mut call) = permitted.into_parts();
+    let (tool, mut call, grant) = permitted.into_parts();
+    record.granted(grant);
     parts.pulse.call();
     let deadline = Instant::now() + timeout(parts, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());

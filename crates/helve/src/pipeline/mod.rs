@@ -5,6 +5,7 @@
 //! prepare); a person is asked about exactly what will run (prepare before decide); nothing that
 //! changes the world starts before its start is on disk (within execute).
 
+mod ask;
 mod authorize;
 mod check_output;
 mod decide;
@@ -26,6 +27,7 @@ use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
 use decide::Decision;
+pub(crate) use decide::denied;
 pub(crate) use effects::{guarded, roll_back};
 pub(crate) use execute::recall_started as recall;
 pub(crate) use origin::{Origin, PartOf};
@@ -85,7 +87,7 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
             };
 
             record.enter(Stage::Decide);
-            match decide::decide(parts, ready)? {
+            match decide::decide(parts, ready, record).await? {
                 Decision::Allow(permitted) => permitted,
                 Decision::Ask(pending) => return Ok(Status::Pending(pending)),
             }

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use helve_core::approval::Grant;
 use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
@@ -49,6 +50,8 @@ pub(super) struct OpenRecord<'p> {
     /// The answer in the richer form that the tool attached.
     content: Option<Arc<RawValue>>,
     claim: Option<KeyClaim>,
+    /// The approval that its start uses up.
+    grant: Option<Grant>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
     wait: Wait,
@@ -108,6 +111,7 @@ impl<'p> OpenRecord<'p> {
             content: None,
             origin,
             claim: None,
+            grant: None,
             suspended: false,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -184,6 +188,31 @@ impl<'p> OpenRecord<'p> {
             let shown = self.parts.settings.redactor.redact_refused(tool.input(), arguments);
             self.payload.arguments = to_raw_value(&shown).ok();
         }
+    }
+
+    /// The arguments as they are recorded, and whether something of them is missing.
+    pub(super) fn shown_arguments(&self) -> (Option<&RawJson>, bool) {
+        (self.payload.arguments.as_ref(), self.arguments_withheld)
+    }
+
+    /// Texts that must not be seen.
+    pub(super) fn secrets(&self) -> &[String] {
+        &self.secrets
+    }
+
+    /// A person has changed the arguments, which whoever called should know.
+    pub(super) fn edited(&mut self, arguments: &Value) {
+        let detail = format!("the person who approved the call changed its arguments to {arguments}");
+        self.payload.repairs.push(Repair { path: String::new(), detail });
+    }
+
+    /// The approval that the start will use up.
+    pub(super) fn granted(&mut self, grant: Option<Grant>) {
+        self.grant = grant;
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        self.grant.is_some()
     }
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
@@ -313,6 +342,7 @@ impl<'p> OpenRecord<'p> {
             facts: self.facts.clone(),
             digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
             withheld: self.arguments_withheld,
+            grant: self.grant.clone(),
             arguments: self
                 .payload
                 .arguments

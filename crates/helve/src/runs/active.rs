@@ -212,6 +212,8 @@ impl ActiveRun {
     fn noted(&self, written: Result<(), JournalError>) -> Result<(), JournalError> {
         match written {
             Ok(()) => self.begin(),
+            // The ledger works; it is the approval that cannot be used.
+            Err(ref error) if error.is_spent().is_some() => {}
             Err(ref error) => self.refused_by(error),
         }
         written

@@ -120,6 +120,10 @@ impl Earlier {
             StepKind::Attempted { .. }
             | StepKind::UndoStarted
             | StepKind::Waiting { .. }
+            | StepKind::Asked { .. }
+            | StepKind::Decided { .. }
+            | StepKind::RuleUsed { .. }
+            | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
             | StepKind::RollingBack => {}
         }

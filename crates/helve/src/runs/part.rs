@@ -150,6 +150,14 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
     Some(outcome)
 }
 
+/// How a call ended, as far as the record has kept it.
+pub(crate) fn told(finished: &Finished) -> Option<Outcome> {
+    let Recorded::Ended(status) = recorded(finished) else { return None };
+    let mut outcome = Outcome::new(finished.facts.call_id, Arc::clone(&finished.facts.tool), status);
+    outcome.attempts = u32::try_from(finished.ending.attempts.len()).unwrap_or(u32::MAX);
+    Some(outcome)
+}
+
 enum Recorded {
     Ended(Status),
     NotRun,

@@ -95,7 +95,8 @@ impl TakenUp {
 
 impl Runtime {
     /// Takes up every run that was cut short when its process went: each goes on after the last
-    /// step that had finished, is rolled back, or waits for a person, as its tool says.
+    /// step that had finished, is rolled back, or waits for a person, as its tool says. Runs that
+    /// waited for an approval go on where it was decided.
     ///
     /// Nothing that had finished runs again.
     pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
@@ -103,7 +104,7 @@ impl Runtime {
         let (mut recovered, mut after) = (Vec::new(), None);
         loop {
             let page = parts.ledger.open_runs(after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(recovered) };
+            let Some(last) = page.last() else { break };
             after = Some(last.run);
             let left = page.into_iter().filter(|open| match open.holder {
                 Holder::Nobody => true,
@@ -126,6 +127,8 @@ impl Runtime {
                 }
             }
         }
+        recovered.extend(self.approvals().resume_decided().await?);
+        Ok(recovered)
     }
 
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
@@ -171,6 +174,11 @@ impl Runtime {
         let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
         Ok(pipeline::undo(parts, call, Origin::Outside, undoing).await)
     }
+}
+
+/// Takes up a run whose question was decided.
+pub(crate) async fn resume(parts: &Arc<Parts>, run: CallId) -> Result<Outcome, RunError> {
+    take_up(parts, run, Some(Asked { settlement: None }), false).await?.into_outcome()
 }
 
 /// A finished run that is to be undone.

@@ -17,6 +17,7 @@ use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
 use serde_json::Value;
 
+use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
@@ -47,6 +48,7 @@ pub(crate) struct Parts {
     pub(crate) pulse: Pulse,
     pub(crate) runs: ActiveRuns,
     pub(crate) watch: Watch,
+    pub(crate) bulletin: Bulletin,
 }
 
 impl Runtime {
@@ -65,8 +67,26 @@ impl Runtime {
 
     /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
     /// record in the journal; also when the returned future is dropped.
-    pub async fn call(&self, call: Call) -> Outcome {
-        pipeline::run(&self.0, call, Origin::Outside).await
+    pub async fn call(&self, mut call: Call) -> Outcome {
+        let wait = &self.0.settings.approvals.wait;
+        if call.approval_wait.is_none() && !wait.is_zero() {
+            call.approval_wait = Some(*wait);
+        }
+        match call.approval_wait {
+            None => pipeline::run(&self.0, call, Origin::Outside).await,
+            Some(wait) => Box::pin(self.call_and_wait(call, wait)).await,
+        }
+    }
+
+    async fn call_and_wait(&self, call: Call, wait: Duration) -> Outcome {
+        let until = tokio::time::Instant::now() + wait;
+        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside).await;
+        approvals::go_on(&self.0, outcome, until, &call).await
+    }
+
+    /// Questions to people: what is asked, and deciding it.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals(&self.0)
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose
@@ -256,6 +276,7 @@ impl RuntimeBuilder {
             pulse: Pulse::default(),
             runs: ActiveRuns::default(),
             watch: Watch::default(),
+            bulletin: Bulletin::default(),
         }))
     }
 }
@@ -285,6 +306,8 @@ pub struct Settings {
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
     pub ask_from: Risk,
+    /// How questions to people are handled.
+    pub approvals: ApprovalSettings,
     /// Which records are waited for.
     pub durability: Durability,
     /// What is hidden before anything is recorded.
@@ -312,6 +335,7 @@ impl Default for Settings {
             run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
+            approvals: ApprovalSettings::default(),
             durability: Durability::Changes,
             redactor: Redactor::default(),
             limits: Vec::new(),

@@ -43,6 +43,7 @@ impl VolatileLedger {
         if keys.len() == KEYS_MAX {
             return Err(JournalError::new(format!("it remembers {KEYS_MAX} idempotency keys, its limit")));
         }
+        self.use_up([&*started])?;
         let key = Key {
             call_id: started.facts.call_id,
             fingerprint: claim.fingerprint,
@@ -66,14 +67,20 @@ impl Journal for VolatileLedger {
     }
 
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
-        self.push(entry);
-        Box::pin(ready(Ok(())))
+        self.commit_all(vec![entry])
     }
 
     fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
-        let mut log = lock(&self.log);
-        entries.into_iter().for_each(|entry| log.push(entry));
-        Box::pin(ready(Ok(())))
+        let starts = entries.iter().filter_map(|entry| match entry {
+            Entry::Started(started) => Some(&**started),
+            Entry::Step(_) | Entry::Finished(_) => None,
+        });
+        let usable = self.use_up(starts);
+        if usable.is_ok() {
+            let mut log = lock(&self.log);
+            entries.into_iter().for_each(|entry| log.push(entry));
+        }
+        Box::pin(ready(usable))
     }
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {

@@ -1,5 +1,6 @@
 //! A ledger in memory: for tests, and for programs that keep their own records.
 
+mod approvals;
 mod journal;
 mod memory;
 mod runs;
@@ -18,6 +19,7 @@ pub struct VolatileLedger {
     log: Mutex<runs::Log>,
     keys: Mutex<HashMap<[u8; 32], journal::Key>>,
     memory: Mutex<MemoryTable>,
+    approvals: Mutex<approvals::ApprovalTable>,
     clock: Arc<dyn Clock>,
 }
 
@@ -34,6 +36,7 @@ impl VolatileLedger {
             log: Mutex::default(),
             keys: Mutex::default(),
             memory: Mutex::new(MemoryTable::new(limits)),
+            approvals: Mutex::default(),
             clock,
         }
     }

@@ -6,6 +6,7 @@
 //! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
+//! - `approvals`: questions to people, who decides, and what runs then;
 //! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
@@ -16,6 +17,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod approvals;
 mod breaker;
 mod calls;
 mod endings;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use helve_core::ports::{Begun, KeyClaim};
+use helve_core::ports::{Begun, JournalError, KeyClaim};
 use helve_core::{Call, CallId, Caller, ErrorCode, FieldError, Status, Tool, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -30,8 +30,9 @@ pub(super) async fn start(
 ) -> Result<Start, ToolError> {
     match &call.idempotency_key {
         Some(key) => begin(parts, tool, call, key, record, deadline).await,
-        None if tool.definition().changes_world() => {
-            record.announce_start(tool.is_composed()).await.map_err(unavailable)?;
+        // That an approval is used up is on disk before anything is done with it.
+        None if tool.definition().changes_world() || record.is_granted() => {
+            record.announce_start(tool.is_composed()).await.map_err(not_started)?;
             Ok(Start::Run)
         }
         None => Ok(Start::Run),
@@ -55,7 +56,7 @@ async fn begin(
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call) => return Err(attempt::cancelled()),
     };
-    settle(begun.map_err(unavailable)?, claim, record)
+    settle(begun.map_err(not_started)?, claim, record)
 }
 
 /// The start of a call that undoes a run: whoever else wants the same waits for it.
@@ -115,6 +116,14 @@ fn scoped_key(caller: &Caller, tool: &Tool, key: &str) -> [u8; 32] {
 
 fn fingerprint(arguments: &Value) -> [u8; 32] {
     Sha256::digest(helve_core::json::canonical(arguments)).into()
+}
+
+/// Why the start of a call was not recorded: without that it does not run.
+fn not_started(error: JournalError) -> ToolError {
+    let Some(spent) = error.is_spent() else { return unavailable(error) };
+    let message = format!("a person approved this call, but that cannot be used: {spent}");
+    ToolError::new(ErrorCode::ApprovalDenied, message)
+        .suggest("call again only if it is meant to happen once more; a person is then asked again")
 }
 
 fn bad_key(expected: String, received: String) -> ToolError {

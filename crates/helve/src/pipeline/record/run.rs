@@ -89,14 +89,21 @@ impl OpenRecord<'_> {
         let started = Entry::Started(self.started());
         self.must_survive();
         self.announced = true;
-        match &self.run {
-            Some(run) if composed => {
+        let written = match &self.run {
+            Some(run) if composed && self.grant.is_none() => {
                 run.hold(started);
-                Ok(())
+                return Ok(());
+            }
+            Some(run) if self.grant.is_some() => {
+                // By itself: should the approval be of no use, only this start is refused.
+                run.settle(&*self.parts.ledger).await?;
+                run.commit(&*self.parts.ledger, started).await
             }
             Some(run) => run.commit(&*self.parts.ledger, started).await,
             None => self.parts.ledger.commit(started).await,
-        }
+        };
+        self.announced = written.as_ref().err().is_none_or(|error| error.is_spent().is_none());
+        written
     }
 
     pub(in crate::pipeline) fn was_announced(&mut self) {
@@ -134,6 +141,14 @@ impl OpenRecord<'_> {
     pub(in crate::pipeline) fn hold_step(&self, kind: StepKind) {
         if let Some(run) = &self.run {
             run.hold(Entry::Step(self.step(kind)));
+        }
+    }
+
+    /// Records a step in its place, without waiting.
+    pub(in crate::pipeline) fn tell_step(&self, kind: StepKind) {
+        match &self.run {
+            Some(_) => self.hold_step(kind),
+            None => self.append_step(kind),
         }
     }
 

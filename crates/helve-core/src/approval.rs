@@ -1,0 +1,697 @@
+//! A question put to a person: may this call run? And what they said.
+//!
+//! An [`Approval`] is for one tool as it is, one set of arguments, one caller and one place in one
+//! run, and is used up by the start of the call. How it changes is decided here, by functions that
+//! know nothing of where approvals are kept, so that every ledger does the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::call::Caller;
+use crate::definition::{Definition, Facet, Risk};
+use crate::id::{ApprovalId, CallId, RuleId};
+use crate::json::{canonical, sha256_hex};
+use crate::record::RawJson;
+use crate::run::{Part, Step, StepKind};
+
+/// A question put to a person, and what became of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Approval {
+    /// The question.
+    pub id: ApprovalId,
+    /// What became of it.
+    pub state: ApprovalState,
+    /// The tool's full name.
+    pub tool: Arc<str>,
+    /// A digest of the tool as it was when it was asked; see [`Tool::digest`](crate::Tool::digest).
+    pub digest: Arc<str>,
+    /// Who asks.
+    pub caller: Arc<Caller>,
+    /// The arguments in canonical form, exactly as they would run, but for secrets.
+    pub arguments: RawJson,
+    /// Whether secrets were taken out of the arguments. They are bound by the digest all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
+    /// What the tool itself says would happen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// Why it is asked, one line each.
+    pub reasons: Vec<String>,
+    /// The tool's risk.
+    pub risk: Risk,
+    /// What to look out for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
+    /// The call that asked.
+    pub call_id: CallId,
+    /// Where that call stands within a bigger one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// The caller's key for repeating safely.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<Arc<str>>,
+    /// When it was asked.
+    pub created_at: Timestamp,
+    /// Until when it can be decided and, once it is approved, used.
+    pub expires_at: Timestamp,
+    /// A digest of tool, arguments, caller and place in a run: what was asked.
+    pub binding: String,
+    /// The same of what may run. Another one than `binding` where the arguments were edited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<String>,
+    /// What somebody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruling: Option<Ruling>,
+    /// When the caller was told of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_at: Option<Timestamp>,
+    /// The call that used it up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_by: Option<CallId>,
+}
+
+/// What became of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalState {
+    /// Nobody has decided.
+    Pending,
+    /// The call may run, once.
+    Approved,
+    /// It may not.
+    Denied,
+    /// Nobody decided in time, or the caller did not come back in time: it may not run.
+    Expired,
+    /// It has run, or begun to.
+    Used,
+    /// Whoever asked has taken the question back.
+    Withdrawn,
+}
+
+impl ApprovalState {
+    /// Every state.
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Approved, Self::Denied, Self::Expired, Self::Used, Self::Withdrawn];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Denied => "denied",
+            Self::Expired => "expired",
+            Self::Used => "used",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+impl fmt::Display for ApprovalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Something to look out for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// This caller has not used this tool with approval before.
+    FirstUse,
+    /// It may delete or overwrite.
+    Destructive,
+    /// It brings in text that anybody may have written.
+    ReadsUntrusted,
+    /// It brings in what not everybody may know.
+    ReadsPrivate,
+    /// It sends what it is given out of this machine.
+    Egress,
+    /// It changes something that stays.
+    Mutates,
+}
+
+impl Mark {
+    /// What a tool says of itself that a person should know.
+    pub fn of(definition: &Definition) -> Vec<Self> {
+        let destructive = definition.changes_world() && definition.annotations.destructive;
+        let facets = Facet::ALL.into_iter().filter(|facet| definition.has_facet(*facet));
+        let facets = facets.filter(|facet| *facet != Facet::Mutates || definition.changes_world());
+        destructive.then_some(Self::Destructive).into_iter().chain(facets.map(Self::from)).collect()
+    }
+
+    /// In words, for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::FirstUse => "this caller has not used this tool with approval before",
+            Self::Destructive => "may delete or overwrite",
+            Self::ReadsUntrusted => "brings in text that anybody may have written",
+            Self::ReadsPrivate => "brings in what not everybody may know",
+            Self::Egress => "sends what it is given out of this machine",
+            Self::Mutates => "changes something that stays",
+        }
+    }
+}
+
+impl From<Facet> for Mark {
+    fn from(facet: Facet) -> Self {
+        match facet {
+            Facet::ReadsUntrusted => Self::ReadsUntrusted,
+            Facet::ReadsPrivate => Self::ReadsPrivate,
+            Facet::Egress => Self::Egress,
+            Facet::Mutates => Self::Mutates,
+        }
+    }
+}
+
+/// What somebody said to a question.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Ruling {
+    /// Who, and how they were known: `local user ada`.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The arguments that may run instead of those that were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<RawJson>,
+    /// The rule that was made, so that the like is not asked again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<RuleId>,
+}
+
+impl Ruling {
+    /// What somebody said, without more words.
+    pub fn new(by: impl Into<String>, at: Timestamp) -> Self {
+        Self { by: by.into(), at, reason: None, edited: None, rule: None }
+    }
+}
+
+/// A question in the making.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The question, pending.
+    pub approval: Approval,
+    /// How long a denial answers the same call again without anybody being asked.
+    pub denied_for: SignedDuration,
+    /// Whether to ask although it was denied a moment ago.
+    pub insist: bool,
+    /// Most questions that may be pending at a time. Beyond that none is put.
+    pub pending_max: usize,
+}
+
+/// What became of putting a question.
+#[derive(Debug, Clone)]
+pub enum Asked {
+    /// A person is asked now.
+    New(Approval),
+    /// A person was asked before, and has not decided.
+    Standing(Approval),
+    /// It is approved, and not used yet.
+    Approved(Approval),
+    /// It was denied.
+    Denied(Approval),
+    /// Nobody decided in time, which the caller is told once.
+    Expired(Approval),
+    /// Too many questions are pending.
+    TooMany,
+}
+
+/// A decision on its way to the ledger.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    /// What becomes of the question: approved, denied or withdrawn.
+    pub state: ApprovalState,
+    /// What was said.
+    pub ruling: Ruling,
+    /// The binding of what may run, where it was approved.
+    pub granted: Option<String>,
+    /// Until when it may be used, where it was approved.
+    pub use_by: Option<Timestamp>,
+    /// A rule to be made with it.
+    pub rule: Option<Rule>,
+}
+
+/// What became of a decision.
+#[derive(Debug, Clone)]
+pub enum Decided {
+    /// It holds.
+    Now(Approval),
+    /// It came too late: this is how things stand, and who decided what.
+    Before(Approval),
+    /// There is no such question.
+    NotFound,
+}
+
+/// An approval that a call uses up by starting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// The binding of what is about to run.
+    pub binding: String,
+    /// The binding of what was asked for, where a person has edited the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
+}
+
+/// An approval that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Spent {
+    /// There is none.
+    #[error("there is no such approval")]
+    NotFound,
+    /// It is not approved, or not any more.
+    #[error("the approval is {0}")]
+    Is(ApprovalState),
+    /// It is for something else.
+    #[error("the approval is for another tool, other arguments or another caller")]
+    DoesNotFit,
+}
+
+impl Approval {
+    /// A new question.
+    pub fn new(id: ApprovalId, tool: impl Into<Arc<str>>, digest: impl Into<Arc<str>>, call: CallId) -> Self {
+        Self {
+            id,
+            state: ApprovalState::Pending,
+            tool: tool.into(),
+            digest: digest.into(),
+            caller: Caller::local(),
+            arguments: RawJson::from(serde_json::value::RawValue::NULL.to_owned()),
+            withheld: false,
+            preview: None,
+            reasons: Vec::new(),
+            risk: Risk::default(),
+            marks: Vec::new(),
+            call_id: call,
+            part: None,
+            idempotency_key: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            expires_at: Timestamp::MAX,
+            binding: String::new(),
+            granted: None,
+            ruling: None,
+            told_at: None,
+            used_by: None,
+        }
+    }
+
+    /// The run that the call belongs to.
+    pub fn run(&self) -> CallId {
+        self.part.as_ref().map_or(self.call_id, |part| part.run)
+    }
+
+    /// The state at a time: a question that nobody decided in time has expired, also where nobody
+    /// has written that down yet.
+    pub fn state_at(&self, now: Timestamp) -> ApprovalState {
+        match self.state {
+            ApprovalState::Pending | ApprovalState::Approved if now >= self.expires_at => {
+                ApprovalState::Expired
+            }
+            state => state,
+        }
+    }
+
+    /// Writes down that it has expired. Returns whether it has, now.
+    pub fn expire(&mut self, now: Timestamp) -> bool {
+        let expired = self.state != ApprovalState::Expired && self.state_at(now) == ApprovalState::Expired;
+        if expired {
+            self.state = ApprovalState::Expired;
+        }
+        expired
+    }
+
+    /// Takes a decision, unless there is one or it comes too late. Returns whether it holds.
+    pub fn decide(&mut self, verdict: &Verdict) -> bool {
+        let open = self.state_at(verdict.ruling.at) == ApprovalState::Pending;
+        if open {
+            self.state = verdict.state;
+            self.ruling = Some(verdict.ruling.clone());
+            self.granted.clone_from(&verdict.granted);
+            if let Some(use_by) = verdict.use_by {
+                self.expires_at = use_by;
+            }
+        }
+        open
+    }
+
+    /// Uses it up, if it is approved and for exactly this.
+    pub fn use_up(&mut self, grant: &Grant, call_id: CallId, now: Timestamp) -> Result<(), Spent> {
+        match self.state_at(now) {
+            ApprovalState::Approved => {}
+            state => return Err(Spent::Is(state)),
+        }
+        let asked = grant.asked.as_ref().unwrap_or(&grant.binding);
+        if self.granted.as_ref() != Some(&grant.binding) || *asked != self.binding {
+            return Err(Spent::DoesNotFit);
+        }
+        self.state = ApprovalState::Used;
+        self.used_by = Some(call_id);
+        Ok(())
+    }
+
+    /// What this question, the last about the same thing, means for one who asks again. None: a new
+    /// one must be put. Changes the question where that is to be written down.
+    pub fn answer(&mut self, ask: &Ask) -> Option<Asked> {
+        let now = ask.approval.created_at;
+        self.expire(now);
+        match self.state {
+            ApprovalState::Pending => Some(Asked::Standing(self.clone())),
+            ApprovalState::Approved => Some(Asked::Approved(self.clone())),
+            // The ledger knows what became of the call under its key, and answers with that.
+            ApprovalState::Used if self.idempotency_key.is_some() => Some(Asked::Approved(self.clone())),
+            ApprovalState::Used | ApprovalState::Withdrawn => None,
+            ApprovalState::Denied | ApprovalState::Expired if ask.insist => None,
+            ApprovalState::Denied => {
+                let until = |told: Timestamp| told.saturating_add(ask.denied_for).unwrap_or(Timestamp::MAX);
+                if self.told_at.is_some_and(|told| now >= until(told)) {
+                    return None;
+                }
+                self.told_at.get_or_insert(now);
+                Some(Asked::Denied(self.clone()))
+            }
+            ApprovalState::Expired if self.told_at.is_some() => None,
+            ApprovalState::Expired => {
+                self.told_at = Some(now);
+                Some(Asked::Expired(self.clone()))
+            }
+        }
+    }
+
+    /// The step that tells of the question in the journal. What it is about is the payload, which
+    /// can be erased.
+    pub fn asked_step(&self) -> Box<Step> {
+        let payload = serde_json::json!({
+            "reasons": self.reasons, "marks": self.marks, "arguments": &self.arguments,
+        });
+        self.step(self.created_at, StepKind::Asked { approval_id: self.id }, payload)
+    }
+
+    /// The step that tells of its state in the journal.
+    pub fn decided_step(&self, at: Timestamp) -> Box<Step> {
+        let by = self.ruling.as_ref().filter(|_| self.state != ApprovalState::Expired);
+        let said = by.map(|ruling| {
+            serde_json::json!({ "reason": ruling.reason, "edited": ruling.edited, "rule": ruling.rule })
+        });
+        let kind = StepKind::Decided {
+            approval_id: self.id,
+            decision: self.state,
+            by: by.map(|ruling| ruling.by.clone()),
+        };
+        self.step(at, kind, said.unwrap_or(Value::Null))
+    }
+
+    fn step(&self, at: Timestamp, kind: StepKind, payload: Value) -> Box<Step> {
+        let payload = match payload {
+            Value::Null => None,
+            payload => serde_json::value::to_raw_value(&payload).ok(),
+        };
+        Box::new(Step { at, call_id: self.call_id, run: self.run(), kind, payload })
+    }
+}
+
+/// Which questions to list. A field that is absent lets every question through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ApprovalQuery {
+    /// What became of it.
+    pub state: Option<ApprovalState>,
+    /// The tool's full name.
+    pub tool: Option<String>,
+    /// Who answers for the call.
+    pub principal: Option<String>,
+    /// The caller's session.
+    pub session: Option<String>,
+    /// Questions older than this one: the last of the page before.
+    pub before: Option<ApprovalId>,
+    /// Most questions to return.
+    pub limit: usize,
+}
+
+impl Default for ApprovalQuery {
+    fn default() -> Self {
+        Self { state: None, tool: None, principal: None, session: None, before: None, limit: 50 }
+    }
+}
+
+impl ApprovalQuery {
+    /// Questions that nobody has decided.
+    pub fn pending() -> Self {
+        Self { state: Some(ApprovalState::Pending), ..Self::default() }
+    }
+
+    /// Whether it lets a question through.
+    pub fn fits(&self, approval: &Approval) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
+        };
+        self.state.is_none_or(|state| approval.state == state)
+            && is(&self.tool, Some(&approval.tool))
+            && is(&self.principal, approval.caller.principal.as_deref())
+            && is(&self.session, approval.caller.session.as_deref())
+            && self.before.is_none_or(|before| approval.id < before)
+    }
+}
+
+/// “Always for this session”: what a person was asked once and need not be asked again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The rule.
+    pub id: RuleId,
+    /// The question that it comes from.
+    pub approval_id: ApprovalId,
+    /// The call that asked, and its run, where the journal tells of it.
+    pub call_id: CallId,
+    /// The run of that call.
+    pub run: CallId,
+    /// The tool's full name.
+    pub tool: Arc<str>,
+    /// The tool as it was: one that has changed asks again.
+    pub digest: Arc<str>,
+    /// Who answers for the call.
+    pub principal: Option<String>,
+    /// Which agent.
+    pub agent: Option<String>,
+    /// Which session.
+    pub session: Option<String>,
+    /// What of the arguments must be as it was.
+    pub same: Same,
+    /// A digest of what must be as it was.
+    pub shape: String,
+    /// Who made it.
+    pub by: String,
+    /// When.
+    pub made_at: Timestamp,
+    /// Until when it holds.
+    pub expires_at: Timestamp,
+    /// Who took it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_by: Option<String>,
+    /// When it was taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// What of the arguments must be as it was when a person allowed the like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Same {
+    /// All of them.
+    Everything,
+    /// These, as JSON Pointers; the others may be anything that fits the tool. None: any arguments.
+    Fields(Vec<String>),
+}
+
+impl Same {
+    /// A digest of what must stay the same.
+    pub fn shape(&self, arguments: &Value) -> String {
+        let text = match self {
+            Self::Everything => canonical(arguments),
+            Self::Fields(fields) => {
+                let held = fields.iter().map(|field| (field, arguments.pointer(field)));
+                // Absent is not the same as null.
+                let held = held.map(|(field, value)| match value {
+                    Some(value) => Value::from(vec![Value::from(field.as_str()), value.clone()]),
+                    None => Value::from(vec![Value::from(field.as_str())]),
+                });
+                canonical(&Value::Array(held.collect()))
+            }
+        };
+        sha256_hex(text.as_bytes())
+    }
+}
+
+impl Rule {
+    /// A rule that lets through what is like the call that was asked about, until `expires_at`.
+    pub fn new(
+        id: RuleId,
+        approval: &Approval,
+        same: Same,
+        arguments: &Value,
+        ruling: &Ruling,
+        expires_at: Timestamp,
+    ) -> Self {
+        Self {
+            id,
+            approval_id: approval.id,
+            call_id: approval.call_id,
+            run: approval.run(),
+            tool: Arc::clone(&approval.tool),
+            digest: Arc::clone(&approval.digest),
+            principal: approval.caller.principal.clone(),
+            agent: approval.caller.agent.clone(),
+            session: approval.caller.session.clone(),
+            shape: same.shape(arguments),
+            same,
+            by: ruling.by.clone(),
+            made_at: ruling.at,
+            expires_at,
+            revoked_by: None,
+            revoked_at: None,
+        }
+    }
+
+    /// Whether it holds at a time.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.made_at <= now && now < self.expires_at
+    }
+
+    /// Whether it lets a call through.
+    pub fn allows(&self, digest: &str, caller: &Caller, arguments: &Value, now: Timestamp) -> bool {
+        self.holds(now)
+            && *self.digest == *digest
+            && self.principal == caller.principal
+            && self.agent == caller.agent
+            && self.session == caller.session
+            && self.shape == self.same.shape(arguments)
+    }
+
+    /// Takes it back. Returns whether it held.
+    pub fn revoke(&mut self, by: &str, at: Timestamp) -> bool {
+        let held = self.revoked_at.is_none();
+        if held {
+            self.revoked_by = Some(by.to_owned());
+            self.revoked_at = Some(at);
+        }
+        held
+    }
+
+    /// The step that tells in the journal that it was taken back.
+    pub fn revoked_step(&self, by: &str, at: Timestamp) -> Box<Step> {
+        let kind = StepKind::RuleRevoked { rule_id: self.id, by: by.to_owned() };
+        Box::new(Step { at, call_id: self.call_id, run: self.run, kind, payload: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn time(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    fn question() -> Approval {
+        let at = time(0);
+        let mut approval = Approval::new(ApprovalId::new(at), "mail/send", "d1", CallId::new(at));
+        approval.created_at = at;
+        approval.expires_at = time(100);
+        approval.binding = "asked".to_owned();
+        approval
+    }
+
+    fn verdict(state: ApprovalState, at: i64) -> Verdict {
+        Verdict {
+            state,
+            ruling: Ruling::new("ada", time(at)),
+            granted: Some("asked".to_owned()),
+            use_by: None,
+            rule: None,
+        }
+    }
+
+    fn ask_at(second: i64) -> Ask {
+        let approval = Approval { created_at: time(second), ..question() };
+        Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 10 }
+    }
+
+    #[test]
+    fn the_first_decision_holds_and_none_comes_too_late() {
+        let mut approval = question();
+        assert!(approval.decide(&verdict(ApprovalState::Denied, 1)));
+        assert!(!approval.decide(&verdict(ApprovalState::Approved, 2)));
+        assert_eq!(approval.state, ApprovalState::Denied);
+        let mut late = question();
+        assert!(!late.decide(&verdict(ApprovalState::Approved, 100)));
+        assert_eq!(late.state_at(time(100)), ApprovalState::Expired);
+    }
+
+    #[test]
+    fn an_approval_is_used_once_and_for_what_was_approved() {
+        let mut approval = question();
+        let grant = Grant { approval_id: approval.id, binding: "asked".to_owned(), asked: None };
+        let call = CallId::new(time(3));
+        assert_eq!(approval.use_up(&grant, call, time(1)), Err(Spent::Is(ApprovalState::Pending)));
+        assert!(approval.decide(&verdict(ApprovalState::Approved, 1)));
+        let other = Grant { binding: "other".to_owned(), ..grant.clone() };
+        assert_eq!(approval.use_up(&other, call, time(2)), Err(Spent::DoesNotFit));
+        let swapped = Grant { asked: Some("other".to_owned()), ..grant.clone() };
+        assert_eq!(approval.use_up(&swapped, call, time(2)), Err(Spent::DoesNotFit));
+        // What does not fit has not burnt it.
+        assert_eq!(approval.use_up(&grant, call, time(2)), Ok(()));
+        assert_eq!(approval.use_up(&grant, call, time(2)), Err(Spent::Is(ApprovalState::Used)));
+        let mut late = question();
+        assert!(late.decide(&verdict(ApprovalState::Approved, 1)));
+        assert_eq!(late.use_up(&grant, call, time(100)), Err(Spent::Is(ApprovalState::Expired)));
+    }
+
+    #[test]
+    fn a_refusal_is_told_and_asked_about_again_only_later() {
+        let mut approval = question();
+        approval.decide(&verdict(ApprovalState::Denied, 1));
+        // However late the caller comes, they learn of it first.
+        assert!(matches!(approval.answer(&ask_at(50)), Some(Asked::Denied(_))));
+        assert!(matches!(approval.answer(&ask_at(59)), Some(Asked::Denied(_))));
+        assert!(approval.clone().answer(&Ask { insist: true, ..ask_at(59) }).is_none());
+        assert!(approval.answer(&ask_at(60)).is_none());
+        let mut expired = question();
+        assert!(matches!(expired.answer(&ask_at(99)), Some(Asked::Standing(_))));
+        assert!(matches!(expired.answer(&ask_at(100)), Some(Asked::Expired(_))));
+        assert!(expired.answer(&ask_at(101)).is_none());
+    }
+
+    #[test]
+    fn a_rule_lets_through_what_is_like_it_and_nothing_else() {
+        let mut approval = question();
+        approval.caller = Arc::new(Caller::agent("bot").session("s-1"));
+        let ruling = Ruling::new("ada", time(1));
+        let arguments = json!({ "to": "ada", "text": "hi" });
+        let same = Same::Fields(vec!["/to".to_owned()]);
+        let id = RuleId::new(time(1));
+        let rule = Rule::new(id, &approval, same, &arguments, &ruling, time(50));
+        let bot = Caller::agent("bot").session("s-1");
+        assert!(rule.allows("d1", &bot, &json!({ "to": "ada", "text": "other" }), time(2)));
+        assert!(!rule.allows("d1", &bot, &json!({ "to": "eve", "text": "hi" }), time(2)));
+        assert!(!rule.allows("d1", &bot, &json!({ "text": "hi" }), time(2)));
+        assert!(!rule.allows("d2", &bot, &arguments, time(2)), "the tool has changed");
+        assert!(!rule.allows("d1", &Caller::agent("bot").session("s-2"), &arguments, time(2)));
+        assert!(!rule.allows("d1", &Caller::agent("eve").session("s-1"), &arguments, time(2)));
+        assert!(!rule.allows("d1", &bot, &arguments, time(50)), "it has ended");
+        assert!(!rule.allows("d1", &bot, &arguments, time(0)), "the clock went back");
+        let mut revoked = rule.clone();
+        assert!(revoked.revoke("ada", time(3)) && !revoked.revoke("ada", time(4)));
+        assert!(!revoked.allows("d1", &bot, &arguments, time(4)));
+        let null = Same::Fields(vec!["/cc".to_owned()]);
+        assert_ne!(null.shape(&json!({ "cc": null })), null.shape(&json!({})));
+    }
+}

@@ -1,0 +1,295 @@
+//! The tables of questions and rules.
+//!
+//! The writer keeps them in the same transactions as the entries that tell of every question and
+//! decision, and of the start that used an approval up. Rows change, so the chain does not cover
+//! them; but a row that says more than the chain is found.
+
+use std::collections::HashSet;
+
+use helve_core::approval::{Approval, ApprovalQuery, ApprovalState, Grant, Rule, Spent};
+use helve_core::{ApprovalId, CallId};
+use jiff::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::de::DeserializeOwned;
+
+use crate::keys::Disagreement;
+
+// - `body`: the question as JSON. The columns beside it are what it is found by.
+// - `changed`: the number of its last change, which grows with every change of any question.
+pub(crate) const TABLES: &str = "
+CREATE TABLE IF NOT EXISTS approvals (
+    id TEXT PRIMARY KEY,
+    state INTEGER NOT NULL,
+    binding TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    principal TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS approvals_by_binding ON approvals (binding, id);
+CREATE INDEX IF NOT EXISTS approvals_by_state ON approvals (state, id);
+CREATE INDEX IF NOT EXISTS approvals_by_call ON approvals (call_id);
+CREATE INDEX IF NOT EXISTS approvals_by_change ON approvals (changed);
+CREATE INDEX IF NOT EXISTS approvals_by_end ON approvals (expires_ms) WHERE state < 2;
+CREATE INDEX IF NOT EXISTS approvals_used ON approvals (tool, principal) WHERE state = 4;
+CREATE TABLE IF NOT EXISTS approval_rules (
+    id TEXT PRIMARY KEY,
+    tool TEXT NOT NULL,
+    expires_ms INTEGER NOT NULL,
+    body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS approval_rules_by_tool ON approval_rules (tool, id);
+";
+
+/// The state's number. Those below 2 can still lead to a call.
+fn number(state: ApprovalState) -> i64 {
+    match state {
+        ApprovalState::Pending => 0,
+        ApprovalState::Approved => 1,
+        ApprovalState::Denied => 2,
+        ApprovalState::Expired => 3,
+        ApprovalState::Used => 4,
+        ApprovalState::Withdrawn => 5,
+    }
+}
+
+/// Writes a question as it is now.
+pub(crate) fn keep(db: &Connection, approval: &Approval) -> rusqlite::Result<()> {
+    let changed: i64 = db
+        .prepare_cached(
+            "INSERT INTO meta VALUES ('approval_changes', 1) \
+             ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
+        )?
+        .query_one([], |row| row.get(0))?;
+    db.prepare_cached(
+        "INSERT INTO approvals VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE \
+         SET state = ?2, expires_ms = ?7, changed = ?8, body = ?9",
+    )?
+    .execute(params![
+        approval.id.to_string(),
+        number(approval.state),
+        approval.binding,
+        &*approval.tool,
+        approval.caller.principal.as_deref().unwrap_or_default(),
+        approval.call_id.to_string(),
+        approval.expires_at.as_millisecond(),
+        changed,
+        json(approval)?,
+    ])
+    .map(drop)
+}
+
+/// One question.
+pub(crate) fn find(db: &Connection, id: &str) -> rusqlite::Result<Option<Approval>> {
+    db.prepare_cached("SELECT body FROM approvals WHERE id = ?1")?.query_one([id], body).optional()
+}
+
+/// The last question about the same thing.
+pub(crate) fn last(db: &Connection, binding: &str) -> rusqlite::Result<Option<Approval>> {
+    db.prepare_cached("SELECT body FROM approvals WHERE binding = ?1 ORDER BY id DESC LIMIT 1")?
+        .query_one([binding], body)
+        .optional()
+}
+
+/// How many questions nobody has decided, counted up to `max`.
+pub(crate) fn pending(db: &Connection, max: usize) -> rusqlite::Result<usize> {
+    db.prepare_cached("SELECT count(*) FROM (SELECT 1 FROM approvals WHERE state = 0 LIMIT ?1)")?
+        .query_one([limit(max)], |row| row.get::<_, i64>(0))
+        .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+/// Whether this caller has used the tool with approval.
+pub(crate) fn has_used(db: &Connection, approval: &Approval) -> rusqlite::Result<bool> {
+    let principal = approval.caller.principal.as_deref().unwrap_or_default();
+    db.prepare_cached("SELECT 1 FROM approvals WHERE state = 4 AND tool = ?1 AND principal = ?2 LIMIT 1")?
+        .exists(params![&*approval.tool, principal])
+}
+
+/// Questions that fit, newest first.
+pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<Vec<Approval>> {
+    // Sorts after every id.
+    let before = query.before.map_or_else(|| "apr_~".to_owned(), |id| id.to_string());
+    let mut select = match query.state {
+        Some(_) => db.prepare_cached(
+            "SELECT body FROM approvals WHERE state = ?2 AND id < ?1 ORDER BY id DESC",
+        )?,
+        None => db.prepare_cached("SELECT body FROM approvals WHERE id < ?1 AND ?2 = -1 ORDER BY id DESC")?,
+    };
+    let mut rows = select.query(params![before, query.state.map_or(-1, number)])?;
+    let mut found = Vec::new();
+    while found.len() < query.limit
+        && let Some(row) = rows.next()?
+    {
+        let approval = body(row)?;
+        if query.fits(&approval) {
+            found.push(approval);
+        }
+    }
+    Ok(found)
+}
+
+/// The number of the last change.
+pub(crate) fn changes(db: &Connection) -> rusqlite::Result<u64> {
+    let changes: Option<i64> = db
+        .prepare_cached("SELECT value FROM meta WHERE name = 'approval_changes'")?
+        .query_one([], |row| row.get(0))
+        .optional()?;
+    Ok(changes.and_then(|changes| u64::try_from(changes).ok()).unwrap_or(0))
+}
+
+/// Questions that changed after `since`.
+pub(crate) fn changed(db: &Connection, since: u64, max: usize) -> rusqlite::Result<(u64, Vec<Approval>)> {
+    let (mut last, mut found) = (since, Vec::new());
+    let mut select = db.prepare_cached(
+        "SELECT body, changed FROM approvals WHERE changed > ?1 ORDER BY changed LIMIT ?2",
+    )?;
+    let mut rows = select.query(params![i64::try_from(since).unwrap_or(i64::MAX), limit(max)])?;
+    while let Some(row) = rows.next()? {
+        last = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(last);
+        found.push(body(row)?);
+    }
+    Ok((last, found))
+}
+
+/// Whether there is anything to sweep.
+pub(crate) fn is_due(db: &Connection, now: Timestamp, forget_before: Timestamp) -> rusqlite::Result<bool> {
+    let due = db
+        .prepare_cached("SELECT 1 FROM approvals WHERE state < 2 AND expires_ms <= ?1 LIMIT 1")?
+        .exists([now.as_millisecond()])?;
+    let old = || {
+        db.prepare_cached("SELECT 1 FROM approvals WHERE state BETWEEN 2 AND 5 AND id < ?1 LIMIT 1")?
+            .exists([ApprovalId::first_at(forget_before).to_string()])
+    };
+    Ok(due || old()?)
+}
+
+/// Questions that have run out by `now`.
+pub(crate) fn due(db: &Connection, now: Timestamp, max: usize) -> rusqlite::Result<Vec<Approval>> {
+    db.prepare_cached(
+        "SELECT body FROM approvals WHERE state < 2 AND expires_ms <= ?1 ORDER BY expires_ms LIMIT ?2",
+    )?
+    .query_map(params![now.as_millisecond(), limit(max)], body)?
+    .collect()
+}
+
+/// Forgets questions that came to an end, and rules that ended, long ago.
+pub(crate) fn forget(db: &Connection, before: Timestamp) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM approvals WHERE state BETWEEN 2 AND 5 AND id < ?1")?
+        .execute([ApprovalId::first_at(before).to_string()])?;
+    db.prepare_cached("DELETE FROM approval_rules WHERE expires_ms < ?1")?
+        .execute([before.as_millisecond()])
+        .map(drop)
+}
+
+/// The approval as it is once the call has used it up. Nothing is written.
+pub(crate) fn used(
+    db: &Connection,
+    grant: &Grant,
+    call_id: CallId,
+    at: Timestamp,
+) -> rusqlite::Result<Result<Approval, Spent>> {
+    let Some(mut approval) = find(db, &grant.approval_id.to_string())? else {
+        return Ok(Err(Spent::NotFound));
+    };
+    Ok(approval.use_up(grant, call_id, at).map(|()| approval))
+}
+
+/// Erases what was said in the questions of a call.
+pub(crate) fn erase(db: &Connection, call_id: CallId) -> rusqlite::Result<()> {
+    let found: Vec<Approval> = db
+        .prepare_cached("SELECT body FROM approvals WHERE call_id = ?1")?
+        .query_map([call_id.to_string()], body)?
+        .collect::<rusqlite::Result<_>>()?;
+    for mut approval in found {
+        approval.arguments = serde_json::value::RawValue::NULL.to_owned();
+        (approval.withheld, approval.preview, approval.reasons) = (true, None, Vec::new());
+        if let Some(ruling) = &mut approval.ruling {
+            (ruling.reason, ruling.edited) = (None, None);
+        }
+        keep(db, &approval)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn keep_rule(db: &Connection, rule: &Rule) -> rusqlite::Result<()> {
+    db.prepare_cached("INSERT OR REPLACE INTO approval_rules VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![rule.id.to_string(), &*rule.tool, rule.expires_at.as_millisecond(), json(rule)?])
+        .map(drop)
+}
+
+pub(crate) fn rule(db: &Connection, id: &str) -> rusqlite::Result<Option<Rule>> {
+    db.prepare_cached("SELECT body FROM approval_rules WHERE id = ?1")?.query_one([id], body).optional()
+}
+
+/// Rules about a tool, or all, newest first.
+pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite::Result<Vec<Rule>> {
+    let mut select = match tool {
+        Some(_) => db.prepare_cached(
+            "SELECT body FROM approval_rules WHERE tool = ?1 ORDER BY id DESC LIMIT ?2",
+        )?,
+        None => {
+            db.prepare_cached("SELECT body FROM approval_rules WHERE ?1 = '' ORDER BY id DESC LIMIT ?2")?
+        }
+    };
+    select.query_map(params![tool.unwrap_or_default(), limit(max)], body)?.collect()
+}
+
+/// Compares questions and chain, which must be sound. Returns the first difference: a question that
+/// nobody asked, an approval that nobody gave, or one that was used and seems unused.
+pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+    let used: HashSet<String> = db
+        .prepare(
+            "SELECT head ->> '$.grant.approval_id' FROM entries \
+             WHERE kind = 0 AND head ->> '$.grant' IS NOT NULL",
+        )?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut select = db.prepare("SELECT id, state, call_id FROM approvals")?;
+    let mut story = db.prepare(STORY)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, state, call_id): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let made_ms = call_id.parse().map_or(0, CallId::made_at_ms);
+        let told = story.query_one(params![made_ms, call_id, id], |told| Ok((told.get(0)?, told.get(1)?)))?;
+        let (asked, decided): (Option<i64>, Option<String>) = told;
+        let what = match (state, decided.as_deref()) {
+            _ if asked.is_none() => "it was never asked",
+            (1 | 4, None | Some("denied" | "withdrawn")) => "nobody approved it",
+            (0, Some("approved" | "denied" | "withdrawn")) => "it was decided",
+            (0 | 1, _) if used.contains(&id) => "it was used",
+            (0 | 1, Some("expired")) => "it has run out",
+            _ => continue,
+        };
+        let states = ApprovalState::ALL.into_iter();
+        let state = states.clone().find(|known| number(*known) == state).map_or("unknown", |known| known.as_str());
+        let what = format!("the approval {id} is {state} in the table `approvals`, and {what}");
+        return Ok(Some(Disagreement { seq: asked, what }));
+    }
+    Ok(None)
+}
+
+/// When a question was asked, and the last decision about it.
+const STORY: &str = "
+    SELECT max(seq) FILTER (WHERE head ->> 'step' = 'asked'),
+           (SELECT head ->> 'decision' FROM entries
+            WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6
+              AND head ->> 'step' = 'decided' AND head ->> 'approval_id' = ?3
+            ORDER BY seq DESC LIMIT 1)
+    FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'approval_id' = ?3";
+
+fn limit(max: usize) -> i64 {
+    i64::try_from(max).unwrap_or(i64::MAX)
+}
+
+fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+}
+
+fn body<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
+    let text: String = row.get(0)?;
+    serde_json::from_str(&text)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}

@@ -1,0 +1,27 @@
+//! What an approval is good for, as a digest.
+
+use helve_core::json::{canonical, sha256_hex};
+use helve_core::run::Part;
+use helve_core::{Approval, Call, Caller, Tool};
+use serde_json::Value;
+
+/// The binding of a call: this tool as it is, these arguments, this caller, this place in a run.
+pub(crate) fn binding(tool: &Tool, call: &Call, part: Option<&Part>) -> String {
+    digest(tool.digest(), &call.arguments, &call.caller, part, call.idempotency_key.as_deref())
+}
+
+/// The same call as one that was asked about, with other arguments.
+pub(crate) fn binding_of(approval: &Approval, arguments: &Value) -> String {
+    let key = approval.idempotency_key.as_deref();
+    digest(&approval.digest, arguments, &approval.caller, approval.part.as_ref(), key)
+}
+
+fn digest(tool: &str, arguments: &Value, caller: &Caller, part: Option<&Part>, key: Option<&str>) -> String {
+    let caller = serde_json::to_string(caller).expect("a caller is plain data");
+    // A call by itself is bound to no run: the next one with the same arguments is the same call.
+    let run = part.map(|part| format!("{} {}", part.run, part.path)).unwrap_or_default();
+    let parts = [tool, &canonical(arguments), &caller, &run, key.unwrap_or_default()];
+    // Lengths keep one part from running into the next.
+    let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+    sha256_hex(text.as_bytes())
+}

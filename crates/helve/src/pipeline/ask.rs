@@ -1,0 +1,110 @@
+//! A question to a person: what they need to know before they decide.
+
+use std::sync::Arc;
+
+use helve_core::approval::{Ask, Mark};
+use helve_core::json::canonical;
+use helve_core::record::RawJson;
+use helve_core::schema::redact::scrub;
+use helve_core::{Approval, ApprovalId, Call, Context, ErrorCode, Tool, ToolError};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::effects::guarded;
+use super::record::OpenRecord;
+use crate::approvals::binding;
+pub(super) use crate::approvals::pending;
+use crate::runs::parse;
+use crate::runtime::Parts;
+
+/// Longest preview, in bytes.
+const PREVIEW_BYTES_MAX: usize = 64 << 10;
+
+/// The question whether a call may run.
+pub(super) async fn question(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    mut reasons: Vec<String>,
+    record: &OpenRecord<'_>,
+) -> Ask {
+    let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
+    // What an agent says of its call may repeat what it was given.
+    reasons.iter_mut().for_each(|reason| *reason = without(record, std::mem::take(reason)));
+    let (arguments, withheld) = record.shown_arguments();
+    let mut approval =
+        Approval::new(ApprovalId::new(now), tool.name().to_shared(), Arc::clone(tool.digest()), record.call_id());
+    approval.caller = Arc::clone(&call.caller);
+    approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
+    approval.withheld = withheld;
+    approval.preview = preview(parts, tool, call, record).await;
+    approval.reasons = reasons;
+    approval.risk = tool.definition().risk;
+    approval.marks = Mark::of(tool.definition());
+    approval.part = record.part().cloned();
+    approval.idempotency_key = call.idempotency_key.clone();
+    approval.created_at = now;
+    approval.expires_at = now.saturating_add(settings.ttl).unwrap_or(Timestamp::MAX);
+    approval.binding = binding(tool, call, record.part());
+    Ask {
+        approval,
+        denied_for: SignedDuration::try_from(settings.denied_for).unwrap_or(SignedDuration::MAX),
+        insist: call.asks_again,
+        pending_max: settings.pending_max,
+    }
+}
+
+/// The same JSON in canonical form.
+fn in_order(json: &RawJson) -> RawJson {
+    RawValue::from_string(canonical(&parse(json))).unwrap_or_else(|_| json.clone())
+}
+
+/// What the tool says would happen. One that fails says that; it must not keep a person from
+/// deciding.
+async fn preview(parts: &Arc<Parts>, tool: &Tool, call: &Call, record: &OpenRecord<'_>) -> Option<String> {
+    let at_most = parts.settings.precondition_timeout;
+    let deadline = std::time::Instant::now() + at_most;
+    let context = Context::new(record.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
+    let (handler, arguments) = (Arc::clone(tool.handler()), call.arguments.clone());
+    // All of it in a task of its own: code that panics must not end the call.
+    let preview = Box::pin(async move {
+        match handler.preview(&arguments, context) {
+            Some(preview) => preview.await.map(Some),
+            None => Ok(None),
+        }
+    });
+    let text = match tokio::time::timeout(at_most, guarded(parts, preview)).await {
+        Ok(Ok(text)) => text?,
+        Ok(Err(error)) => format!("(no preview: {error})"),
+        Err(_) => "(no preview: the tool took too long)".to_owned(),
+    };
+    let mut text = without(record, text);
+    if text.len() > PREVIEW_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(PREVIEW_BYTES_MAX));
+        text.push_str("\n… (cut)");
+    }
+    Some(text)
+}
+
+/// A text without the call's secrets.
+fn without(record: &OpenRecord<'_>, text: String) -> String {
+    let mut value = Value::String(text);
+    scrub(&mut value, record.secrets());
+    match value {
+        Value::String(text) => text,
+        _ => String::new(),
+    }
+}
+
+pub(super) fn too_many(max: usize) -> ToolError {
+    let message = format!("{max} calls wait for approval already, and no more may");
+    ToolError::new(ErrorCode::PermissionDenied, message)
+        .suggest("tell the user that calls wait for approval; do not repeat this one meanwhile")
+}
+
+pub(super) fn taken_back(approval: &Approval) -> ToolError {
+    let message = format!("the call was taken back while it waited for approval {}", approval.id);
+    ToolError::new(ErrorCode::Cancelled, message)
+        .suggest("the question stands: once it is approved, the same call runs")
+}
