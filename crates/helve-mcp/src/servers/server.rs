@@ -42,7 +42,7 @@ const HEALTH_MAX: Duration = Duration::from_secs(10);
 const GATHER: Duration = Duration::from_millis(200);
 
 /// Whose account is used where all share one.
-const SHARED: &str = "helve";
+pub(super) const SHARED: &str = "helve";
 
 /// One server.
 pub(crate) struct Server {
@@ -65,6 +65,8 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     began: Instant,
     places: Semaphore,
+    /// What it said when it last refused us for want of authorization.
+    challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -134,6 +136,7 @@ impl Server {
             restarts: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
             began: Instant::now(),
+            challenge: Mutex::default(),
             tasks: Mutex::default(),
         })
     }
@@ -193,6 +196,18 @@ impl Server {
     pub(super) fn used(&self) {
         let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.used_ms.store(now, Ordering::Relaxed);
+    }
+
+    /// What it said when it last refused us for want of authorization.
+    pub(super) fn challenge(&self) -> Option<String> {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what it wants, if that is why it refused.
+    pub(super) fn refused(&self, error: &LinkError) {
+        if let LinkError::Unauthorized { challenge, .. } = error {
+            self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone_from(challenge);
+        }
     }
 
     /// The connection for a client, made where there is none.
@@ -269,6 +284,7 @@ impl Server {
     }
 
     fn failed(&self, error: &LinkError) {
+        self.refused(error);
         let state = match error {
             LinkError::Unauthorized { .. } => ServerState::NeedsAuth,
             _ => ServerState::Failed,
@@ -445,6 +461,7 @@ impl Server {
 
     /// Closes its connections; they are made anew at once, or by the next call.
     pub(super) async fn restart(self: &Arc<Self>) {
+        self.status.send_modify(|told| told.settled = false);
         let slots: Vec<_> = self.lines().values().cloned().collect();
         for slot in slots {
             let mut failures = slot.turn.lock().await;
