@@ -230,7 +230,10 @@ impl Server {
         if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
             && Instant::now() < not_before
         {
-            return Err(LinkError::unsent(error.to_string()));
+            return Err(match error {
+                LinkError::Unauthorized { .. } => error.clone(),
+                other => LinkError::unsent(other.to_string()),
+            });
         }
         self.connect(whose, &slot, &mut failures).await
     }
@@ -274,9 +277,7 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                failures.count = failures.count.saturating_add(1);
-                failures.not_before = Some(Instant::now() + backoff(failures.count));
-                failures.last = Some(error.clone());
+                failures.add(&error);
                 self.failed(&error);
                 Err(error)
             }
@@ -329,8 +330,16 @@ impl Server {
     /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
     /// sees that the server is still there.
     async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
-        if whose == SHARED {
-            self.read_offer(&connection).await;
+        if whose == SHARED
+            && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
+        {
+            // It greets everybody, but tells nothing to strangers.
+            let slot = self.slot(&whose);
+            slot.turn.lock().await.add(&error);
+            slot.forget(&connection);
+            self.failed(&error);
+            connection.close().await;
+            return;
         }
         let listening = listen_for_changes(&connection);
         let watching = async {
@@ -362,16 +371,21 @@ impl Server {
         }
     }
 
-    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) {
-        match discover(self, connection).await {
-            Ok(found) => self.take_offer(found),
+    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
+        let discovered = discover(self, connection).await.map(|found| self.take_offer(found));
+        match &discovered {
+            Ok(()) => {}
             Err(error) => {
                 let reason = format!("what it offers could not be read: {error}");
                 self.log.add(Source::Helve, &reason);
                 self.status.send_modify(|told| told.reason = Some(reason));
             }
         }
-        self.status.send_modify(|told| told.settled = true);
+        // One that wants a login settles when its state says so.
+        if !matches!(discovered, Err(LinkError::Unauthorized { .. })) {
+            self.status.send_modify(|told| told.settled = true);
+        }
+        discovered
     }
 
     fn take_offer(&self, found: Found) {
@@ -392,7 +406,8 @@ impl Server {
             let changes = connection.news().take().await;
             let lists = [Change::Tools, Change::Resources, Change::Prompts];
             if whose == SHARED && lists.into_iter().any(|change| changes.has(change)) {
-                self.read_offer(connection).await;
+                // What went wrong stands in its status.
+                let _ = self.read_offer(connection).await;
             }
             for uri in changes.updated {
                 self.send(ServerEventKind::Updated(uri));
@@ -479,7 +494,8 @@ impl Server {
     /// Reads what it offers again.
     pub(super) async fn refresh(self: &Arc<Self>) {
         if let Ok(connection) = self.connection(None).await {
-            self.read_offer(&connection).await;
+            // What went wrong stands in its status.
+            let _ = self.read_offer(&connection).await;
         }
     }
 
@@ -537,6 +553,15 @@ impl Server {
 
     fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failures {
+    /// One more; the next attempt waits longer.
+    fn add(&mut self, error: &LinkError) {
+        self.count = self.count.saturating_add(1);
+        self.not_before = Some(Instant::now() + backoff(self.count));
+        self.last = Some(error.clone());
     }
 }
 
