@@ -5,4 +5,6 @@ mod conformance;
 mod counterparts;
 mod oauth;
 mod person;
+mod plain;
 mod setup;
+mod supervision;

@@ -43,6 +43,15 @@ impl Person {
         })
     }
 
+    /// Somebody who writes their name into every form.
+    pub(crate) fn named(id: &str) -> Arc<Self> {
+        let name = id.to_owned();
+        Self::new(id, move |question, _| match question {
+            Question::FillForm => Some(json!({ "action": "accept", "content": { "name": name } })),
+            Question::VisitPage | Question::Sample | Question::ListRoots => None,
+        })
+    }
+
     pub(crate) fn asked(&self) -> Vec<(Question, Value)> {
         self.asked.lock().unwrap().clone()
     }
