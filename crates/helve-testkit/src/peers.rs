@@ -85,13 +85,9 @@ impl Peer {
     }
 
     /// Starts server-everything with a transport that listens.
-    pub fn everything(transport: &str) -> Self {
-        Self::everything_at(transport, free_port())
-    }
-
-    /// Starts server-everything at a port, such as the one that an earlier one had.
     #[expect(clippy::disallowed_methods, reason = "a counterpart is not Helve's to confine")]
-    pub fn everything_at(transport: &str, port: u16) -> Self {
+    pub fn everything(transport: &str) -> Self {
+        let port = free_port();
         let child = Command::new(node())
             .arg(npm("@modelcontextprotocol/server-everything/dist/index.js"))
             .arg(transport)

@@ -82,6 +82,7 @@ def call(name, args, meta, gone):
         return text("x" * args["bytes"])
     if name == "say":
         print(args["words"], file=sys.stderr, flush=True)
+        send({"method": "notifications/message", "params": {"level": "info", "data": args["words"]}})
         return text("said")
     if name == "hush":
         hushed = True
