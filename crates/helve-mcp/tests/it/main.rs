@@ -4,6 +4,7 @@
 mod calls;
 mod conformance;
 mod counterparts;
+mod distrust;
 mod oauth;
 mod person;
 mod plain;
