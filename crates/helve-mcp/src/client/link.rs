@@ -19,7 +19,9 @@ pub(crate) trait Link: Send + Sync + 'static {
     fn greeted(&self, _version: &str, _stateless: bool) {}
 
     /// Starts to hear what the server says unasked, where the link does not by itself.
-    fn listen(&self) {}
+    fn listen(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Why it is closed, if it is.
     fn closed(&self) -> Option<String>;

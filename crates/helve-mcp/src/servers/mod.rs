@@ -18,14 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve::Registry;
 use helve_sandbox::Sandbox;
 use tokio::sync::broadcast;
+use url::Url;
 
 use crate::client::{Answers, Sampler};
 use crate::config::{Secrets, ServerConfig};
 use crate::log::Line;
 use crate::names::check_servers;
-use crate::oauth::TokenStore;
+use crate::oauth::{LoggedIn, LoginOptions, Next, OAuthError, TokenStore};
 use crate::pins::Pins;
 
+pub use login::shared_login;
 pub use offer::Offer;
 pub(crate) use result::cleaned;
 pub(crate) use server::Server;
@@ -188,6 +190,31 @@ impl Servers {
         let Some(server) = self.get(name) else { return false };
         server.restart().await;
         true
+    }
+
+    /// Lets a person log in to a server that wants it, and connects it anew. Asks for more than
+    /// there is where that is what the server refused last. `open` gets the address for a browser.
+    pub async fn login(&self, name: &str, open: impl FnOnce(&Url)) -> Result<LoggedIn, OAuthError> {
+        let setting = |reason: String| OAuthError::Setting { reason };
+        let server = self.get(name).ok_or_else(|| setting(format!("no MCP server named `{name}`")))?;
+        let session = shared_login(server.config(), &self.0.surroundings);
+        let session = session.map_err(|error| setting(error.to_string()))?;
+        let session = session.ok_or_else(|| setting(format!("nobody can log in to `{name}`")))?;
+        let challenged = match server.challenge() {
+            Some(challenge) => Some(session.challenged(&challenge, None).await?),
+            None => None,
+        };
+        let port = server.config().oauth.as_ref().and_then(|oauth| oauth.callback_port);
+        let options = match challenged {
+            Some(Next::StepUp { scope }) => LoginOptions { port, ..LoginOptions::step_up(&scope) },
+            Some(Next::Retry | Next::NeedsLogin { .. }) | None => {
+                LoginOptions { port, ..LoginOptions::default() }
+            }
+        };
+        let logged_in = session.login(options, open).await?;
+        server.restart().await;
+        server.settled().await;
+        Ok(logged_in)
     }
 
     /// Looks again at what a server offers: after its tools were accepted. Whether there is such a

@@ -112,7 +112,11 @@ impl Remote {
             headers: self.headers.for_arguments(arguments),
             ..Ask::new("tools/call", self.params(arguments, client))
         };
-        let answer = self.ask(&connection, ask).await.map_err(Failure::Link)?.map_err(Failure::Refused)?;
+        let answer = self.ask(&connection, ask).await.map_err(|error| {
+            server.refused(&error);
+            Failure::Link(error)
+        })?;
+        let answer = answer.map_err(Failure::Refused)?;
         server.used();
         result::read(answer, server.name(), RESULT).map_err(Failure::Unfit)
     }
