@@ -19,9 +19,8 @@ use crate::client::link::LinkError;
 use crate::client::pages::{Bounds, Listed, all};
 use crate::message::{Raw, raw};
 use crate::names::{Decision, ToolNames};
-use crate::pins::PinVerdict;
+use crate::pins::{PinVerdict, command_digest};
 use crate::text;
-use crate::trust;
 
 /// The layer that tools of servers are in: the project's, beside those of its configuration.
 pub(crate) const LAYER: Layer = Layer::Project;
@@ -159,7 +158,7 @@ fn pinned(
 ) -> BTreeMap<String, String> {
     let Some(pins) = server.pins() else { return BTreeMap::new() };
     let definitions: Vec<Value> = chosen.iter().map(|(_, _, definition, _)| definition.clone()).collect();
-    let digest = trust::digest(server.config());
+    let digest = command_digest(server.config());
     let name = server.name();
     let sightings = match pins.observe(name, &digest, &definitions, server.config().pin) {
         Ok(sightings) => sightings,
