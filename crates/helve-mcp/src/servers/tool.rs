@@ -17,7 +17,7 @@ use crate::era::{Era, meta};
 use crate::message::{Fields, RpcError, raw};
 
 /// What a result may be made of.
-const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
+pub(super) const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
 
 /// Where a tool of ours is in truth.
 pub(crate) struct Remote {
