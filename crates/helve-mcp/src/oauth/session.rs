@@ -16,7 +16,7 @@ use super::store::{Account, Record, TokenStore, Tokens, now};
 
 /// The longest challenge that is looked at.
 const CHALLENGE_BYTES_MAX: usize = 8 << 10;
-/// A token that is refused this soon after it was made is refused for another reason than its age.
+/// The second token that is refused within this time is refused for another reason than its age.
 const FRESH_SECONDS: u64 = 60;
 
 /// One account at one server. Cheap to clone; however many ask, a token is renewed once, and once
@@ -61,6 +61,8 @@ struct Inner {
 struct Seen {
     tokens: Option<Tokens>,
     challenge: Option<String>,
+    /// The token that came in the place of a refused one.
+    second: Option<SecretString>,
 }
 
 /// What to do after a server has refused a request.
@@ -235,8 +237,9 @@ impl Inner {
 
     async fn refresh(&self, record: Record, tokens: &Tokens, why: &Why) -> Result<SecretString, OAuthError> {
         let refused = matches!(why, Why::Refused(Some(_)));
-        if refused && !tokens.is_stale(now()) && now() < tokens.received_at + FRESH_SECONDS {
-            return Err(OAuthError::login_needed("the server refuses a token that is new"));
+        let is_second = self.seen().second.as_ref().is_some_and(|second| tokens.is(second));
+        if refused && is_second && now() < tokens.received_at + FRESH_SECONDS {
+            return Err(OAuthError::login_needed("the server refuses a new token as well"));
         }
         let Some(refresh) = tokens.refresh.clone() else {
             return self.give_up(record, "the token has ended and cannot be renewed").await;
@@ -258,6 +261,7 @@ impl Inner {
                 // Who sends no new refresh token means the old one to last.
                 let renewed = Tokens { refresh: renewed.refresh.or(Some(refresh)), ..renewed };
                 let access = renewed.access.clone();
+                self.seen().second = refused.then(|| access.clone());
                 self.keep(Record { tokens: Some(renewed), ..record }).await?;
                 Ok(access)
             }

@@ -1,5 +1,7 @@
 //! Tests against real counterparts.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod counterparts;
+mod oauth;
 mod peers;
 mod setup;

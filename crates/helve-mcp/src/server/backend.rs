@@ -1,0 +1,234 @@
+//! What is served: a runtime, or whatever else has tools, resources and prompts.
+
+use std::sync::Arc;
+
+use futures_util::stream::BoxStream;
+use helve::ports::Client;
+use helve::{BoxFuture, Caller, Pending};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::peer::Peer;
+use crate::message::{Raw, RpcError, raw};
+
+/// A list of definitions, each as the JSON that clients get.
+pub type Definitions = Arc<[Arc<RawValue>]>;
+
+/// An answer of a backend.
+pub type Reply<T> = BoxFuture<'static, Result<T, RpcError>>;
+
+/// What is served.
+///
+/// Definitions and results are raw JSON and reach the client unchanged. Names are such as MCP
+/// clients accept. What a caller may not use, a backend neither lists nor runs.
+pub trait Backend: Send + Sync + 'static {
+    /// What it has.
+    fn capabilities(&self, visitor: &Visitor) -> Capabilities;
+
+    /// What a model should know before it uses anything here.
+    fn instructions(&self, visitor: &Visitor) -> Option<String>;
+
+    /// Everything of one kind, in an order that stays the same. The server cuts it into pages.
+    fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions>;
+
+    /// Runs a tool.
+    fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer>;
+
+    /// Whether a tool can run as a task. None where there is no such tool.
+    fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport>;
+
+    /// The input schema of a tool, where it has arguments that are to stand in headers too
+    /// (`x-mcp-header`).
+    fn header_schema(&self, tool: &str, visitor: &Visitor) -> Option<Arc<Value>> {
+        let _ = (tool, visitor);
+        None
+    }
+
+    /// What becomes of a call that a person must approve first. As it is, the client is told so.
+    fn approval(self: Arc<Self>, pending: Pending, incoming: Incoming) -> Reply<ToolAnswer> {
+        let _ = incoming;
+        Box::pin(async move { Ok(approval_required(&pending)) })
+    }
+
+    /// Reads a resource.
+    fn read_resource(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        let _ = incoming;
+        Box::pin(async move { Err(no_resource(&uri)) })
+    }
+
+    /// Fills in a prompt.
+    fn get_prompt(self: Arc<Self>, name: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        let _ = incoming;
+        Box::pin(async move { Err(RpcError::invalid_params(format!("no prompt named `{name}`"))) })
+    }
+
+    /// Completes an argument.
+    fn complete(self: Arc<Self>, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        let _ = incoming;
+        Box::pin(async { Ok(raw(&json!({ "completion": { "values": [] } })).into()) })
+    }
+
+    /// Starts telling of changes to a resource.
+    fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
+        let _ = visitor;
+        Box::pin(async move { Err(no_resource(&uri)) })
+    }
+
+    /// Stops telling of changes to a resource.
+    fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
+        let _ = (uri, visitor);
+        Box::pin(async { Ok(()) })
+    }
+
+    /// A client wants log messages from this level on.
+    fn set_level(&self, level: &str, visitor: &Visitor) {
+        let _ = (level, visitor);
+    }
+
+    /// Changes as they happen, to everything there is.
+    fn changes(&self) -> BoxStream<'static, Change>;
+}
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    /// On whose behalf.
+    pub caller: Arc<Caller>,
+    /// Which session; a request of the stateless era has one of its own.
+    pub session: Arc<str>,
+    /// What its client said of itself.
+    pub peer: Arc<Peer>,
+}
+
+/// One request to a backend, beside what it asks for.
+#[derive(Debug, Clone)]
+pub struct Incoming {
+    /// All of its parameters, as they came.
+    pub params: Arc<RawValue>,
+    /// Who asks.
+    pub visitor: Visitor,
+    /// The way back to them while the request runs.
+    pub client: Arc<dyn Client>,
+    /// Takes the request back.
+    pub cancellation: CancellationToken,
+}
+
+/// Which tool is called, and with what.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    /// The tool, as the client knows it.
+    pub name: String,
+    /// The arguments, each key once.
+    pub arguments: Value,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone)]
+pub enum ToolAnswer {
+    /// With a result.
+    Done {
+        /// An MCP tool result.
+        result: Arc<RawValue>,
+        /// Whether it says that the tool failed.
+        is_error: bool,
+    },
+    /// Not yet: a person must decide first.
+    Pending(Pending),
+}
+
+/// What can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Tools.
+    Tools,
+    /// Resources.
+    Resources,
+    /// Resource templates.
+    ResourceTemplates,
+    /// Prompts.
+    Prompts,
+}
+
+impl Kind {
+    /// The field of a list's result that holds the entries.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::ResourceTemplates => "resourceTemplates",
+            Self::Prompts => "prompts",
+        }
+    }
+}
+
+/// Whether a tool can run as a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskSupport {
+    /// Never.
+    Forbidden,
+    /// Where the client wants it.
+    Optional,
+    /// Always.
+    Required,
+}
+
+/// What a backend has.
+#[derive(Debug, Clone, Default)]
+pub struct Capabilities {
+    /// Tools.
+    pub tools: bool,
+    /// Resources.
+    pub resources: bool,
+    /// Resources that tell of changes.
+    pub subscribe: bool,
+    /// Prompts.
+    pub prompts: bool,
+    /// Completions of arguments.
+    pub completions: bool,
+    /// Log messages.
+    pub logging: bool,
+    /// Tools that run as tasks.
+    pub tasks: bool,
+    /// What else there is to declare, such as `experimental`.
+    pub extra: Map<String, Value>,
+}
+
+/// Something changed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The tools.
+    Tools,
+    /// The resources.
+    Resources,
+    /// The prompts.
+    Prompts,
+    /// What a resource holds.
+    Resource(Arc<str>),
+}
+
+/// There is no such resource. The session says it in the way of the client's era.
+pub fn no_resource(uri: &str) -> RpcError {
+    RpcError::new(RpcError::RESOURCE_NOT_FOUND, "Resource not found").with_data(&json!({ "uri": uri }))
+}
+
+/// Tells a model that a person must approve its call.
+pub fn approval_required(pending: &Pending) -> ToolAnswer {
+    let reasons = pending.reasons.join("; ");
+    let text = format!(
+        "Not run yet: a person must approve this call first ({}): {reasons}\nTell the user that it waits for \
+         approval, and make the same call again once it was given.",
+        pending.approval_id
+    );
+    let result: Raw = raw(&json!({
+        "content": [{ "type": "text", "text": text }],
+        "structuredContent": {
+            "code": "approval_required",
+            "approval_id": pending.approval_id,
+            "reasons": pending.reasons,
+            "next": "have a person approve it, then make the same call again",
+        },
+        "isError": true,
+    }));
+    ToolAnswer::Done { result: result.into(), is_error: true }
+}

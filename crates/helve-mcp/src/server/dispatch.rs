@@ -1,0 +1,320 @@
+//! Which method does what.
+
+use std::sync::Arc;
+
+use helve::json::JsonLimits;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::answer::nothing;
+use super::asker::{Asker, How};
+use super::backend::{Capabilities, Incoming, Kind, TaskSupport, ToolAnswer, ToolCall, no_resource};
+use super::level::Level;
+use super::peer::{TASKS_EXTENSION, required_capability};
+use super::questions::Questions;
+use super::session::{Asked, Session};
+use super::work::{self, Work};
+use super::{big, listen, pages, tasks};
+use crate::era::{Era, STATELESS_VERSIONS};
+use crate::message::{RpcError, raw};
+
+/// Longest name or address that is looked up.
+const NAME_BYTES_MAX: usize = 8_192;
+
+pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let backend = &session.shared.backend;
+    let has = backend.capabilities(&session.visitor(&asked.peer));
+    if let (Era::Stateless, Some(state)) = (asked.peer.era, &asked.params.request_state)
+        && matches!(asked.method, "tools/call" | "resources/read" | "prompts/get")
+    {
+        return Box::pin(work::resume(session, &asked, state)).await;
+    }
+    match (asked.peer.era, asked.method) {
+        (_, "tools/call") if has.tools => Box::pin(call_tool(session, asked)).await,
+        (_, "tools/list") if has.tools => list(session, asked, Kind::Tools).await,
+        (_, "resources/list") if has.resources => list(session, asked, Kind::Resources).await,
+        (_, "resources/templates/list") if has.resources => list(session, asked, Kind::ResourceTemplates).await,
+        (_, "prompts/list") if has.prompts => list(session, asked, Kind::Prompts).await,
+        (_, "resources/read") if has.resources => Box::pin(read_resource(session, asked)).await,
+        (_, "prompts/get") if has.prompts => Box::pin(get_prompt(session, asked)).await,
+        (_, "completion/complete") if has.completions => {
+            let (incoming, _) = incoming(session, &asked)?;
+            Arc::clone(backend).complete(incoming).await
+        }
+        (Era::Session, "initialize") => Ok(initialize(session, &asked, has)),
+        (Era::Session, "ping") => Ok(nothing()),
+        (Era::Session, "logging/setLevel") if has.logging => set_level(session, &asked),
+        (Era::Session, "resources/subscribe") if has.subscribe => {
+            let uri = uri(&asked)?;
+            session.add_subscription(&uri)?;
+            Arc::clone(backend).subscribe(uri, session.visitor(&asked.peer)).await?;
+            Ok(nothing())
+        }
+        (Era::Session, "resources/unsubscribe") if has.subscribe => {
+            let uri = uri(&asked)?;
+            session.remove_subscription(&uri);
+            Arc::clone(backend).unsubscribe(uri, session.visitor(&asked.peer)).await?;
+            Ok(nothing())
+        }
+        (Era::Session, method) if has.tasks && method.starts_with("tasks/") => {
+            tasks::of_session(session, &asked).await
+        }
+        (Era::Stateless, "server/discover") => Ok(discover(session, &asked, has)),
+        (Era::Stateless, "subscriptions/listen") => listen::listen(session, &asked).await,
+        (Era::Stateless, "tasks/get" | "tasks/update" | "tasks/cancel") if has.tasks => {
+            tasks::of_extension(session, &asked)
+        }
+        (Era::Session | Era::Stateless, method) => Err(RpcError::method_not_found(short(method))),
+    }
+}
+
+fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
+    let visitor = session.visitor(&asked.peer);
+    let mut result = json!({
+        "protocolVersion": asked.peer.version,
+        "capabilities": declared(has, asked.peer.era, asked.peer.version),
+        "serverInfo": *session.shared.info,
+    });
+    if let Some(instructions) = session.shared.backend.instructions(&visitor) {
+        result["instructions"] = instructions.into();
+    }
+    raw(&result).into()
+}
+
+fn discover(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
+    let visitor = session.visitor(&asked.peer);
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": STATELESS_VERSIONS,
+        "capabilities": declared(has, asked.peer.era, asked.peer.version),
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": { "io.modelcontextprotocol/serverInfo": *session.shared.info },
+    });
+    if let Some(instructions) = session.shared.backend.instructions(&visitor) {
+        result["instructions"] = instructions.into();
+    }
+    raw(&result).into()
+}
+
+/// What there is, as clients of this version are told.
+fn declared(has: Capabilities, era: Era, version: &str) -> Value {
+    let mut declared = has.extra;
+    let mut declare = |is_there: bool, name: &str, what: Value| {
+        if is_there {
+            declared.insert(name.to_owned(), what);
+        }
+    };
+    declare(has.tools, "tools", json!({ "listChanged": true }));
+    declare(has.resources, "resources", json!({ "listChanged": true, "subscribe": has.subscribe }));
+    declare(has.prompts, "prompts", json!({ "listChanged": true }));
+    // Completions had no capability at first.
+    declare(has.completions && version != "2024-11-05", "completions", json!({}));
+    declare(has.logging, "logging", json!({}));
+    match era {
+        Era::Session if version == "2025-11-25" => {
+            let what = json!({ "list": {}, "cancel": {}, "requests": { "tools": { "call": {} } } });
+            declare(has.tasks, "tasks", what);
+        }
+        Era::Session => {}
+        Era::Stateless if has.tasks => {
+            let extensions = declared.entry("extensions").or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(extensions) = extensions {
+                extensions.insert(TASKS_EXTENSION.to_owned(), json!({}));
+            }
+        }
+        Era::Stateless => {}
+    }
+    Value::Object(declared)
+}
+
+fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let level = asked.params.level.as_deref().unwrap_or_default();
+    let known: Level = level.parse().map_err(|()| {
+        RpcError::invalid_params("`level` must be one of debug, info, notice, warning, error, critical, alert, emergency")
+    })?;
+    session.set_level(known);
+    session.shared.backend.set_level(level, &session.visitor(&asked.peer));
+    Ok(nothing())
+}
+
+async fn list(session: &Arc<Session>, asked: Asked<'_>, kind: Kind) -> Result<Arc<RawValue>, RpcError> {
+    let shared = &session.shared;
+    let visitor = session.visitor(&asked.peer);
+    let mut entries = Arc::clone(&shared.backend).list(kind, visitor).await?;
+    if kind == Kind::Tools && entries.len() > shared.options.list_max {
+        let groups = asked.meta.groups.as_deref().unwrap_or(&asked.groups);
+        entries = big::shortened(&entries, groups);
+    }
+    let cursor = asked.params.cursor.as_deref();
+    pages::page(&entries, kind, cursor, shared.options.page_items, &shared.seal, asked.peer.era)
+}
+
+async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let shared = &session.shared;
+    let mut call = ToolCall { name: name(&asked)?, arguments: arguments(asked.params.arguments)? };
+    let visitor = session.visitor(&asked.peer);
+    let mut support = shared.backend.task_support(&call.name, &visitor);
+    if support.is_none()
+        && let Some(unpacked) = big::unpack(session, &visitor, &mut call).await?
+    {
+        match unpacked {
+            big::Unpacked::Answer(answer) => return Ok(answer),
+            big::Unpacked::Call => support = shared.backend.task_support(&call.name, &visitor),
+        }
+    }
+    let Some(support) = support else {
+        return Err(RpcError::invalid_params(format!("Unknown tool: {}", short(&call.name))));
+    };
+    if support == TaskSupport::Required && asked.peer.era == Era::Stateless && !asked.peer.knows_tasks_extension() {
+        return Err(missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
+    }
+    let (incoming, asker) = incoming(session, &asked)?;
+    let backend = Arc::clone(&shared.backend);
+    let era = asked.peer.era;
+    let run: Work = {
+        let (asker, incoming) = (Arc::clone(&asker), incoming.clone());
+        Box::pin(async move {
+            let answer = Arc::clone(&backend).call_tool(call, incoming.clone()).await?;
+            let answer = match answer {
+                ToolAnswer::Pending(pending) => backend.approval(pending, incoming).await?,
+                done @ ToolAnswer::Done { .. } => done,
+            };
+            match (answer, asker.missing()) {
+                // A tool that failed because its client could not be asked says so in this era.
+                (ToolAnswer::Done { is_error: true, .. }, Some(question)) if era == Era::Stateless => {
+                    Err(missing_capability(required_capability(question)))
+                }
+                (ToolAnswer::Done { result, .. }, _) => Ok(result),
+                (ToolAnswer::Pending(pending), _) => match super::backend::approval_required(&pending) {
+                    ToolAnswer::Done { result, .. } => Ok(result),
+                    ToolAnswer::Pending(_) => Err(RpcError::new(RpcError::INTERNAL, "a question without end")),
+                },
+            }
+        })
+    };
+    match era {
+        Era::Session if asked.params.task.is_some() && support != TaskSupport::Forbidden => {
+            tasks::start_in_session(session, &asked, run, &asker, &incoming)
+        }
+        Era::Session if support == TaskSupport::Required => {
+            Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task"))
+        }
+        Era::Session => run.await,
+        Era::Stateless => work::run(session, &asked, run, asker, incoming.cancellation, support).await,
+    }
+}
+
+async fn read_resource(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let uri = uri(&asked)?;
+    let (incoming, asker) = incoming(session, &asked)?;
+    let backend = Arc::clone(&session.shared.backend);
+    let era = asked.peer.era;
+    let run: Work = Box::pin({
+        let incoming = incoming.clone();
+        async move {
+            let result = backend.read_resource(uri.clone(), incoming).await;
+            match (era, result) {
+                (Era::Stateless, Ok(result)) => Ok(cacheable(result)),
+                // The newer era has no code of its own for this.
+                (Era::Stateless, Err(error)) if error.code == RpcError::RESOURCE_NOT_FOUND => {
+                    Err(RpcError { code: RpcError::INVALID_PARAMS, ..no_resource(&uri) })
+                }
+                (_, result) => result,
+            }
+        }
+    });
+    ask_in_answer(session, &asked, run, asker, incoming).await
+}
+
+async fn get_prompt(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let name = name(&asked)?;
+    let (incoming, asker) = incoming(session, &asked)?;
+    let backend = Arc::clone(&session.shared.backend);
+    let run: Work = Box::pin(backend.get_prompt(name, incoming.clone()));
+    ask_in_answer(session, &asked, run, asker, incoming).await
+}
+
+async fn ask_in_answer(
+    session: &Arc<Session>,
+    asked: &Asked<'_>,
+    run: Work,
+    asker: Arc<Asker>,
+    incoming: Incoming,
+) -> Result<Arc<RawValue>, RpcError> {
+    match asked.peer.era {
+        Era::Session => run.await,
+        Era::Stateless => {
+            work::run(session, asked, run, asker, incoming.cancellation, TaskSupport::Forbidden).await
+        }
+    }
+}
+
+/// A request as a backend gets it, with the way back to its client.
+fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<Asker>), RpcError> {
+    let meta = asked.params.meta.map(ToOwned::to_owned);
+    let (level, how) = match asked.peer.era {
+        Era::Session => {
+            let how = How::Directly(Arc::clone(&session.pending), session.shared.options.ask_timeout);
+            (Some(session.level()), how)
+        }
+        Era::Stateless => {
+            let questions = Arc::new(Questions::default());
+            questions.give(asked.params.input_responses)?;
+            let level = asked.meta.log_level.as_deref().map(|level| level.parse().unwrap_or(Level::Emergency));
+            (level, How::InAnswer(questions))
+        }
+    };
+    let asker = Asker::new(Arc::clone(&session.id), Arc::clone(&asked.peer), meta, level, how);
+    let asker = Arc::new(asker);
+    asker.lead_to(Arc::clone(&asked.outlet), asked.meta.progress_token);
+    let incoming = Incoming {
+        params: Arc::clone(asked.raw),
+        visitor: session.visitor(&asked.peer),
+        client: Arc::clone(&asker) as _,
+        cancellation: asked.cancellation.clone(),
+    };
+    Ok((incoming, asker))
+}
+
+fn name(asked: &Asked<'_>) -> Result<String, RpcError> {
+    let name = asked.params.name.as_deref().filter(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX);
+    name.map(str::to_owned).ok_or_else(|| RpcError::invalid_params("`name` must be a text that is not empty"))
+}
+
+fn uri(asked: &Asked<'_>) -> Result<String, RpcError> {
+    let uri = asked.params.uri.as_deref().filter(|uri| !uri.is_empty() && uri.len() <= NAME_BYTES_MAX);
+    uri.map(str::to_owned).ok_or_else(|| RpcError::invalid_params("`uri` must be a text that is not empty"))
+}
+
+/// Arguments, each key once: what is checked is what runs.
+pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Value, RpcError> {
+    let Some(raw) = raw else { return Ok(Value::Object(Map::new())) };
+    if !raw.get().starts_with('{') {
+        return Err(RpcError::invalid_params("`arguments` must be an object"));
+    }
+    helve::json::parse(raw.get().as_bytes(), JsonLimits::default())
+        .map_err(|error| RpcError::invalid_params(format!("invalid `arguments`: {error}")))
+}
+
+fn missing_capability(required: Value) -> RpcError {
+    RpcError::new(RpcError::MISSING_CAPABILITY, "the client lacks a capability that this request needs")
+        .with_data(&json!({ "requiredCapabilities": required }))
+}
+
+/// A resource says how long it may be kept, unless its server did.
+fn cacheable(result: Arc<RawValue>) -> Arc<RawValue> {
+    let text = result.get().trim_end();
+    match text.strip_suffix('}') {
+        Some(open) if !text.contains(r#""ttlMs""#) && open.trim_end() != "{" => {
+            let text = format!("{open}{}}}", pages::CACHE);
+            serde_json::value::RawValue::from_string(text).map_or(result, Arc::from)
+        }
+        Some(_) | None => result,
+    }
+}
+
+fn short(text: &str) -> &str {
+    let end = text.char_indices().nth(128).map_or(text.len(), |(index, _)| index);
+    &text[..end]
+}

@@ -1,0 +1,78 @@
+//! `subscriptions/listen`: the stateless era's way of being told of changes.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::answer::nothing;
+use super::backend::Change;
+use super::session::{Asked, Session};
+use super::{outlet, watch};
+use crate::message::{RpcError, read};
+
+/// Most resources in one subscription.
+const RESOURCES_MAX: usize = 1_000;
+
+/// What a client wants to be told of.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tools_list_changed: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    resources_list_changed: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    prompts_list_changed: bool,
+    #[serde(default, skip_serializing_if = "HashSet::is_empty")]
+    resource_subscriptions: HashSet<Arc<str>>,
+}
+
+impl Wanted {
+    fn wants(&self, change: &Change) -> bool {
+        match change {
+            Change::Tools => self.tools_list_changed,
+            Change::Resources => self.resources_list_changed,
+            Change::Prompts => self.prompts_list_changed,
+            Change::Resource(uri) => self.resource_subscriptions.contains(uri),
+        }
+    }
+}
+
+/// Tells of changes until the client goes or takes the request back.
+pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let wanted: Wanted = read(asked.params.notifications)?;
+    if wanted.resource_subscriptions.len() > RESOURCES_MAX {
+        return Err(RpcError::invalid_params("too many resources"));
+    }
+    let backend = &session.shared.backend;
+    let visitor = session.visitor(&asked.peer);
+    // First listen, then say so: nothing is missed in between.
+    let mut changes = session.shared.watch.subscribe(backend);
+    for uri in &wanted.resource_subscriptions {
+        Arc::clone(backend).subscribe(uri.to_string(), visitor.clone()).await?;
+    }
+    let id: Value = serde_json::to_value(asked.id).unwrap_or_default();
+    let acknowledgement = json!({
+        "notifications": wanted,
+        "_meta": { "io.modelcontextprotocol/subscriptionId": id },
+    });
+    let acknowledgement = acknowledgement.to_string();
+    asked.outlet.send(outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement));
+    loop {
+        let change = tokio::select! {
+            change = watch::next(&mut changes) => change,
+            () = asked.cancellation.cancelled() => None,
+        };
+        let Some(change) = change else { break };
+        if wanted.wants(&change) && !asked.outlet.send(watch::notification(&change, Some(&id))) {
+            break;
+        }
+    }
+    for uri in wanted.resource_subscriptions {
+        Arc::clone(backend).unsubscribe(uri.to_string(), visitor.clone()).await?;
+    }
+    Ok(nothing())
+}

@@ -1,0 +1,223 @@
+//! A runtime's tools, served.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use futures_util::stream::{self, BoxStream, StreamExt};
+use helve::event::EventKind;
+use helve::formats::{ExportOptions, Format, ResultBudget, export_one, result_text};
+use helve::registry::Snapshot;
+use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status, ToolName};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::backend::{
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall, Visitor,
+};
+use crate::message::{Raw, RpcError, raw};
+
+/// Longest text of one result. What is cut off is in the structured content.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// A runtime's tools, served.
+///
+/// A caller sees the tools that it may use, and every call goes through the whole pipeline.
+pub struct RuntimeBackend {
+    runtime: Runtime,
+    exported: ArcSwapOption<Exported>,
+}
+
+/// The tools of one snapshot, as clients get them.
+struct Exported {
+    snapshot: Arc<Snapshot>,
+    all: Definitions,
+    /// In the same order.
+    names: Vec<ToolName>,
+    /// Input schemas with arguments that are to stand in headers too, by the name that clients know.
+    with_headers: HashMap<String, Arc<Value>>,
+}
+
+impl RuntimeBackend {
+    /// Serves the tools of `runtime`.
+    pub fn new(runtime: Runtime) -> Self {
+        Self { runtime, exported: ArcSwapOption::empty() }
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The definitions of the tools that a caller may use.
+    pub fn definitions(&self, caller: &Caller) -> Definitions {
+        if caller.principal.is_none() && self.runtime.settings().require_authentication {
+            return Arc::from([]);
+        }
+        let exported = self.exported();
+        match &caller.access {
+            Access::All => Arc::clone(&exported.all),
+            access @ Access::Only(_) => {
+                let tools = exported.names.iter().zip(exported.all.iter());
+                tools.filter(|(name, _)| access.allows(name)).map(|(_, entry)| Arc::clone(entry)).collect()
+            }
+        }
+    }
+
+    /// Runs a call through the pipeline.
+    pub async fn call(&self, call: ToolCall, incoming: Incoming) -> Outcome {
+        let call = Call::new(call.name, call.arguments)
+            .by(incoming.visitor.caller)
+            .cancellation(incoming.cancellation)
+            .client(incoming.client);
+        self.runtime.call(call).await
+    }
+
+    fn exported(&self) -> Arc<Exported> {
+        let snapshot = self.runtime.registry().snapshot();
+        if let Some(exported) = self.exported.load_full()
+            && Arc::ptr_eq(&exported.snapshot, &snapshot)
+        {
+            return exported;
+        }
+        let exported = Arc::new(Exported::of(snapshot));
+        self.exported.store(Some(Arc::clone(&exported)));
+        exported
+    }
+}
+
+impl Exported {
+    fn of(snapshot: Arc<Snapshot>) -> Self {
+        let mut with_headers = HashMap::new();
+        let mut all: Vec<Arc<RawValue>> = Vec::with_capacity(snapshot.len());
+        let mut names = Vec::with_capacity(snapshot.len());
+        for registered in snapshot.sorted() {
+            let tool = &registered.tool;
+            let mut entry = export_one(tool, Format::Mcp, &ExportOptions::default());
+            entry["execution"] = json!({ "taskSupport": "optional" });
+            let schema = &tool.definition().input_schema;
+            if schema.to_string().contains("\"x-mcp-header\"") {
+                with_headers.insert(tool.name().mcp_name(), Arc::new(schema.clone()));
+            }
+            names.push(tool.name().clone());
+            all.push(raw(&entry).into());
+        }
+        Self { snapshot, all: all.into(), names, with_headers }
+    }
+}
+
+impl Backend for RuntimeBackend {
+    fn capabilities(&self, _visitor: &Visitor) -> Capabilities {
+        Capabilities { tools: true, logging: true, tasks: true, ..Capabilities::default() }
+    }
+
+    fn instructions(&self, _visitor: &Visitor) -> Option<String> {
+        None
+    }
+
+    fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions> {
+        Box::pin(async move {
+            Ok(match kind {
+                Kind::Tools => self.definitions(&visitor.caller),
+                Kind::Resources | Kind::ResourceTemplates | Kind::Prompts => Arc::from([]),
+            })
+        })
+    }
+
+    fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
+        Box::pin(async move {
+            let name = call.name.clone();
+            let outcome = self.call(call, incoming).await;
+            match outcome.error().map(|error| error.code()) {
+                // A tool that the caller may not use is not there for it; the journal knows better.
+                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => {
+                    Err(RpcError::invalid_params(format!("Unknown tool: {name}")))
+                }
+                Some(_) | None => Ok(result_of(outcome)),
+            }
+        })
+    }
+
+    fn task_support(&self, tool: &str, _visitor: &Visitor) -> Option<TaskSupport> {
+        self.runtime.registry().has(tool).then_some(TaskSupport::Optional)
+    }
+
+    fn header_schema(&self, tool: &str, _visitor: &Visitor) -> Option<Arc<Value>> {
+        let exported = self.exported();
+        if exported.with_headers.is_empty() { None } else { exported.with_headers.get(tool).cloned() }
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        let subscription = self.runtime.subscribe();
+        stream::unfold(subscription, |mut subscription| async move {
+            loop {
+                let is_change = match subscription.next().await? {
+                    Delivery::Event(event) => matches!(
+                        event.kind,
+                        EventKind::Registered { .. } | EventKind::Replaced { .. } | EventKind::Unregistered { .. }
+                    ),
+                    Delivery::Missed(_) => true,
+                };
+                if is_change {
+                    return Some((Change::Tools, subscription));
+                }
+            }
+        })
+        .boxed()
+    }
+}
+
+/// An outcome as an MCP tool result.
+///
+/// What a tool attached in MCP's own form passes as it is, unless Helve itself refused the call or
+/// its result.
+pub fn result_of(outcome: Outcome) -> ToolAnswer {
+    let outcome = match attached(outcome) {
+        Ok(answer) => return answer,
+        Err(outcome) => outcome,
+    };
+    let text = result_text(&outcome, &ResultBudget { bytes: TEXT_BYTES_MAX });
+    let content = json!([{ "type": "text", "text": text }]);
+    let is_error = !outcome.is_success();
+    let result: Raw = match outcome.status {
+        Status::Pending(pending) => return ToolAnswer::Pending(pending),
+        Status::Failed(error) => {
+            raw(&json!({ "content": content, "structuredContent": { "error": error }, "isError": true }))
+        }
+        Status::Done(output) if output.value.is_object() => {
+            raw(&Written { content, structured_content: Some(output.value), is_error })
+        }
+        Status::Done(_) => raw(&Written { content, structured_content: None, is_error }),
+    };
+    ToolAnswer::Done { result: result.into(), is_error }
+}
+
+#[derive(serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    content: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<Value>,
+    is_error: bool,
+}
+
+fn attached(outcome: Outcome) -> Result<ToolAnswer, Outcome> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Head {
+        is_error: Option<bool>,
+    }
+    let is_the_tools_own = match &outcome.status {
+        Status::Done(_) => true,
+        Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,
+        Status::Pending(_) => false,
+    };
+    match &outcome.content {
+        Some(content) if is_the_tools_own => {
+            let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
+            Ok(ToolAnswer::Done { result: Arc::clone(content), is_error: head.is_error == Some(true) })
+        }
+        Some(_) | None => Err(outcome),
+    }
+}

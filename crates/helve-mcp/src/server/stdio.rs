@@ -1,0 +1,110 @@
+//! Messages as lines, over standard input and output or any other pair of streams.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::Caller;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::mpsc;
+
+use super::McpServer;
+use super::link::Link;
+use crate::message::{MESSAGE_BYTES_MAX, RpcError};
+
+/// How long requests may still run once the client has gone.
+const END_GRACE: Duration = Duration::from_secs(10);
+/// How much is written at once where much waits.
+const WRITE_BYTES: usize = 64 << 10;
+
+impl McpServer {
+    /// Serves one client on standard input and output, until the input ends. Nothing else in the
+    /// process may write to standard output.
+    pub async fn serve_stdio(&self, caller: impl Into<Arc<Caller>>) -> io::Result<()> {
+        self.serve(tokio::io::stdin(), tokio::io::stdout(), caller).await
+    }
+
+    /// Serves one client over a pair of streams, until the first ends.
+    pub async fn serve(
+        &self,
+        input: impl AsyncRead + Send + Unpin,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        caller: impl Into<Arc<Caller>>,
+    ) -> io::Result<()> {
+        let (link, waiting) = self.link(caller.into());
+        let writer = tokio::spawn(write(output, waiting));
+        let read = read(input, &link).await;
+        // Whoever sent requests and closed the stream wants their answers, but not for ever.
+        link.end(END_GRACE).await;
+        let written = writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        read.and(written)
+    }
+}
+
+async fn read(input: impl AsyncRead + Send + Unpin, link: &Link) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(WRITE_BYTES, input);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let is_there = match read_line(&mut input, &mut line).await? {
+            Line::End => return Ok(()),
+            Line::TooLong => {
+                link.refuse(RpcError::new(RpcError::INVALID_REQUEST, "the message is too long")).await
+            }
+            Line::Read if line.iter().all(u8::is_ascii_whitespace) => true,
+            Line::Read => link.take(&line).await,
+        };
+        if !is_there {
+            return Ok(());
+        }
+    }
+}
+
+async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) -> io::Result<()> {
+    let mut text = Vec::new();
+    while let Some(message) = waiting.recv().await {
+        text.clear();
+        text.extend_from_slice(message.as_bytes());
+        text.push(b'\n');
+        // What waits already goes with it.
+        while text.len() < WRITE_BYTES
+            && let Ok(message) = waiting.try_recv()
+        {
+            text.extend_from_slice(message.as_bytes());
+            text.push(b'\n');
+        }
+        output.write_all(&text).await?;
+        output.flush().await?;
+    }
+    Ok(())
+}
+
+enum Line {
+    Read,
+    TooLong,
+    End,
+}
+
+/// Reads a line without its end. Of one that is too long nothing is kept.
+async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io::Result<Line> {
+    let mut is_too_long = false;
+    loop {
+        let part = input.fill_buf().await?;
+        if part.is_empty() {
+            return Ok(if line.is_empty() { Line::End } else { Line::Read });
+        }
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let taken = &part[..end.unwrap_or(part.len())];
+        if line.len() + taken.len() > MESSAGE_BYTES_MAX {
+            is_too_long = true;
+            line.clear();
+        } else if !is_too_long {
+            line.extend_from_slice(taken);
+        }
+        let used = end.map_or(part.len(), |end| end + 1);
+        input.consume(used);
+        if end.is_some() {
+            return Ok(if is_too_long { Line::TooLong } else { Line::Read });
+        }
+    }
+}

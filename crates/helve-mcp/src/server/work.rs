@@ -1,0 +1,194 @@
+//! A request that runs, and may have to wait for its client: until the client makes it again with
+//! what was asked for.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use helve::BoxFuture;
+use serde_json::json;
+use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
+
+use super::asker::Asker;
+use super::backend::TaskSupport;
+use super::outlet::Nowhere;
+use super::seal::random_id;
+use super::session::{Asked, Session};
+use super::tasks;
+use crate::message::{RpcError, raw};
+
+/// A request that runs.
+pub(super) type Work = BoxFuture<'static, Result<Arc<RawValue>, RpcError>>;
+
+const PURPOSE: &str = "request-state";
+/// After the first question, others that are put at the same time have this long to be put.
+const GATHER: Duration = Duration::from_millis(5);
+/// A tool that runs only as a task has this long to put a question before.
+const TASK_GATHER: Duration = Duration::from_millis(50);
+
+/// Runs a request of the stateless era to its end, to its first question, or until it becomes a
+/// task.
+pub(super) async fn run(
+    session: &Arc<Session>,
+    asked: &Asked<'_>,
+    work: Work,
+    asker: Arc<Asker>,
+    cancellation: CancellationToken,
+    support: TaskSupport,
+) -> Result<Arc<RawValue>, RpcError> {
+    let held = Held {
+        work,
+        asker,
+        cancellation,
+        support,
+        owner: session.caller.principal.clone(),
+        what: what(asked),
+        round: 0,
+    };
+    go_on(session, asked, held).await
+}
+
+/// Goes on with a request that waited for its client.
+pub(super) async fn resume(
+    session: &Arc<Session>,
+    asked: &Asked<'_>,
+    state: &str,
+) -> Result<Arc<RawValue>, RpcError> {
+    let shared = &session.shared;
+    let held = shared.seal.open(PURPOSE, state).and_then(|state| {
+        let (id, round) = state.split_once(':')?;
+        shared.waiting.take(id, round.parse().ok()?, session.caller.principal.as_deref(), &what(asked))
+    });
+    let Some(held) = held else {
+        return Err(RpcError::invalid_params("Invalid or expired requestState")
+            .with_data(&json!({ "reason": "invalid_request_state" })));
+    };
+    held.asker.lead_to(Arc::clone(&asked.outlet), asked.meta.progress_token);
+    if let Some(questions) = held.asker.questions() {
+        questions.give(asked.params.input_responses)?;
+    }
+    go_on(session, asked, held).await
+}
+
+async fn go_on(session: &Arc<Session>, asked: &Asked<'_>, mut held: Held) -> Result<Arc<RawValue>, RpcError> {
+    let becomes_task = match held.support {
+        _ if !asked.peer.knows_tasks_extension() => None,
+        TaskSupport::Forbidden => None,
+        TaskSupport::Optional => Some(session.shared.options.task_after),
+        TaskSupport::Required => Some(TASK_GATHER),
+    };
+    match step(&mut held, becomes_task).await {
+        Step::Done(result) => result,
+        Step::Asked(requests) => suspend(session, held, &requests),
+        Step::BecomesTask => tasks::start_extension(session, asked, held),
+    }
+}
+
+enum Step {
+    Done(Result<Arc<RawValue>, RpcError>),
+    Asked(serde_json::Value),
+    BecomesTask,
+}
+
+async fn step(held: &mut Held, becomes_task: Option<Duration>) -> Step {
+    let Some(questions) = held.asker.questions().cloned() else { return Step::Done((&mut held.work).await) };
+    let becomes_task = async {
+        match becomes_task {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(becomes_task);
+    loop {
+        // What was not answered well is asked again, and nothing new may be put meanwhile.
+        if questions.to_requests().is_none() {
+            tokio::select! {
+                biased;
+                result = &mut held.work => return Step::Done(result),
+                () = questions.asked() => {}
+                () = &mut becomes_task => return Step::BecomesTask,
+            }
+        }
+        tokio::select! {
+            biased;
+            result = &mut held.work => return Step::Done(result),
+            () = tokio::time::sleep(GATHER) => {}
+        }
+        // A question may have been taken back meanwhile.
+        if let Some(requests) = questions.to_requests() {
+            return Step::Asked(requests);
+        }
+    }
+}
+
+fn suspend(
+    session: &Arc<Session>,
+    mut held: Held,
+    requests: &serde_json::Value,
+) -> Result<Arc<RawValue>, RpcError> {
+    let shared = &session.shared;
+    held.asker.lead_to(Arc::new(Nowhere), None);
+    held.round += 1;
+    let round = held.round;
+    let id = random_id();
+    let ttl = shared.options.waiting_ttl;
+    shared.waiting.put(&id, held, shared.options.waiting_max)?;
+    let expiring = (Arc::downgrade(shared), id.clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(ttl).await;
+        if let Some(shared) = expiring.0.upgrade() {
+            shared.waiting.drop_expired(&expiring.1);
+        }
+    });
+    Ok(raw(&json!({
+        "resultType": "input_required",
+        "inputRequests": requests,
+        "requestState": shared.seal.close(PURPOSE, &format!("{id}:{round}")),
+    }))
+    .into())
+}
+
+/// What is asked, so that the state of one request cannot be used with another.
+fn what(asked: &Asked<'_>) -> String {
+    let name = asked.params.name.as_deref().or(asked.params.uri.as_deref()).unwrap_or_default();
+    format!("{} {name}", asked.method)
+}
+
+/// A request that waits. While it does, nobody polls it; dropped, it is taken back.
+pub(super) struct Held {
+    pub(super) work: Work,
+    pub(super) asker: Arc<Asker>,
+    pub(super) cancellation: CancellationToken,
+    support: TaskSupport,
+    owner: Option<String>,
+    what: String,
+    round: u32,
+}
+
+/// Requests that wait for their clients.
+#[derive(Default)]
+pub(super) struct Waiting(Mutex<HashMap<String, Held>>);
+
+impl Waiting {
+    fn put(&self, id: &str, held: Held, max: usize) -> Result<(), RpcError> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() >= max {
+            return Err(RpcError::new(-32000, "too many requests wait for their clients; try again later"));
+        }
+        waiting.insert(id.to_owned(), held);
+        Ok(())
+    }
+
+    fn take(&self, id: &str, round: u32, owner: Option<&str>, what: &str) -> Option<Held> {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = waiting.get(id)?;
+        (held.round == round && held.owner.as_deref() == owner && held.what == what)
+            .then(|| waiting.remove(id))?
+    }
+
+    fn drop_expired(&self, id: &str) {
+        let expired = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        drop(expired);
+    }
+}

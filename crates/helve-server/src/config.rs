@@ -1,0 +1,45 @@
+//! How the server behaves.
+
+use std::time::Duration;
+
+/// How the server behaves. The defaults are safe.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Names under which clients reach it, beside those of loopback.
+    pub hosts: Vec<String>,
+    /// Web pages that may use it, as in `https://app.example.com`, beside those of loopback.
+    pub origins: Vec<String>,
+    /// Largest body of a request.
+    pub body_bytes_max: usize,
+    /// Most sessions.
+    pub sessions_max: usize,
+    /// How long a session that nobody uses is kept.
+    pub session_idle: Duration,
+    /// Most connections.
+    pub connections_max: usize,
+    /// How long a client may take to send a request's head.
+    pub head_timeout: Duration,
+    /// How long a client may take to send a request's body.
+    pub body_timeout: Duration,
+    /// How often a silent stream gets a sign of life.
+    pub keep_alive: Duration,
+    /// How long requests may still run once the server is told to stop.
+    pub stop_grace: Duration,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            body_bytes_max: 4 << 20,
+            sessions_max: 1_000,
+            session_idle: Duration::from_secs(30 * 60),
+            connections_max: 2_048,
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(60),
+            keep_alive: Duration::from_secs(15),
+            stop_grace: Duration::from_secs(5),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `/mcp/sse`: the HTTP transport of 2024. A stream tells the client where to post, and answers come
+//! on the stream.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use bytes::Bytes;
+use futures_util::stream;
+use helve::Caller;
+use helve_mcp::server::Link;
+use tokio::sync::mpsc;
+
+use crate::guard::plain;
+use crate::mcp::{App, accepted, admit, check_content_type, read_body};
+
+/// The open connections, by the id of their session.
+#[derive(Default)]
+pub(crate) struct Links(Mutex<HashMap<Arc<str>, Arc<Open>>>);
+
+struct Open {
+    link: Link,
+    principal: Option<String>,
+}
+
+impl Links {
+    fn add(&self, link: Link, caller: &Caller, max: usize) -> Option<Arc<str>> {
+        let id = Arc::clone(link.session().id());
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= max {
+            return None;
+        }
+        open.insert(Arc::clone(&id), Arc::new(Open { link, principal: caller.principal.clone() }));
+        Some(id)
+    }
+
+    fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Open>> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.get(id).filter(|open| open.principal == caller.principal).cloned()
+    }
+
+    fn remove(&self, id: &str) {
+        let removed = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        if let Some(open) = removed {
+            open.link.session().close();
+        }
+    }
+}
+
+/// Ends the connection when its stream ends.
+struct End {
+    app: Arc<App>,
+    id: Arc<str>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.app.links.remove(&self.id);
+    }
+}
+
+/// Opens the stream.
+pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let caller = match admit(&app, &parts) {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    let (link, waiting) = app.mcp.link(Arc::clone(&caller));
+    let Some(id) = app.links.add(link, &caller, app.config.sessions_max) else {
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later");
+    };
+    let endpoint = format!("event: endpoint\ndata: /mcp/sse/message?sessionId={id}\n\n");
+    let keep_alive = app.config.keep_alive;
+    let end = End { app, id };
+    let body = stream::unfold((Some(endpoint), waiting, end), move |(first, mut waiting, end)| async move {
+        let text = match first {
+            Some(first) => first,
+            None => next(&mut waiting, keep_alive).await?,
+        };
+        Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, waiting, end)))
+    });
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+async fn next(waiting: &mut mpsc::Receiver<String>, keep_alive: std::time::Duration) -> Option<String> {
+    match tokio::time::timeout(keep_alive, waiting.recv()).await {
+        Ok(message) => message.map(|message| format!("event: message\ndata: {message}\n\n")),
+        Err(_) => Some(": keepalive\n\n".to_owned()),
+    }
+}
+
+/// Takes a message.
+pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let caller = match admit(&app, &parts) {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    let query = parts.uri.query().unwrap_or_default();
+    let id = query.split('&').find_map(|part| part.strip_prefix("sessionId=")).unwrap_or_default();
+    let Some(open) = app.links.find(id, &caller) else {
+        return plain(StatusCode::NOT_FOUND, "no such session; open `/mcp/sse` again");
+    };
+    if let Err(refused) = check_content_type(&parts.headers) {
+        return *refused;
+    }
+    match read_body(&app, body).await {
+        Err(refused) => *refused,
+        Ok(body) if open.link.take(&body).await => accepted(),
+        Ok(_) => plain(StatusCode::NOT_FOUND, "the stream of this session has ended"),
+    }
+}

@@ -1,0 +1,158 @@
+//! The listener: connections, their limits, and the routes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing;
+use helve_mcp::server::McpServer;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::ServerConfig;
+use crate::guard::{Door, Guard};
+use crate::mcp::App;
+use crate::sessions::Sessions;
+use crate::{legacy, mcp, ws};
+
+/// Bodies that are read at once.
+const READING_MAX: usize = 64;
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How long to wait when the system has no more connections to give.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A server that has its address.
+pub struct HttpServer {
+    listener: TcpListener,
+    app: Arc<App>,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Everybody could use it.
+    #[error("`{0}` can be reached from other machines; give a token file, or listen on 127.0.0.1")]
+    Unguarded(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on `{0}`")]
+    Address(SocketAddr, #[source] io::Error),
+}
+
+impl HttpServer {
+    /// Takes the address. Beyond loopback that takes tokens.
+    pub async fn bind(
+        address: SocketAddr,
+        mcp: McpServer,
+        door: Door,
+        config: ServerConfig,
+    ) -> Result<Self, BindError> {
+        let beyond_loopback = !address.ip().is_loopback();
+        if beyond_loopback && matches!(door, Door::Open(_)) {
+            return Err(BindError::Unguarded(address));
+        }
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| BindError::Address(address, error))?;
+        let app = Arc::new(App {
+            mcp,
+            guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
+            sessions: Sessions::new(config.sessions_max, config.session_idle),
+            links: legacy::Links::default(),
+            reading: Semaphore::new(READING_MAX),
+            config,
+        });
+        Ok(Self { listener, app })
+    }
+
+    /// The address.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is done, then lets what runs end.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let service = TowerToHyperService::new(routes(Arc::clone(&self.app)));
+        let turns = Arc::new(Semaphore::new(self.app.config.connections_max));
+        let stopping = CancellationToken::new();
+        let connections = TaskTracker::new();
+        let sweeper = tokio::spawn(sweep(Arc::clone(&self.app)));
+        let head_timeout = self.app.config.head_timeout;
+        let accept = async {
+            loop {
+                let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
+                let stream = match self.listener.accept().await {
+                    Ok((stream, _)) => stream,
+                    Err(error) => {
+                        tracing::debug!(%error, "a connection could not be taken");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    }
+                };
+                let (service, stopping) = (service.clone(), stopping.clone());
+                connections.spawn(async move {
+                    serve(stream, service, head_timeout, stopping).await;
+                    drop(turn);
+                });
+            }
+        };
+        tokio::select! {
+            () = accept => {}
+            () = stop => {}
+        }
+        sweeper.abort();
+        stopping.cancel();
+        connections.close();
+        // Streams have no end of their own, so that the time runs out is usual.
+        let _ = tokio::time::timeout(self.app.config.stop_grace, connections.wait()).await;
+    }
+}
+
+type Service = TowerToHyperService<Router>;
+
+async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, stopping: CancellationToken) {
+    // Without it, answers in two parts wait for the client's acknowledgement, which takes 40 ms.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection could not be set up");
+        return;
+    }
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(head_timeout)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%error, "a connection ended early");
+    }
+}
+
+fn routes(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/mcp", routing::post(mcp::post).get(mcp::get).delete(mcp::delete))
+        .route("/mcp/sse", routing::get(legacy::open))
+        .route("/mcp/sse/message", routing::post(legacy::post))
+        .route("/mcp/ws", routing::get(ws::open))
+        .route("/healthz", routing::get(async || "ok"))
+        .with_state(app)
+}
+
+async fn sweep(app: Arc<App>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        app.sessions.sweep();
+    }
+}

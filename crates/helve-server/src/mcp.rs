@@ -1,0 +1,287 @@
+//! `/mcp`: streamable HTTP, of both eras.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use bytes::Bytes;
+use helve::Caller;
+use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
+use helve_mcp::message::{Message, Request};
+use helve_mcp::server::{Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor, era_of, refusal};
+use tokio::sync::Semaphore;
+
+use crate::config::ServerConfig;
+use crate::guard::{Guard, json_response, plain, sole};
+use crate::headers;
+use crate::legacy::Links;
+use crate::sessions::{InUse, Sessions};
+use crate::sse::Events;
+
+/// What all routes share.
+pub(crate) struct App {
+    pub(crate) mcp: McpServer,
+    pub(crate) guard: Guard,
+    pub(crate) config: ServerConfig,
+    pub(crate) sessions: Sessions,
+    pub(crate) links: Links,
+    /// Bodies are read only by so many at once, so that memory is bounded.
+    pub(crate) reading: Semaphore,
+}
+
+pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    answer_post(&app, parts, body).await.unwrap_or_else(|refused| *refused)
+}
+
+/// Refusals are boxed: they are rare, and large beside everything else.
+type Refused = Box<Response<Body>>;
+
+async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {
+    let caller = admit(app, &parts)?;
+    check_content_type(&parts.headers)?;
+    let body = read_body(app, body).await?;
+    let message = Message::parse(&body).map_err(|error| {
+        let answer = Answer::refusal(refusal(&error));
+        Box::new(json_response(status(answer.http_status()), answer.to_text()))
+    })?;
+    drop(body);
+    let said = sole(&parts.headers, headers::VERSION);
+    let session_id = sole(&parts.headers, headers::SESSION);
+    let era = match (&message, said, session_id) {
+        (_, Some(version), _) if STATELESS_VERSIONS.contains(&version) => Era::Stateless,
+        (_, _, Some(_)) => Era::Session,
+        (Message::Request(request), _, None) => era_of(request),
+        (Message::Notification(_) | Message::Response(_), _, None) => Era::Session,
+    };
+    match (era, message) {
+        (Era::Stateless, Message::Request(request)) => Ok(stateless(app, &parts, caller, request).await),
+        // Nothing that is told here concerns anything but its own request, which is over.
+        (Era::Stateless, Message::Notification(_) | Message::Response(_)) => Ok(accepted()),
+        (Era::Session, Message::Request(request)) if request.method == "initialize" && session_id.is_none() => {
+            initialize(app, &caller, request).await
+        }
+        (Era::Session, message) => {
+            if let Some(version) = said.filter(|version| !SESSION_VERSIONS.contains(version)) {
+                let message = format!("unsupported `MCP-Protocol-Version`: {version}");
+                return Err(Box::new(plain(StatusCode::BAD_REQUEST, &message)));
+            }
+            let session = find(app, session_id, &caller)?;
+            match message {
+                Message::Request(request) => Ok(in_session(app, &parts, session, request).await),
+                Message::Notification(notification) => {
+                    session.session.notification(&notification);
+                    Ok(accepted())
+                }
+                Message::Response(response) => {
+                    session.session.response(response);
+                    Ok(accepted())
+                }
+            }
+        }
+    }
+}
+
+/// Answers a request of the stateless era. Its client takes it back by going away.
+async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: Request) -> Response<Body> {
+    let session = app.mcp.open_once(caller);
+    if let Err(error) = headers::check(&parts.headers, &request, |tool| schema_of(app, &session, tool)) {
+        let answer =
+            Answer { id: Some(request.id), era: Era::Stateless, result: Err(error), is_withdrawn: false };
+        return json_response(status(answer.http_status()), answer.to_text());
+    }
+    let events = Events::new(None, false);
+    let mut route = route(parts, outlet(&parts.headers, &events));
+    route.era = Some(Era::Stateless);
+    let mut answer = Box::pin(async move { session.request(request, route).await });
+    tokio::select! {
+        biased;
+        answer = &mut answer => json_response(status(answer.http_status()), answer.to_text()),
+        () = events.started() => {
+            let reader = events.reader(None);
+            let driver = Box::pin(async move { events.finish(Some(&answer.await.to_text())) });
+            reader.into_response(Some(driver), (), app.config.keep_alive)
+        }
+    }
+}
+
+fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json::Value>> {
+    let visitor = Visitor {
+        caller: Arc::clone(session.caller()),
+        session: Arc::clone(session.id()),
+        peer: Arc::new(Peer::unknown()),
+    };
+    app.mcp.backend().header_schema(tool, &visitor)
+}
+
+async fn initialize(app: &Arc<App>, caller: &Arc<Caller>, request: Request) -> Result<Response<Body>, Refused> {
+    let full = || Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later"));
+    if app.sessions.is_full() {
+        return Err(full());
+    }
+    let session = app.mcp.open(Arc::clone(caller));
+    let answer = session.request(request, Route::over(Arc::new(Nowhere))).await;
+    let mut response = json_response(status(answer.http_status()), answer.to_text());
+    if answer.result.is_ok() {
+        let id = HeaderValue::from_str(session.id()).map_err(|_| full())?;
+        app.sessions.add(session, caller).ok_or_else(full)?;
+        response.headers_mut().insert(headers::SESSION, id);
+    }
+    Ok(response)
+}
+
+/// Answers a request of the session era. A client that goes away can come back to its stream.
+async fn in_session(app: &Arc<App>, parts: &Parts, session: InUse, request: Request) -> Response<Body> {
+    let (number, events) = session.stream();
+    let route = route(parts, outlet(&parts.headers, &events));
+    let inner = Arc::clone(&session.session);
+    let mut answer = Box::pin(async move { inner.request(request, route).await });
+    tokio::select! {
+        biased;
+        answer = &mut answer => json_response(status(answer.http_status()), answer.to_text()),
+        () = events.started() => {
+            session.keep(number, &events);
+            let reader = events.reader(None);
+            tokio::spawn(async move {
+                let answer = answer.await;
+                let text = (!answer.is_withdrawn).then(|| answer.to_text());
+                events.finish(text.as_deref());
+                drop(session);
+            });
+            reader.into_response(None, (), app.config.keep_alive)
+        }
+    }
+}
+
+/// The stream for messages that belong to no request, or one that broke before.
+pub(crate) async fn get(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    answer_get(&app, &parts).unwrap_or_else(|refused| *refused)
+}
+
+fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> {
+    let caller = admit(app, parts)?;
+    let is_stateless =
+        sole(&parts.headers, headers::VERSION).is_some_and(|version| STATELESS_VERSIONS.contains(&version));
+    if is_stateless || !parts.headers.contains_key(headers::SESSION) {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here without a session");
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return Err(Box::new(response));
+    }
+    if !accepts(&parts.headers, "text/event-stream") {
+        return Err(Box::new(plain(StatusCode::NOT_ACCEPTABLE, "the answer is `text/event-stream`")));
+    }
+    let session = find(app, sole(&parts.headers, headers::SESSION), &caller)?;
+    if let Some(event_id) = sole(&parts.headers, "last-event-id") {
+        let Some((events, number)) = session.come_back(event_id) else {
+            return Err(Box::new(plain(StatusCode::BAD_REQUEST, "this stream is gone; repeat the request")));
+        };
+        return Ok(events.reader(Some(number)).into_response(None, session, app.config.keep_alive));
+    }
+    let (number, events) = session.stream();
+    session.keep(number, &events);
+    events.prime();
+    let outlet: Arc<dyn Outlet> = Arc::clone(&events) as _;
+    session.session.set_general(Arc::clone(&outlet));
+    let inner = Arc::clone(&session.session);
+    // It ends when the stream takes no more: when its session ends.
+    tokio::spawn(async move { inner.watch(outlet).await });
+    Ok(events.reader(None).into_response(None, session, app.config.keep_alive))
+}
+
+/// Ends a session.
+pub(crate) async fn delete(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    let caller = match admit(&app, &parts) {
+        Ok(caller) => caller,
+        Err(refused) => return *refused,
+    };
+    match sole(&parts.headers, headers::SESSION) {
+        Some(id) if app.sessions.remove(id, &caller) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Some(_) => no_session(),
+        None => plain(StatusCode::BAD_REQUEST, "`Mcp-Session-Id` is missing"),
+    }
+}
+
+pub(crate) fn admit(app: &App, parts: &Parts) -> Result<Arc<Caller>, Refused> {
+    app.guard.admit(&parts.uri, &parts.headers).map_err(|refusal| Box::new(refusal.into_response()))
+}
+
+fn find(app: &App, id: Option<&str>, caller: &Caller) -> Result<InUse, Refused> {
+    let Some(id) = id else {
+        let message = "`Mcp-Session-Id` is missing; send `initialize` first";
+        return Err(Box::new(plain(StatusCode::BAD_REQUEST, message)));
+    };
+    app.sessions.find(id, caller).ok_or_else(|| Box::new(no_session()))
+}
+
+fn no_session() -> Response<Body> {
+    plain(StatusCode::NOT_FOUND, "no such session; send `initialize` again")
+}
+
+pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
+    let media = sole(headers, header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    if media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `application/json`")))
+}
+
+pub(crate) async fn read_body(app: &App, body: Body) -> Result<Bytes, Refused> {
+    let Ok(_turn) = app.reading.acquire().await else {
+        return Err(Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "the server stops")));
+    };
+    let read = axum::body::to_bytes(body, app.config.body_bytes_max);
+    match tokio::time::timeout(app.config.body_timeout, read).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => {
+            Err(Box::new(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large, or it broke off")))
+        }
+        Err(_) => Err(Box::new(plain(StatusCode::REQUEST_TIMEOUT, "the body came too slowly"))),
+    }
+}
+
+/// Where a request's messages go: nowhere where its client takes no stream.
+fn outlet(headers: &HeaderMap, events: &Arc<Events>) -> Arc<dyn Outlet> {
+    if accepts(headers, "text/event-stream") { Arc::clone(events) as _ } else { Arc::new(Nowhere) }
+}
+
+fn accepts(headers: &HeaderMap, media: &str) -> bool {
+    let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+    values.peek().is_none()
+        || values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|part| part.split(';').next())
+            .any(|part| {
+                let part = part.trim();
+                part == "*/*" || part.eq_ignore_ascii_case(media) || (part == "text/*" && media.starts_with("text/"))
+            })
+}
+
+fn route(parts: &Parts, outlet: Arc<dyn Outlet>) -> Route {
+    Route { groups: groups(&parts.uri, &parts.headers), ..Route::over(outlet) }
+}
+
+/// The groups of tools that a client asks for, in the address or in a header.
+fn groups(uri: &Uri, headers: &HeaderMap) -> Vec<String> {
+    let asked = uri.query().and_then(|query| query.split('&').find_map(|part| part.strip_prefix("groups=")));
+    let asked = asked.or_else(|| sole(headers, "helve-groups")).unwrap_or_default();
+    asked.split(',').map(str::trim).filter(|group| !group.is_empty()).take(64).map(str::to_owned).collect()
+}
+
+pub(crate) fn accepted() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::OK)
+}
