@@ -79,7 +79,8 @@ impl Guard {
             return true;
         }
         let Some((scheme, host)) = origin.split_once("://") else { return false };
-        matches!(scheme, "http" | "https") && name_of(host).is_some_and(|name| LOOPBACK.contains(&name.as_str()))
+        matches!(scheme, "http" | "https")
+            && name_of(host).is_some_and(|name| LOOPBACK.contains(&name.as_str()))
     }
 }
 
@@ -116,9 +117,13 @@ pub(crate) fn sole(headers: &HeaderMap, name: impl header::AsHeaderName) -> Opti
 impl Refusal {
     pub(crate) fn into_response(self) -> Response<Body> {
         let (status, message) = match self {
-            Self::Host => (StatusCode::FORBIDDEN, "this name is not served here; add it to the server's hosts"),
+            Self::Host => {
+                (StatusCode::FORBIDDEN, "this name is not served here; add it to the server's hosts")
+            }
             Self::Origin => (StatusCode::FORBIDDEN, "pages of this origin may not come in"),
-            Self::Token => (StatusCode::UNAUTHORIZED, "a valid token is needed: `Authorization: Bearer TOKEN`"),
+            Self::Token => {
+                (StatusCode::UNAUTHORIZED, "a valid token is needed: `Authorization: Bearer TOKEN`")
+            }
         };
         let mut response = plain(status, message);
         if self == Self::Token {
@@ -164,10 +169,29 @@ mod tests {
     #[test]
     fn names_of_others_are_refused() {
         let guard = guard(false);
-        for host in ["localhost", "localhost:80", "LOCALHOST:1", "127.0.0.1:9", "[::1]:9", "[::1]", "helve.example.com", "localhost."] {
+        for host in [
+            "localhost",
+            "localhost:80",
+            "LOCALHOST:1",
+            "127.0.0.1:9",
+            "[::1]:9",
+            "[::1]",
+            "helve.example.com",
+            "localhost.",
+        ] {
             assert_eq!(admit(&guard, &[("host", host), TOKEN]), Ok(()), "{host}");
         }
-        for host in ["evil.example.com", "localhost.evil.com", "127.0.0.1.evil.com", "10.0.0.1", "", ":80", "a@localhost", "localhost:80@evil.com", "localhost/x"] {
+        for host in [
+            "evil.example.com",
+            "localhost.evil.com",
+            "127.0.0.1.evil.com",
+            "10.0.0.1",
+            "",
+            ":80",
+            "a@localhost",
+            "localhost:80@evil.com",
+            "localhost/x",
+        ] {
             assert_eq!(admit(&guard, &[("host", host), TOKEN]), Err(Refusal::Host), "{host}");
         }
         assert_eq!(admit(&guard, &[TOKEN]), Err(Refusal::Host));
@@ -179,10 +203,23 @@ mod tests {
     #[test]
     fn pages_of_others_are_refused() {
         let guard = guard(false);
-        for origin in ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000", "https://app.example.com"] {
-            assert_eq!(admit(&guard, &[("host", "localhost"), ("origin", origin), TOKEN]), Ok(()), "{origin}");
+        for origin in
+            ["http://localhost:6274", "https://127.0.0.1", "http://[::1]:3000", "https://app.example.com"]
+        {
+            assert_eq!(
+                admit(&guard, &[("host", "localhost"), ("origin", origin), TOKEN]),
+                Ok(()),
+                "{origin}"
+            );
         }
-        for origin in ["null", "http://evil.example.com", "https://app.example.com.evil.com", "file://localhost", "http://localhost@evil.com", ""] {
+        for origin in [
+            "null",
+            "http://evil.example.com",
+            "https://app.example.com.evil.com",
+            "file://localhost",
+            "http://localhost@evil.com",
+            "",
+        ] {
             let refused = admit(&guard, &[("host", "localhost"), ("origin", origin), TOKEN]);
             assert_eq!(refused, Err(Refusal::Origin), "{origin}");
         }
@@ -191,12 +228,17 @@ mod tests {
     #[test]
     fn without_its_token_nobody_comes_in() {
         let guard = guard(false);
-        for value in ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef", "0123456789abcdef"] {
+        for value in
+            ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeg", "Basic 0123456789abcdef", "0123456789abcdef"]
+        {
             let refused = admit(&guard, &[("host", "localhost"), ("authorization", value)]);
             assert_eq!(refused, Err(Refusal::Token), "{value}");
         }
         let twice = [("host", "localhost"), TOKEN, TOKEN];
         assert_eq!(admit(&guard, &twice), Err(Refusal::Token));
-        assert_eq!(admit(&guard, &[("host", "localhost"), ("authorization", "bearer 0123456789abcdef")]), Ok(()));
+        assert_eq!(
+            admit(&guard, &[("host", "localhost"), ("authorization", "bearer 0123456789abcdef")]),
+            Ok(())
+        );
     }
 }

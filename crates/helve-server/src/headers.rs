@@ -146,7 +146,9 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let Ok(Message::Request(request)) = Message::parse(raw(&body).get().as_bytes()) else { panic!("{body}") };
+        let Ok(Message::Request(request)) = Message::parse(raw(&body).get().as_bytes()) else {
+            panic!("{body}")
+        };
         check(&map, &request, |_| schema.map(Arc::new)).err().map(|error| error.code)
     }
 
@@ -180,7 +182,8 @@ mod tests {
 
     #[test]
     fn arguments_in_headers_must_be_those_in_the_body() {
-        let schema = || Some(json!({ "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } }));
+        let schema =
+            || Some(json!({ "properties": { "region": { "type": "string", "x-mcp-header": "Region" } } }));
         let headers = |region: Option<&'static str>| {
             let mut headers = vec![V, M, ("mcp-name", "x")];
             headers.extend(region.map(|region| ("mcp-param-region", region)));

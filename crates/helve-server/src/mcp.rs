@@ -60,7 +60,9 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
         (Era::Stateless, Message::Request(request)) => Ok(stateless(app, &parts, caller, request).await),
         // Nothing that is told here concerns anything but its own request, which is over.
         (Era::Stateless, Message::Notification(_) | Message::Response(_)) => Ok(accepted()),
-        (Era::Session, Message::Request(request)) if request.method == "initialize" && session_id.is_none() => {
+        (Era::Session, Message::Request(request))
+            if request.method == "initialize" && session_id.is_none() =>
+        {
             initialize(app, &caller, request).await
         }
         (Era::Session, message) => {
@@ -116,8 +118,13 @@ fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json:
     app.mcp.backend().header_schema(tool, &visitor)
 }
 
-async fn initialize(app: &Arc<App>, caller: &Arc<Caller>, request: Request) -> Result<Response<Body>, Refused> {
-    let full = || Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later"));
+async fn initialize(
+    app: &Arc<App>,
+    caller: &Arc<Caller>,
+    request: Request,
+) -> Result<Response<Body>, Refused> {
+    let full =
+        || Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later"));
     if app.sessions.is_full() {
         return Err(full());
     }
@@ -166,7 +173,8 @@ fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> 
     let is_stateless =
         sole(&parts.headers, headers::VERSION).is_some_and(|version| STATELESS_VERSIONS.contains(&version));
     if is_stateless || !parts.headers.contains_key(headers::SESSION) {
-        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here without a session");
+        let mut response =
+            plain(StatusCode::METHOD_NOT_ALLOWED, "only POST is answered here without a session");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Err(Box::new(response));
     }
@@ -261,7 +269,9 @@ fn accepts(headers: &HeaderMap, media: &str) -> bool {
             .filter_map(|part| part.split(';').next())
             .any(|part| {
                 let part = part.trim();
-                part == "*/*" || part.eq_ignore_ascii_case(media) || (part == "text/*" && media.starts_with("text/"))
+                part == "*/*"
+                    || part.eq_ignore_ascii_case(media)
+                    || (part == "text/*" && media.starts_with("text/"))
             })
 }
 

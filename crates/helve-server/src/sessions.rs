@@ -146,7 +146,8 @@ impl Entry {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         streams.insert(number, Arc::clone(events));
         while streams.len() > STREAMS_MAX {
-            let oldest_ended = streams.iter().find(|(_, events)| events.is_closed()).map(|(number, _)| *number);
+            let oldest_ended =
+                streams.iter().find(|(_, events)| events.is_closed()).map(|(number, _)| *number);
             let oldest = oldest_ended.or_else(|| streams.keys().next().copied());
             if let Some(number) = oldest {
                 streams.remove(&number);

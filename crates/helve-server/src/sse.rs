@@ -218,7 +218,9 @@ impl Reader {
                 // Enabled before looking, so that nothing is missed in between.
                 news.as_mut().enable();
                 match reader.read() {
-                    Read::Event(event) => return Some((Ok::<_, std::io::Error>(event), (reader, driver, kept))),
+                    Read::Event(event) => {
+                        return Some((Ok::<_, std::io::Error>(event), (reader, driver, kept)));
+                    }
                     Read::End => return None,
                     Read::Nothing => {}
                 }

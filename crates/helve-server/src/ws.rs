@@ -28,7 +28,10 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         Err(refused) => return *refused,
     };
     let Some(key) = key_of(&parts.headers) else {
-        return plain(StatusCode::BAD_REQUEST, "a WebSocket handshake with the subprotocol `mcp` is expected here");
+        return plain(
+            StatusCode::BAD_REQUEST,
+            "a WebSocket handshake with the subprotocol `mcp` is expected here",
+        );
     };
     let Some(upgrade) = parts.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
         return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
@@ -65,7 +68,11 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
     is_handshake.then(|| sole(headers, header::SEC_WEBSOCKET_KEY))?
 }
 
-async fn talk(app: &App, caller: Arc<Caller>, io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin) {
+async fn talk(
+    app: &App,
+    caller: Arc<Caller>,
+    io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
+) {
     let bytes_max = app.config.body_bytes_max;
     let config = WebSocketConfig::default().max_message_size(Some(bytes_max)).max_frame_size(Some(bytes_max));
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;

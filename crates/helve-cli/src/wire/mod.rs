@@ -4,6 +4,7 @@ mod builtin;
 mod composed;
 mod conditions;
 mod integrations;
+pub(crate) mod mcp;
 mod openapi;
 mod sandbox;
 mod tools;

@@ -62,8 +62,19 @@ impl Asker {
         level: Option<Level>,
         how: How,
     ) -> Self {
-        let way = Way { outlet: Arc::new(outlet::Nowhere), progress_token: None, progress: f64::NEG_INFINITY };
-        Self { session, peer, meta, level, way: Mutex::new(way), how, missing: Mutex::default(), related: OnceLock::new(), open: Arc::default() }
+        let way =
+            Way { outlet: Arc::new(outlet::Nowhere), progress_token: None, progress: f64::NEG_INFINITY };
+        Self {
+            session,
+            peer,
+            meta,
+            level,
+            way: Mutex::new(way),
+            how,
+            missing: Mutex::default(),
+            related: OnceLock::new(),
+            open: Arc::default(),
+        }
     }
 
     /// Puts `meta` on every question from now on.
@@ -243,7 +254,9 @@ impl Pending {
             let answer = match answer {
                 Ok(Ok(answer)) => answer.map_err(AskError::from),
                 Ok(Err(_)) => Err(RpcError::new(RpcError::INTERNAL, "the client is gone").into()),
-                Err(_) => return Err(RpcError::new(RpcError::INTERNAL, "the client did not answer in time").into()),
+                Err(_) => {
+                    return Err(RpcError::new(RpcError::INTERNAL, "the client did not answer in time").into());
+                }
             };
             withdrawal.settle();
             answer
@@ -283,7 +296,8 @@ impl Drop for Withdrawal {
     fn drop(&mut self) {
         if self.is_open {
             self.pending.lock().remove(&self.id);
-            let params = format!(r#"{{"requestId":{},"reason":"no longer needed"}}"#, outlet::id_text(&self.id));
+            let params =
+                format!(r#"{{"requestId":{},"reason":"no longer needed"}}"#, outlet::id_text(&self.id));
             self.outlet.send(outlet::notification("notifications/cancelled", &params));
         }
     }

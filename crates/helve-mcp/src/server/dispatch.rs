@@ -33,7 +33,9 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
         (_, "tools/call") if has.tools => Box::pin(call_tool(session, asked)).await,
         (_, "tools/list") if has.tools => list(session, asked, Kind::Tools).await,
         (_, "resources/list") if has.resources => list(session, asked, Kind::Resources).await,
-        (_, "resources/templates/list") if has.resources => list(session, asked, Kind::ResourceTemplates).await,
+        (_, "resources/templates/list") if has.resources => {
+            list(session, asked, Kind::ResourceTemplates).await
+        }
         (_, "prompts/list") if has.prompts => list(session, asked, Kind::Prompts).await,
         (_, "resources/read") if has.resources => Box::pin(read_resource(session, asked)).await,
         (_, "prompts/get") if has.prompts => Box::pin(get_prompt(session, asked)).await,
@@ -131,7 +133,9 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
 fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let level = asked.params.level.as_deref().unwrap_or_default();
     let known: Level = level.parse().map_err(|()| {
-        RpcError::invalid_params("`level` must be one of debug, info, notice, warning, error, critical, alert, emergency")
+        RpcError::invalid_params(
+            "`level` must be one of debug, info, notice, warning, error, critical, alert, emergency",
+        )
     })?;
     session.set_level(known);
     session.shared.backend.set_level(level, &session.visitor(&asked.peer));
@@ -166,7 +170,10 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
     let Some(support) = support else {
         return Err(RpcError::invalid_params(format!("Unknown tool: {}", short(&call.name))));
     };
-    if support == TaskSupport::Required && asked.peer.era == Era::Stateless && !asked.peer.knows_tasks_extension() {
+    if support == TaskSupport::Required
+        && asked.peer.era == Era::Stateless
+        && !asked.peer.knows_tasks_extension()
+    {
         return Err(missing_capability(json!({ "extensions": { TASKS_EXTENSION: {} } })));
     }
     let (incoming, asker) = incoming(session, &asked)?;
@@ -188,7 +195,9 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
                 (ToolAnswer::Done { result, .. }, _) => Ok(result),
                 (ToolAnswer::Pending(pending), _) => match super::backend::approval_required(&pending) {
                     ToolAnswer::Done { result, .. } => Ok(result),
-                    ToolAnswer::Pending(_) => Err(RpcError::new(RpcError::INTERNAL, "a question without end")),
+                    ToolAnswer::Pending(_) => {
+                        Err(RpcError::new(RpcError::INTERNAL, "a question without end"))
+                    }
                 },
             }
         })
@@ -261,7 +270,8 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
         Era::Stateless => {
             let questions = Arc::new(Questions::default());
             questions.give(asked.params.input_responses)?;
-            let level = asked.meta.log_level.as_deref().map(|level| level.parse().unwrap_or(Level::Emergency));
+            let level =
+                asked.meta.log_level.as_deref().map(|level| level.parse().unwrap_or(Level::Emergency));
             (level, How::InAnswer(questions))
         }
     };

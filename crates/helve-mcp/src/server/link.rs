@@ -117,7 +117,9 @@ async fn reply(queue: &mpsc::Sender<String>, answer: &Answer) -> bool {
 pub fn refusal(error: &MessageError) -> RpcError {
     let code = match error {
         MessageError::Syntax(error) if !error.is_data() => RpcError::PARSE,
-        MessageError::Syntax(_) | MessageError::Batch | MessageError::NotAMessage(_) => RpcError::INVALID_REQUEST,
+        MessageError::Syntax(_) | MessageError::Batch | MessageError::NotAMessage(_) => {
+            RpcError::INVALID_REQUEST
+        }
     };
     RpcError::new(code, error.to_string())
 }

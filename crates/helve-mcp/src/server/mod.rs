@@ -58,8 +58,8 @@ use serde_json::{Value, json};
 
 pub use answer::Answer;
 pub use backend::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall, Visitor,
-    approval_required, no_resource,
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
+    Visitor, approval_required, no_resource,
 };
 pub use link::{Link, refusal};
 pub use outlet::{Nowhere, Outlet};

@@ -47,7 +47,11 @@ impl Questions {
     }
 
     /// Puts a question, and waits until somebody answers it.
-    pub(super) fn ask(self: &Arc<Self>, question: Question, params: Raw) -> BoxFuture<'static, Result<Raw, AskError>> {
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        question: Question,
+        params: Raw,
+    ) -> BoxFuture<'static, Result<Raw, AskError>> {
         let (key, params) = split_key(params);
         let mut inner = self.lock();
         inner.count += 1;
@@ -200,7 +204,9 @@ mod tests {
         let requests = questions.to_requests().unwrap();
         assert_eq!(requests["name"], json!({ "method": "elicitation/create", "params": { "message": "?" } }));
         assert_eq!(requests["roots-2"]["method"], "roots/list");
-        for nonsense in [json!({ "name": 7 }), json!({ "name": {} }), json!({ "name": { "action": "shout" } })] {
+        for nonsense in
+            [json!({ "name": 7 }), json!({ "name": {} }), json!({ "name": { "action": "shout" } })]
+        {
             give(&questions, nonsense);
             assert_eq!(questions.to_requests().unwrap().as_object().unwrap().len(), 2);
         }

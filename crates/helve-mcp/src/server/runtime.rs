@@ -14,7 +14,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::backend::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall, Visitor,
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
+    Visitor,
 };
 use crate::message::{Raw, RpcError, raw};
 
@@ -155,7 +156,9 @@ impl Backend for RuntimeBackend {
                 let is_change = match subscription.next().await? {
                     Delivery::Event(event) => matches!(
                         event.kind,
-                        EventKind::Registered { .. } | EventKind::Replaced { .. } | EventKind::Unregistered { .. }
+                        EventKind::Registered { .. }
+                            | EventKind::Replaced { .. }
+                            | EventKind::Unregistered { .. }
                     ),
                     Delivery::Missed(_) => true,
                 };

@@ -71,7 +71,9 @@ mod tests {
         assert_eq!(seal.open("cursor", &sealed).as_deref(), Some("tools:100"));
         assert_eq!(seal.open("state", &sealed), None);
         assert_eq!(Seal::random().open("cursor", &sealed), None);
-        for tampered in [format!("{sealed}x"), format!("x{sealed}"), sealed.replace('.', ""), String::new(), ".".into()] {
+        for tampered in
+            [format!("{sealed}x"), format!("x{sealed}"), sealed.replace('.', ""), String::new(), ".".into()]
+        {
             assert_eq!(seal.open("cursor", &tampered), None, "{tampered}");
         }
         let other = seal.close("cursor", "tools:200");
@@ -91,7 +93,8 @@ mod tests {
         };
         assert_eq!(mac[..], reference(b"what do ya want \0for nothing?")[..]);
         let known = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        let hex: String = reference(b"what do ya want for nothing?").iter().map(|b| format!("{b:02x}")).collect();
+        let hex: String =
+            reference(b"what do ya want for nothing?").iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, known);
     }
 }

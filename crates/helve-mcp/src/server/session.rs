@@ -247,11 +247,7 @@ impl Session {
     }
 
     pub(super) fn visitor(&self, peer: &Arc<Peer>) -> Visitor {
-        Visitor {
-            caller: Arc::clone(&self.caller),
-            session: Arc::clone(&self.id),
-            peer: Arc::clone(peer),
-        }
+        Visitor { caller: Arc::clone(&self.caller), session: Arc::clone(&self.id), peer: Arc::clone(peer) }
     }
 
     pub(super) fn level(&self) -> Level {

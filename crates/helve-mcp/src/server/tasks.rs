@@ -250,8 +250,12 @@ pub(super) async fn of_session(session: &Arc<Session>, asked: &Asked<'_>) -> Res
             Ok(raw(&task.in_session_form()).into())
         }
         "tasks/list" => {
-            let mut found: Vec<_> =
-                tasks.lock().values().filter(|task| task.owner == session.caller.principal).cloned().collect();
+            let mut found: Vec<_> = tasks
+                .lock()
+                .values()
+                .filter(|task| task.owner == session.caller.principal)
+                .cloned()
+                .collect();
             found.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
             let found: Vec<_> = found.iter().map(|task| task.in_session_form()).collect();
             Ok(raw(&json!({ "tasks": found })).into())
@@ -286,7 +290,8 @@ async fn result(session: &Arc<Session>, asked: &Asked<'_>, task: &Task) -> Resul
 pub(super) fn of_extension(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     if !asked.peer.knows_tasks_extension() {
         let required = json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } });
-        let error = RpcError::new(RpcError::MISSING_CAPABILITY, "the client did not declare the tasks extension");
+        let error =
+            RpcError::new(RpcError::MISSING_CAPABILITY, "the client did not declare the tasks extension");
         return Err(error.with_data(&required));
     }
     let task = session.shared.tasks.find(session, asked.params.task_id.as_deref())?;

@@ -27,6 +27,7 @@ use crate::names::check_servers;
 use crate::oauth::TokenStore;
 use crate::pins::Pins;
 
+pub use login::shared_login;
 pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};

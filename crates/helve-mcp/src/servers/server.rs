@@ -42,7 +42,7 @@ const HEALTH_MAX: Duration = Duration::from_secs(10);
 const GATHER: Duration = Duration::from_millis(200);
 
 /// Whose account is used where all share one.
-const SHARED: &str = "helve";
+pub(super) const SHARED: &str = "helve";
 
 /// One server.
 pub(crate) struct Server {
