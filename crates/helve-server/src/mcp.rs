@@ -188,14 +188,7 @@ fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> 
         };
         return Ok(events.reader(Some(number)).into_response(None, session, app.config.keep_alive));
     }
-    let (number, events) = session.stream();
-    session.keep(number, &events);
-    events.prime();
-    let outlet: Arc<dyn Outlet> = Arc::clone(&events) as _;
-    session.session.set_general(Arc::clone(&outlet));
-    let inner = Arc::clone(&session.session);
-    // It ends when the stream takes no more: when its session ends.
-    tokio::spawn(async move { inner.watch(outlet).await });
+    let events = session.open_general();
     Ok(events.reader(None).into_response(None, session, app.config.keep_alive))
 }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve::Caller;
-use helve_mcp::server::Session;
+use helve_mcp::server::{Outlet, Session};
+use tokio::task::JoinHandle;
 
 use crate::sse::Events;
 
@@ -30,6 +31,20 @@ pub(crate) struct Entry {
     in_use: AtomicUsize,
     streams: Mutex<BTreeMap<u64, Arc<Events>>>,
     next_stream: AtomicU64,
+    general: Mutex<Option<General>>,
+}
+
+/// The stream for messages that belong to no request.
+struct General {
+    events: Arc<Events>,
+    watcher: JoinHandle<()>,
+}
+
+impl Drop for General {
+    fn drop(&mut self) {
+        self.watcher.abort();
+        self.events.finish(None);
+    }
 }
 
 impl Sessions {
@@ -53,6 +68,7 @@ impl Sessions {
             in_use: AtomicUsize::new(0),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
+            general: Mutex::default(),
             session,
         });
         if self.lock().len() >= self.max {
@@ -155,6 +171,21 @@ impl Entry {
         }
     }
 
+    /// Opens the stream for messages that belong to no request. The one before it ends.
+    pub(crate) fn open_general(&self) -> Arc<Events> {
+        let (number, events) = self.stream();
+        self.keep(number, &events);
+        events.prime();
+        let outlet: Arc<dyn Outlet> = Arc::clone(&events) as _;
+        self.session.set_general(Arc::clone(&outlet));
+        let session = Arc::clone(&self.session);
+        let watcher = tokio::spawn(async move { session.watch(outlet).await });
+        let general = General { events: Arc::clone(&events), watcher };
+        let former = self.general.lock().unwrap_or_else(PoisonError::into_inner).replace(general);
+        drop(former);
+        events
+    }
+
     /// The stream that an event's id names, and the event's number.
     pub(crate) fn come_back(&self, event_id: &str) -> Option<(Arc<Events>, u64)> {
         let (stream, number) = event_id.split_once('-')?;
@@ -164,6 +195,8 @@ impl Entry {
 
     fn end(&self) {
         self.session.close();
+        let general = self.general.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(general);
         for events in self.streams.lock().unwrap_or_else(PoisonError::into_inner).values() {
             events.finish(None);
         }

@@ -67,7 +67,6 @@ struct Seen {
 
 /// What to do after a server has refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Next {
     /// There is another token: repeat the request once.
     Retry,
@@ -204,8 +203,13 @@ impl Inner {
     }
 
     async fn renew_in_turn(&self, why: &Why) -> Result<Option<SecretString>, OAuthError> {
-        if let Some(access) = self.usable(self.store.load(&self.account).await?.as_ref(), why) {
+        let record = self.store.load(&self.account).await?;
+        if let Some(access) = self.usable(record.as_ref(), why) {
             return Ok(Some(access));
+        }
+        let is_machine = matches!(self.settings.identity, Identity::Machine { .. });
+        if !is_machine && record.is_none_or(|record| record.tokens.is_none()) {
+            return Ok(None);
         }
         let _turn = self.store.turn(&self.account).await?;
         // Another process may have been faster.
@@ -213,7 +217,7 @@ impl Inner {
         if let Some(access) = self.usable(record.as_ref(), why) {
             return Ok(Some(access));
         }
-        if let Identity::Machine { .. } = self.settings.identity {
+        if is_machine {
             return self.machine(record, &[]).await.map(Some);
         }
         let Some(record) = record else { return Ok(None) };

@@ -92,6 +92,9 @@ enum Step {
 }
 
 async fn step(held: &mut Held, becomes_task: Option<Duration>) -> Step {
+    if becomes_task.is_some_and(|after| after.is_zero()) {
+        return Step::BecomesTask;
+    }
     let Some(questions) = held.asker.questions().cloned() else { return Step::Done((&mut held.work).await) };
     let becomes_task = async {
         match becomes_task {

@@ -71,8 +71,7 @@ pub(crate) async fn connect(
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    let attempt =
-        Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
+    let attempt = Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
         Some(Place::Url(_)) => attempt.address(known).await,
@@ -88,7 +87,6 @@ struct Attempt<'a> {
     surroundings: &'a Surroundings,
     hub: Arc<Hub>,
     deadline: Instant,
-    timeout: Duration,
 }
 
 impl Attempt<'_> {
@@ -232,7 +230,8 @@ impl Attempt<'_> {
             let link = Http::new(endpoint.clone(), self.receiver());
             let timeout = match chosen {
                 Some(_) => self.time_left(),
-                None => self.time_left().min(PROBE_MAX),
+                // The other era must have its turn.
+                None => (self.time_left() / 2).min(PROBE_MAX),
             };
             match greet::stateless(&link, &self.hub, timeout).await {
                 Ok(greeting) => return Ok(self.done(link, greeting, Transport::Http)),

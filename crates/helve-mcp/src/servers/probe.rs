@@ -17,7 +17,7 @@ use super::connect::connect;
 use super::discover::{Found, discover, register};
 use super::result::{self, ToolResult};
 use super::server::{Server, identity};
-use super::tool::RESULT;
+use super::tool::{Failure, RESULT};
 use super::{Surroundings, text_of};
 use crate::client::Answers;
 use crate::client::connection::{Ask, Connection};
@@ -129,6 +129,15 @@ pub struct Called {
     pub duration_ms: u64,
 }
 
+impl Report {
+    /// A report of a probe of which nothing was heard in time.
+    pub fn unheard(total: Duration) -> Self {
+        let error = too_long(total);
+        let error = ReportError { code: error.code().as_str(), message: error.message().to_owned() };
+        Self { error: Some(error), duration_ms: total.as_millis() as u64, ..Self::default() }
+    }
+}
+
 impl Probe {
     /// Looks at a server. Ends within the time that it has, and leaves nothing running.
     pub async fn look(self, config: ServerConfig, surroundings: Surroundings) -> Report {
@@ -157,7 +166,8 @@ impl Probe {
 }
 
 fn too_long(total: Duration) -> ToolError {
-    ToolError::new(ErrorCode::Timeout, format!("the test took longer than {} s", total.as_secs_f32()))
+    let message = format!("it could not be ended within {:.1} s, with the time that ending takes", total.as_secs_f32());
+    ToolError::new(ErrorCode::Timeout, message)
 }
 
 /// A probe on its way.
@@ -192,7 +202,15 @@ impl Looking {
         let tools = self.list(&server, &connection).await.map_err(link)?;
         if let Some((tool, arguments)) = call {
             self.seen().stage = Stage::Call;
-            self.call(&connection, &tools, &tool, arguments).await?;
+            match self.call(&connection, &tools, &tool, &arguments).await {
+                // A session that has ended cannot have begun the call: a new one, once.
+                Err(Failure::Link(LinkError::SessionGone)) => {
+                    let anew = self.connect(server.config(), &surroundings).await.map_err(link)?;
+                    self.call(&anew, &tools, &tool, &arguments).await
+                }
+                other => other,
+            }
+            .map_err(|failure| failure.into_error("server"))?;
         }
         self.seen().stage = Stage::Done;
         Ok(())
@@ -259,32 +277,32 @@ impl Looking {
         connection: &Connection,
         tools: &[(String, Tool)],
         name: &str,
-        arguments: Value,
-    ) -> Result<(), ToolError> {
+        arguments: &Value,
+    ) -> Result<(), Failure> {
         let began = Instant::now();
         let Some((_, tool)) = tools.iter().find(|(own, _)| own == name) else {
             let message = format!("the server has no usable tool `{}`", text::one_line(name, 64));
-            return Err(ToolError::new(ErrorCode::ToolNotFound, message));
+            return Err(Failure::Unfit(ToolError::new(ErrorCode::ToolNotFound, message)));
         };
-        if let Err(fields) = tool.input().validate(&arguments) {
+        if let Err(fields) = tool.input().validate(arguments) {
             let first = fields.first().map(|field| field.message.clone()).unwrap_or_default();
-            return Err(ToolError::new(ErrorCode::ValidationFailed, first).with_fields(fields));
+            let error = ToolError::new(ErrorCode::ValidationFailed, first).with_fields(fields);
+            return Err(Failure::Unfit(error));
         }
         let headers = ParamHeaders::of(&tool.definition().input_schema).unwrap_or_default();
         let mut params = Fields::default();
         params.set("name", raw(&name));
-        params.set("arguments", raw(&arguments));
+        params.set("arguments", raw(arguments));
         let time = self.time();
         let ask =
-            Ask { headers: headers.for_arguments(&arguments), ..Ask::new("tools/call", params).within(time) };
+            Ask { headers: headers.for_arguments(arguments), ..Ask::new("tools/call", params).within(time) };
         let asking = Box::pin(crate::client::tasks::ask(connection, ask));
         let answer = tokio::time::timeout(time, asking).await;
         let answer = answer.unwrap_or(Err(LinkError::TimedOut { after: time }));
-        let answer = answer.map_err(|error| error.into_tool_error("server"))?;
-        let answer = answer.map_err(|error| result::refused(&error, "server"))?;
-        let ToolResult { value, .. } = result::read(answer, "server", RESULT)?;
-        let value = value?;
-        check_promise(tool, &value)?;
+        let answer = answer.map_err(Failure::Link)?.map_err(Failure::Refused)?;
+        let ToolResult { value, .. } = result::read(answer, "server", RESULT).map_err(Failure::Unfit)?;
+        let value = value.map_err(Failure::Unfit)?;
+        check_promise(tool, &value).map_err(Failure::Unfit)?;
         self.seen().call = Some(Called {
             tool: text::one_line(name, 128),
             result: Some(shown(value)),

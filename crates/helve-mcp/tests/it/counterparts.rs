@@ -5,8 +5,8 @@ use helve_mcp::config::{EraChoice, ServerConfig, TransportChoice};
 use helve_mcp::era::Era;
 use serde_json::{Value, json};
 
-use crate::peers::{Peer, node, npm, python, script};
 use crate::setup::Setup;
+use helve_testkit::peers::{Peer, node, npm, python, script};
 
 fn unconfined(command: String, args: &[&str]) -> ServerConfig {
     ServerConfig { confined: false, ..ServerConfig::program(command, args.iter().copied()) }

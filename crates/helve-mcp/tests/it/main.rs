@@ -3,5 +3,4 @@
 
 mod counterparts;
 mod oauth;
-mod peers;
 mod setup;

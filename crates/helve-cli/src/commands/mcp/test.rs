@@ -15,6 +15,9 @@ use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, count, escape};
 use crate::wire;
 
+/// How late the report may be before it is not waited for.
+const MARGIN: Duration = Duration::from_secs(1);
+
 const AFTER_HELP: &str = "\
 A command runs as you, in a scrubbed environment: PATH, HOME and what `--env` gives. `--confined`
 puts it in a box. Nothing is remembered and nothing needs to be trusted; you typed it.
@@ -66,7 +69,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let step = Duration::from_secs(args.timeout_s);
     let probe = Probe { step, total: step * 3, call };
     let (config, surroundings) = target(&args, app)?;
-    let report = wire::block_on(async { Ok(probe.look(config, surroundings).await) })?;
+    let total = probe.total;
+    let looked = wire::run_within(total + MARGIN, async move { probe.look(config, surroundings).await })?;
+    let report = looked.unwrap_or_else(|| Report::unheard(total));
     if app.ui.is_json() {
         app.ui.json(&report)?;
     } else {

@@ -1,4 +1,4 @@
-//! Programs that others wrote, started for a test. `scripts/setup-mcp.sh` installs them.
+//! MCP programs that others wrote, started for a test. `scripts/setup-mcp.sh` installs them.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Where they are installed.
-pub(crate) fn home() -> PathBuf {
+pub fn home() -> PathBuf {
     let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/mcp-peers");
     let home = std::env::var_os("HELVE_MCP_PEERS").map_or_else(|| PathBuf::from(default), PathBuf::from);
     assert!(home.exists(), "run scripts/setup-mcp.sh target/mcp-peers first");
@@ -15,28 +15,30 @@ pub(crate) fn home() -> PathBuf {
 }
 
 /// A file of tests/peers.
-pub(crate) fn script(name: &str) -> String {
-    format!("{}/tests/peers/{name}", env!("CARGO_MANIFEST_DIR"))
+pub fn script(name: &str) -> String {
+    format!("{}/../helve-mcp/tests/peers/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The Python in which an SDK is installed: `python` or `python-ws`.
-pub(crate) fn python(venv: &str) -> String {
+pub fn python(venv: &str) -> String {
     home().join(venv).join("bin/python").display().to_string()
 }
 
-pub(crate) fn node() -> String {
+/// Node 22.
+pub fn node() -> String {
     home().join("bin/node").display().to_string()
 }
 
 /// A module's file within an npm package.
-pub(crate) fn npm(path: &str) -> String {
+pub fn npm(path: &str) -> String {
     home().join("node_modules").join(path).display().to_string()
 }
 
 /// A server that was started, and dies with this value.
-pub(crate) struct Peer {
+pub struct Peer {
     child: Child,
-    pub(crate) port: u16,
+    /// Where it listens.
+    pub port: u16,
 }
 
 impl Drop for Peer {
@@ -47,17 +49,19 @@ impl Drop for Peer {
 }
 
 impl Peer {
-    pub(crate) fn url(&self, path: &str) -> String {
+    /// An address at it.
+    pub fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Starts a server of ours in tests/peers and waits for `READY port` on its stderr.
     #[expect(clippy::disallowed_methods, reason = "a counterpart is not Helve's to confine")]
-    pub(crate) fn start(command: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
+    pub fn start(command: &str, args: &[&str], env: &[(&str, &str)]) -> Self {
         let mut child = Command::new(command)
             .args(args)
             .envs(env.iter().copied())
@@ -82,7 +86,7 @@ impl Peer {
 
     /// Starts server-everything with a transport that listens.
     #[expect(clippy::disallowed_methods, reason = "a counterpart is not Helve's to confine")]
-    pub(crate) fn everything(transport: &str) -> Self {
+    pub fn everything(transport: &str) -> Self {
         let port = free_port();
         let child = Command::new(node())
             .arg(npm("@modelcontextprotocol/server-everything/dist/index.js"))
@@ -107,6 +111,7 @@ impl Peer {
     }
 }
 
-pub(crate) fn free_port() -> u16 {
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
 }
