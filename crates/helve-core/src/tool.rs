@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::BoxFuture;
 use crate::builder::ToolBuilder;
@@ -44,6 +45,12 @@ pub trait Handler: Send + Sync + 'static {
     /// such as the steps of a composition. A part of [`Tool::digest`].
     fn fingerprint(&self) -> String {
         String::new()
+    }
+
+    /// The definition as whoever offers the tool wrote it, in MCP's form: MCP clients get it with
+    /// all that is in it, also what Helve does not know.
+    fn mcp_definition(&self) -> Option<Arc<RawValue>> {
+        None
     }
 
     /// Whether the parts that had succeeded are to be undone when the call fails. For what calls

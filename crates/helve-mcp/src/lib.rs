@@ -5,13 +5,16 @@
 //! is said. The protocol has two eras ([`era`]), and each side speaks both.
 //!
 //! - [`client`] speaks to one server over one link.
+//! - [`servers`] keeps many such connections, and registers what is found as tools.
 //! - [`server`] speaks to clients, whatever the transport.
+//! - [`gateway`] serves to clients what a runtime and the servers behind it have.
 
 pub mod era;
 pub mod log;
 pub mod message;
 
 pub mod client;
+pub mod gateway;
 pub mod server;
 pub mod servers;
 

@@ -71,9 +71,12 @@ impl Log {
         ring.lines.iter().skip(ring.lines.len().saturating_sub(limit)).cloned().collect()
     }
 
-    /// The last line from standard error: often why a server ended.
+    /// The last line from standard error that speaks of an error, or else the last one: often why a
+    /// server ended.
     pub fn last_words(&self) -> Option<String> {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.lines.iter().rev().find(|line| line.source == Source::Stderr).map(|line| line.text.clone())
+        let mut words = ring.lines.iter().rev().filter(|line| line.source == Source::Stderr);
+        let last = words.clone().next();
+        words.find(|line| line.text.contains("rror")).or(last).map(|line| line.text.clone())
     }
 }

@@ -11,7 +11,7 @@ use helve::json::{canonical, sha256_hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::config::PinMode;
+use crate::config::{PinMode, ServerConfig};
 use crate::diff::diff_lines;
 use crate::names::check_server;
 use crate::state_file::{Save, StateError, StateFile};
@@ -69,7 +69,8 @@ pub struct Pending {
     pub new: bool,
 }
 
-/// The pins of all servers: a folder of files, one for each server.
+/// The pins of all servers: a folder of files, one for each server. Projects, whose servers may
+/// have the same names, have a folder each.
 #[derive(Debug, Clone)]
 pub struct Pins {
     folder: PathBuf,
@@ -123,7 +124,7 @@ impl Pins {
     }
 
     /// What became of the tools that a server lists now. `command_digest` says what the server is:
-    /// [`trust::digest`](crate::trust::digest) of its configuration. Changes nothing.
+    /// [`command_digest`] of its configuration. Changes nothing.
     pub fn check(
         &self,
         server: &str,
@@ -198,6 +199,15 @@ impl Pins {
             .map_err(|message| StateError::Unusable { path: self.folder.clone(), message })?;
         Ok(StateFile::new(self.folder.join(format!("{server}.json"))))
     }
+}
+
+/// The digest of what a server is: its command and arguments, or its address. A tool of another
+/// server is another tool.
+pub fn command_digest(config: &ServerConfig) -> String {
+    // Paths are written so that two never become one, UTF-8 or not.
+    let command = config.command.as_ref().map(|command| format!("{command:?}"));
+    let place = json!({ "command": command, "args": config.args, "url": config.url });
+    sha256_hex(canonical(&place).as_bytes())
 }
 
 /// The tools by name. Of two with one name the first counts, as in
@@ -344,6 +354,16 @@ mod tests {
         assert_eq!(verdicts(&seen("two\u{200b}"))[0].1, "same");
         pins.forget("s").unwrap();
         assert_eq!(verdicts(&seen("four"))[0].1, "new");
+    }
+
+    #[test]
+    fn a_server_is_its_command_and_its_address() {
+        let plain = ServerConfig::program("npx", ["server@1"]);
+        let mut slower = plain.clone();
+        slower.timeout_s = 60;
+        assert_eq!(command_digest(&plain), command_digest(&slower));
+        assert_ne!(command_digest(&plain), command_digest(&ServerConfig::program("npx", ["server@2"])));
+        assert_ne!(command_digest(&plain), command_digest(&ServerConfig::remote("npx")));
     }
 
     #[test]

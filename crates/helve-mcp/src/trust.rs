@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use helve::json::{canonical, sha256_hex};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::config::{ServerConfig, is_secret_name, is_secret_value};
+use crate::config::{ServerConfig, has_plain_secret, is_plain_secret};
 use crate::diff::diff_lines;
 use crate::state_file::{Save, StateError, StateFile};
 
@@ -34,7 +34,8 @@ impl Scope {
             // Two ways to one folder are one project.
             Self::Project(path) => {
                 let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-                format!("project:{}", real.display())
+                // Written so that two paths never become one, UTF-8 or not.
+                format!("project:{real:?}")
             }
         }
     }
@@ -100,19 +101,27 @@ impl Trust {
         let Some(accepted) = state.trusted.get(&scope.key()).and_then(|servers| servers.get(name)) else {
             return Verdict::Unknown;
         };
-        let now = digest(config);
+        let Some(pinned) = pinned(config) else { return Verdict::Unknown };
+        let now = digest_of(&pinned);
         if accepted.digest == now {
             return Verdict::Trusted;
         }
-        let diff = diff_lines(&accepted.config, &pinned(config));
+        let diff = diff_lines(&accepted.config, &pinned);
         Verdict::Changed { was: accepted.digest.clone(), now, diff }
     }
 
     /// Trusts a server as it is configured.
     pub fn accept(&mut self, scope: &Scope, name: &str, config: &ServerConfig) -> Result<(), StateError> {
-        let accepted = || Accepted { digest: digest(config), config: pinned(config) };
+        let Some(config) = pinned(config) else {
+            let message = format!("`{name}` cannot be trusted: a path in its configuration is not UTF-8");
+            return Err(StateError::Outdated { message });
+        };
         self.file.update(|state: &mut State| {
-            state.trusted.entry(scope.key()).or_default().insert(name.to_owned(), accepted());
+            state
+                .trusted
+                .entry(scope.key())
+                .or_default()
+                .insert(name.to_owned(), Accepted { digest: digest_of(&config), config });
             Ok((Save::Yes, ()))
         })?;
         self.reload();
@@ -138,42 +147,41 @@ impl Trust {
 }
 
 /// The digest of all that counts in a server's configuration. No secret goes into it, only where
-/// each lies.
-pub fn digest(config: &ServerConfig) -> String {
-    sha256_hex(canonical(&pinned(config)).as_bytes())
+/// each lies. There is none for a configuration that cannot be written down, because a path in it is
+/// not UTF-8: nobody can trust that.
+pub fn digest(config: &ServerConfig) -> Option<String> {
+    pinned(config).map(|value| digest_of(&value))
+}
+
+fn digest_of(pinned: &Value) -> String {
+    sha256_hex(canonical(pinned).as_bytes())
 }
 
 /// What counts in a server's configuration, as JSON.
-fn pinned(config: &ServerConfig) -> Value {
-    let mut fields = match serde_json::to_value(config) {
-        Ok(Value::Object(fields)) => fields,
-        // A configuration that cannot be written down is equal to nothing that was.
-        Ok(_) | Err(_) => Map::from_iter([("unwritable".to_owned(), json!(format!("{config:?}")))]),
-    };
+fn pinned(config: &ServerConfig) -> Option<Value> {
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return None };
     fields.retain(|key, _| !HARMLESS.contains(&key.as_str()));
-    for section in ["env", "headers"] {
+    for section in ["env", "headers", "oauth"] {
         let Some(Value::Object(settings)) = fields.get_mut(section) else { continue };
         for (name, setting) in settings {
-            hide(name, setting);
+            hide(setting, |text| is_plain_secret(name, text));
         }
     }
-    if let Some(secret) = fields.get_mut("oauth").and_then(|oauth| oauth.get_mut("client_secret")) {
-        hide("client_secret", secret);
-    }
     for text in fields.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten() {
-        hide("", text);
+        hide(text, |text| is_plain_secret("", text));
     }
     if let Some(url) = fields.get_mut("url") {
-        hide("", url);
+        hide(url, has_plain_secret);
     }
-    Value::Object(fields)
+    Some(Value::Object(fields))
 }
 
 /// The check of a configuration refuses secrets in it; this file must not be the place where one
 /// that got by is kept.
-fn hide(name: &str, value: &mut Value) {
-    let Some(text) = value.as_str() else { return };
-    if (is_secret_name(name) && !text.contains("${env:")) || is_secret_value(text) {
+fn hide(value: &mut Value, is_secret: impl Fn(&str) -> bool) {
+    if let Some(text) = value.as_str()
+        && is_secret(text)
+    {
         *value = json!(format!("sha256:{}", &sha256_hex(text.as_bytes())[..16]));
     }
 }
@@ -294,5 +302,20 @@ mod tests {
         trust.accept(&scope, "a", &server()).unwrap();
         let roundabout = Scope::Project(folder.path().join("."));
         assert_eq!(trust.check(&roundabout, "a", &server()), Verdict::Trusted);
+    }
+
+    #[test]
+    fn what_cannot_be_written_down_is_not_trusted() {
+        use std::os::unix::ffi::OsStrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (mut trust, scope) = opened(&folder);
+        let path = |byte: u8| PathBuf::from(std::ffi::OsStr::from_bytes(&[b'/', byte]));
+        let mut strange = server();
+        strange.cwd = Some(path(0xff));
+        assert!(digest(&strange).is_none());
+        assert!(trust.accept(&scope, "a", &strange).is_err());
+        assert_eq!(trust.check(&scope, "a", &strange), Verdict::Unknown);
+        trust.accept(&Scope::Project(path(0xff)), "a", &server()).unwrap();
+        assert_eq!(trust.check(&Scope::Project(path(0xfe)), "a", &server()), Verdict::Unknown);
     }
 }

@@ -108,7 +108,7 @@ impl Drop for Running {
 
 /// Says what to do about a start that the system refused. The executable and the folder exist:
 /// both were checked.
-fn explain(error: &io::Error) -> String {
+pub(crate) fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => {
             "the interpreter that its first line (`#!`) names is not there; install it or change the line"

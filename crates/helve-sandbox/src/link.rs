@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use tokio::process::{Child, Command};
 
 use crate::launcher::entry;
-use crate::wire;
+use crate::wire::{self, Ask};
 
 /// The launcher, started when it is first needed and again should it die.
 #[derive(Debug, Default)]
@@ -23,15 +23,15 @@ struct Launcher {
 
 impl Link {
     /// Sends an order to the launcher.
-    pub(crate) fn send(&self, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&self, ask: Ask, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut launcher = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(running) = &*launcher
-            && wire::send(&running.socket, &(), descriptors).is_ok()
+            && wire::send(&running.socket, &ask, descriptors).is_ok()
         {
             return Ok(());
         }
         let running = launcher.insert(Launcher::start()?);
-        wire::send(&running.socket, &(), descriptors)
+        wire::send(&running.socket, &ask, descriptors)
     }
 }
 

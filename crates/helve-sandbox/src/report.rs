@@ -179,6 +179,14 @@ impl Confinement {
         why.dedup();
         Self { level, enforced, not_enforced, why }
     }
+
+    /// Of a program that is not to be confined. Its time and its output are for whoever attends to it.
+    pub(crate) fn unconfined() -> Self {
+        const ASKED: &str = "the operator has said that it is not to be confined";
+        let missing = Guard::ALL.into_iter().filter(|guard| *guard != Guard::Children);
+        let missing: Vec<_> = missing.map(|guard| (guard, ASKED)).collect();
+        Self::all_but(Level::L0, &missing)
+    }
 }
 
 /// How a program ended.

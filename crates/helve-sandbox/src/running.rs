@@ -18,7 +18,8 @@ use crate::wire::{self, FileHead, FromBox, ToBox};
 /// How long process 1 of a box may take to end everything before it is ended itself.
 const KILL_GRACE: Duration = Duration::from_millis(500);
 
-/// A program in its box. Dropped, it takes everything in the box with it.
+/// A program in its box, or one that is not confined. Dropped, it takes everything that it started with
+/// it.
 #[derive(Debug)]
 pub struct RunningBox {
     /// What the program reads; close it by taking and dropping it.
@@ -30,7 +31,9 @@ pub struct RunningBox {
     /// Where the program can reach who started it, one for each port of [`Job::listen`](crate::Job).
     pub listeners: Vec<TcpListener>,
     pub(crate) talk: Talk,
-    pub(crate) handle: OwnedFd,
+    /// Process 1 of the box, to be killed at once. Without one there is a supervisor, which must live to
+    /// end the others, and does when the talk closes.
+    pub(crate) handle: Option<OwnedFd>,
     pub(crate) work_dir: OwnedFd,
     pub(crate) confinement: Confinement,
     pub(crate) proxy: Option<AbortHandle>,
@@ -85,7 +88,9 @@ impl RunningBox {
     }
 
     fn kill_at_once(&self) {
-        let _ = pidfd_send_signal(&self.handle, Signal::KILL);
+        if let Some(handle) = &self.handle {
+            let _ = pidfd_send_signal(handle, Signal::KILL);
+        }
     }
 
     /// Waits until the program and everything it started have ended. Left and called again, it goes on.

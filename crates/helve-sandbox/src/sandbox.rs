@@ -16,7 +16,7 @@ use crate::link::Link;
 use crate::policy::{Job, Limits, PATH, WORK_DIR};
 use crate::report::Level;
 use crate::running::{RunningBox, Talk, heads};
-use crate::wire::{self, DESCRIPTORS_MAX, FromBox, Grant, Order};
+use crate::wire::{self, Ask, DESCRIPTORS_MAX, FromBox, Grant, Order};
 use crate::{PROXY_PORT, SandboxError};
 
 /// How long a box may take to start.
@@ -107,19 +107,33 @@ impl Sandbox {
         self.options.min_level
     }
 
-    /// Starts a program in a box of its own.
+    /// Starts a program in a box of its own, or without one where its policy says so.
     pub async fn start(&self, job: Job) -> Result<RunningBox, SandboxError> {
         let refuse = |reason: String| SandboxError { command: job.command.clone(), reason };
-        let program = find(&job.command, &self.options.path)?;
-        let order = self.order(&job, &program).map_err(refuse)?;
-        let started = tokio::time::timeout(START_MAX, self.carry_out(&job, order)).await;
+        let (ask, order) = if job.policy.unconfined {
+            let program = find(&job.command, &self.path_of_unconfined(&job))?;
+            (Ask::Unconfined, unconfined_order(&job, program).map_err(refuse)?)
+        } else {
+            let program = find(&job.command, &self.options.path)?;
+            (Ask::Box, self.order(&job, &program).map_err(refuse)?)
+        };
+        let started = tokio::time::timeout(START_MAX, self.carry_out(&job, ask, order)).await;
         match started {
             Ok(started) => started.map_err(|error| refuse(error.to_string())),
             Err(_) => Err(refuse("its box did not start in time; the machine is too busy".to_owned())),
         }
     }
 
-    async fn carry_out(&self, job: &Job, order: Order) -> io::Result<RunningBox> {
+    /// The folders of its own `PATH` come first: programs of one user are in places that the machine does
+    /// not know of.
+    fn path_of_unconfined(&self, job: &Job) -> Vec<PathBuf> {
+        let own = job.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
+        // Relative to what? Where Helve was started differs.
+        let own = std::env::split_paths(own).filter(|folder| folder.is_absolute());
+        own.chain(self.options.path.iter().cloned()).collect()
+    }
+
+    async fn carry_out(&self, job: &Job, ask: Ask, order: Order) -> io::Result<RunningBox> {
         let sheet = wire::sheet(&order, job.files.iter().map(|file| file.content.as_slice()))?;
         let (stdin, from_us) = pipe::pipe()?;
         let (to_us, stdout) = pipe::pipe()?;
@@ -129,7 +143,7 @@ impl Sandbox {
         let (ours, boxed) = wire::pair()?;
         let talk = Talk::new(ours)?;
         let [a, b, c] = &theirs;
-        self.link.send(&[sheet.as_fd(), a.as_fd(), b.as_fd(), c.as_fd(), boxed.as_fd()])?;
+        self.link.send(ask, &[sheet.as_fd(), a.as_fd(), b.as_fd(), c.as_fd(), boxed.as_fd()])?;
         drop((theirs, boxed, sheet));
         let mut handle = None;
         loop {
@@ -139,15 +153,18 @@ impl Sandbox {
                 Some((FromBox::Running(confinement), descriptors)) => {
                     let mut descriptors = descriptors.into_iter();
                     let missing = || io::Error::other("the box did not hand over what it must");
+                    if confinement.level > Level::L1 && handle.is_none() {
+                        return Err(missing());
+                    }
                     return Ok(RunningBox {
                         stdin: Some(stdin),
                         stdout: Some(stdout),
                         stderr: Some(stderr),
                         talk,
-                        handle: handle.ok_or_else(missing)?,
+                        handle,
                         work_dir: descriptors.next().ok_or_else(missing)?,
                         confinement,
-                        proxy: match job.policy.network.is_empty() {
+                        proxy: match job.policy.unconfined || job.policy.network.is_empty() {
                             true => None,
                             false => Some(self.open_way_out(descriptors.next().ok_or_else(missing)?, job)),
                         },
@@ -238,6 +255,35 @@ impl Sandbox {
         }
         Ok(hidden.into_iter().filter(|own| grants.iter().any(|grant| own.starts_with(&grant.path))).collect())
     }
+}
+
+/// What nobody confines needs no grants. What only a box can have is refused, not left out.
+fn unconfined_order(job: &Job, program: PathBuf) -> Result<Order, String> {
+    if !job.files.is_empty() || !job.listen.is_empty() {
+        return Err("it is not confined, so it has no work directory for files and no ports of its own; \
+            leave them out, or confine it"
+            .to_owned());
+    }
+    let work_dir = job.work_dir.clone().unwrap_or_else(|| "/".into());
+    if !work_dir.is_absolute() {
+        let shown = work_dir.display();
+        return Err(format!(
+            "its folder `{shown}` cannot be entered: the path is relative; give the full path"
+        ));
+    }
+    Ok(Order {
+        name: job.command.to_string_lossy().into_owned(),
+        program,
+        args: job.args.clone(),
+        env: job.env.clone(),
+        work_dir,
+        grants: Vec::new(),
+        hidden: Vec::new(),
+        listen: Vec::new(),
+        limits: job.policy.limits.clone(),
+        min_level: Level::L0,
+        files: Vec::new(),
+    })
 }
 
 /// Adds a grant, unless one that reaches further is there.

@@ -25,6 +25,16 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Most descriptors with one message.
 pub(crate) const DESCRIPTORS_MAX: usize = 200;
 
+/// What Helve asks the launcher for; with it come the order's sheet, three streams, and the box's end of
+/// the talk with Helve.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// A program in a box.
+    Box,
+    /// A program that is not confined.
+    Unconfined,
+}
+
 /// What a box is to do; with it come its three streams and its end of the talk with Helve.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
@@ -65,7 +75,8 @@ pub(crate) struct FileHead {
 /// What a box tells Helve.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromBox {
-    /// It has a first process; with it comes the handle to kill it.
+    /// It has a first process; with it comes the handle to kill it, where all else in it would die
+    /// with it.
     Started,
     /// The program runs; with it come the work directory and the listeners that were asked for.
     Running(Confinement),

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod conformance;
 pub mod entries;
 pub mod faulty;
+pub mod peers;
 
 pub use clock::ManualClock;
 pub use faulty::{Boundary, Fault, FaultyLedger};

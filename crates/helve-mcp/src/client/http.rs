@@ -222,7 +222,8 @@ impl Http {
                     Ok(Message::Response(Response { id: of, result }))
                         if is_answer(of.as_ref(), id, &result) =>
                     {
-                        if status == StatusCode::NOT_FOUND && self.session().is_some() {
+                        let has_session = self.session().is_some();
+                        if has_session && is_lost_session(status, of.as_ref(), &result) {
                             return Err(self.session_gone());
                         }
                         Ok(result)
@@ -508,6 +509,18 @@ fn is_answer(of: Option<&Id>, id: i64, result: &Answer) -> bool {
     match of {
         Some(of) => *of == Id::Number(id),
         None => result.is_err(),
+    }
+}
+
+/// Whether an error says that our session is gone: 404 as the protocol has it, or 400 as widely
+/// used servers do. An error that answers our question is none.
+fn is_lost_session(status: StatusCode, of: Option<&Id>, result: &Answer) -> bool {
+    match (status, result) {
+        (StatusCode::NOT_FOUND, _) => true,
+        (StatusCode::BAD_REQUEST, Err(error)) => {
+            of.is_none() && error.message.to_ascii_lowercase().contains("session")
+        }
+        _ => false,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use helve::{Problem, ToolName};
 use url::Url;
 
-use super::literal::{is_secret_name, is_secret_value};
+use super::literal::{has_plain_secret, is_plain_secret, is_secret_value};
 use super::reference::{Reference, Setting, Source};
 use super::secrets::is_variable_name;
 use super::{McpConfig, Place, ServerConfig};
@@ -115,10 +115,7 @@ impl ServerConfig {
                 if !parsed.username().is_empty() || parsed.password().is_some() {
                     problems.add("url", "it may not hold a user or a password; use `headers`");
                 }
-                let in_query = parsed.query_pairs().any(|(name, value)| {
-                    is_secret_name(&name) && !value.is_empty() && !value.contains("${env:")
-                });
-                if in_query || is_secret_value(url) {
+                if has_plain_secret(url) {
                     problems.add("url", HINT_TEXT);
                 }
             }
@@ -174,10 +171,7 @@ fn check_settings(at: &str, settings: &BTreeMap<String, Setting>, problems: &mut
     }
     for (name, setting) in settings {
         let message = match setting {
-            Setting::Text(text) => text_problem(text).or_else(|| {
-                let by_name = is_secret_name(name) && !text.trim().is_empty() && !text.contains("${env:");
-                (by_name || is_secret_value(text)).then_some(HINT)
-            }),
+            Setting::Text(text) => text_problem(text).or_else(|| is_plain_secret(name, text).then_some(HINT)),
             Setting::Reference(Reference { source, prefix }) => match source {
                 Source::Env(name) if !is_variable_name(name) => {
                     Some("`env` is the name of a variable: letters, digits and `_`, and no digit first")

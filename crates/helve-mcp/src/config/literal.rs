@@ -1,8 +1,10 @@
 //! Finds secrets that somebody wrote where a reference belongs.
 
+use std::ops::Range;
+
 /// How names end whose values are secret, compared without case, `-` and `_`. Ends alone, since
 /// `token_type` and `max_tokens` are harmless.
-const SECRET_NAMES: [&str; 17] = [
+const SECRET_NAMES: [&str; 16] = [
     "authorization",
     "cookie",
     "apikey",
@@ -18,7 +20,6 @@ const SECRET_NAMES: [&str; 17] = [
     "accesskey",
     "signature",
     "bearer",
-    "pat",
     "authkey",
 ];
 
@@ -58,7 +59,28 @@ pub(crate) fn is_secret_name(name: &str) -> bool {
     let folded: String =
         name.chars().filter(|c| c.is_ascii_alphanumeric()).flat_map(char::to_lowercase).collect();
     let place = PLACE_SUFFIXES.iter().any(|suffix| folded.ends_with(suffix));
-    !place && SECRET_NAMES.iter().any(|secret| folded.ends_with(secret))
+    // Of its own only, since `compat` and the like are words.
+    let is_pat = name.rsplit(['_', '-']).next().is_some_and(|word| word.eq_ignore_ascii_case("pat"));
+    !place && (is_pat || SECRET_NAMES.iter().any(|secret| folded.ends_with(secret)))
+}
+
+/// Whether what stands under this name is a secret in plain text, by its name or by its looks.
+pub(crate) fn is_plain_secret(name: &str, text: &str) -> bool {
+    is_secret_value(text) || (is_secret_name(name) && could_be_secret(text))
+}
+
+/// Whether an address has a secret in plain text in it.
+pub(crate) fn has_plain_secret(url: &str) -> bool {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    is_secret_value(url) || pairs.any(|(name, value)| is_plain_secret(name, value))
+}
+
+/// Switches, numbers of one digit and references are no secrets, whatever they are called.
+pub(crate) fn could_be_secret(text: &str) -> bool {
+    let switch = ["true", "false", "yes", "no", "on", "off", "none", "null"];
+    let text = text.trim();
+    text.len() > 1 && !text.contains("${env:") && !switch.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// Whether a text holds a secret, whatever its name: a well-known token, or a password in an
@@ -67,20 +89,22 @@ pub(crate) fn is_secret_value(text: &str) -> bool {
     embedded_secret(text).is_some()
 }
 
-/// The part of a text that is a secret by its looks.
-pub(crate) fn embedded_secret(text: &str) -> Option<&str> {
+/// Where in a text something stands that is a secret by its looks.
+pub(crate) fn embedded_secret(text: &str) -> Option<Range<usize>> {
     let is_token =
         |word: &&str| word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
     let token = text.split([' ', '=', ':', ';', '"', '\'', ',', '/', '?', '&', '@']).find(is_token);
+    let token = token.and_then(|token| text.find(token).map(|at| at..at + token.len()));
     token.or_else(|| password_in_address(text))
 }
 
-fn password_in_address(text: &str) -> Option<&str> {
-    let (_, after) = text.split_once("://")?;
-    let authority = after.split(['/', '?', '#', ' ']).next()?;
+fn password_in_address(text: &str) -> Option<Range<usize>> {
+    let start = text.find("://")? + 3;
+    let authority = text[start..].split(['/', '?', '#', ' ']).next()?;
     let (user, _) = authority.rsplit_once('@')?;
-    let (_, password) = user.split_once(':')?;
-    (!password.is_empty() && !password.contains("${")).then_some(password)
+    let (name, password) = user.split_once(':')?;
+    let from = start + name.len() + 1;
+    (!password.is_empty() && !password.contains("${")).then(|| from..from + password.len())
 }
 
 #[cfg(test)]
@@ -96,11 +120,14 @@ mod tests {
             "clientSecret",
             "DB_PASSWORD",
             "GITHUB_PAT",
+            "pat",
             "Cookie",
         ] {
             assert!(is_secret_name(name), "{name}");
         }
-        for name in ["PATH", "token_type", "max_tokens", "TOKEN_FILE", "Accept", "secret_path", ""] {
+        for name in
+            ["PATH", "token_type", "OPENAI_COMPAT", "max_tokens", "TOKEN_FILE", "Accept", "secret_path", ""]
+        {
             assert!(!is_secret_name(name), "{name}");
         }
         for text in [
@@ -121,6 +148,22 @@ mod tests {
         ] {
             assert!(!is_secret_value(text), "{text}");
         }
-        assert_eq!(embedded_secret("postgres://me:hunter2@db/x"), Some("hunter2"));
+        assert_eq!(embedded_secret("postgres://me:e@db/x"), Some(14..15));
+    }
+
+    #[test]
+    fn switches_and_references_are_no_secrets() {
+        for (name, text, secret) in [
+            ("API_KEY", "hush", true),
+            ("API_KEY", "1", false),
+            ("USE_TOKEN", "True", false),
+            ("API_KEY", "${env:A}", false),
+            ("API_KEY", " ", false),
+            ("NOTE", "ghp_0123456789abcdef", true),
+        ] {
+            assert_eq!(is_plain_secret(name, text), secret, "{name}={text}");
+        }
+        assert!(has_plain_secret("https://a.example/?x=1&exaApiKey=hush"));
+        assert!(!has_plain_secret("https://a.example/?x=1&exaApiKey=${env:A}&y"));
     }
 }

@@ -18,7 +18,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use keyring::{Keyring, KeyringError, NoKeyring, SystemKeyring};
-pub(crate) use literal::{embedded_secret, is_secret_name, is_secret_value};
+pub(crate) use literal::{
+    could_be_secret, embedded_secret, has_plain_secret, is_plain_secret, is_secret_name,
+};
 pub use reference::{Reference, Setting, Source};
 pub use secrets::{SecretError, Secrets};
 pub use tools::ToolRules;
@@ -389,5 +391,23 @@ mod tests {
         assert_eq!(server.env["A"], Setting::from_file("/p/secret.txt"));
         let bare = ServerConfig::program("npx", [""; 0]).relative_to(Path::new("/p"));
         assert_eq!(bare.command.as_deref(), Some(Path::new("npx")));
+    }
+
+    #[test]
+    fn the_schema_says_what_the_reader_accepts() {
+        let schema = serde_json::to_value(schemars::schema_for!(McpConfig)).unwrap();
+        let schema = helve::Schema::compile(schema).unwrap();
+        for (setting, right) in [
+            (r#"{ env = "A", prefix = "Bearer " }"#, true),
+            (r#"{ keyring = "a/b" }"#, true),
+            (r#""text""#, true),
+            (r#"{ envs = "A" }"#, false),
+            ("1", false),
+        ] {
+            let text = format!("[servers.a]\nurl = 'https://a.example'\nheaders.X = {setting}");
+            let value: serde_json::Value = toml::from_str(&text).unwrap();
+            assert_eq!(schema.accepts(&value), right, "{setting}");
+            assert_eq!(parse(&text).is_ok(), right, "{setting}");
+        }
     }
 }

@@ -16,7 +16,7 @@ use super::store::{Account, Record, TokenStore, Tokens, now};
 
 /// The longest challenge that is looked at.
 const CHALLENGE_BYTES_MAX: usize = 8 << 10;
-/// A token that is refused this soon after it was made is refused for another reason than its age.
+/// The second token that is refused within this time is refused for another reason than its age.
 const FRESH_SECONDS: u64 = 60;
 
 /// One account at one server. Cheap to clone; however many ask, a token is renewed once, and once
@@ -61,11 +61,12 @@ struct Inner {
 struct Seen {
     tokens: Option<Tokens>,
     challenge: Option<String>,
+    /// The token that came in the place of a refused one.
+    second: Option<SecretString>,
 }
 
 /// What to do after a server has refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Next {
     /// There is another token: repeat the request once.
     Retry,
@@ -202,8 +203,13 @@ impl Inner {
     }
 
     async fn renew_in_turn(&self, why: &Why) -> Result<Option<SecretString>, OAuthError> {
-        if let Some(access) = self.usable(self.store.load(&self.account).await?.as_ref(), why) {
+        let record = self.store.load(&self.account).await?;
+        if let Some(access) = self.usable(record.as_ref(), why) {
             return Ok(Some(access));
+        }
+        let is_machine = matches!(self.settings.identity, Identity::Machine { .. });
+        if !is_machine && record.is_none_or(|record| record.tokens.is_none()) {
+            return Ok(None);
         }
         let _turn = self.store.turn(&self.account).await?;
         // Another process may have been faster.
@@ -211,7 +217,7 @@ impl Inner {
         if let Some(access) = self.usable(record.as_ref(), why) {
             return Ok(Some(access));
         }
-        if let Identity::Machine { .. } = self.settings.identity {
+        if is_machine {
             return self.machine(record, &[]).await.map(Some);
         }
         let Some(record) = record else { return Ok(None) };
@@ -235,8 +241,9 @@ impl Inner {
 
     async fn refresh(&self, record: Record, tokens: &Tokens, why: &Why) -> Result<SecretString, OAuthError> {
         let refused = matches!(why, Why::Refused(Some(_)));
-        if refused && !tokens.is_stale(now()) && now() < tokens.received_at + FRESH_SECONDS {
-            return Err(OAuthError::login_needed("the server refuses a token that is new"));
+        let is_second = self.seen().second.as_ref().is_some_and(|second| tokens.is(second));
+        if refused && is_second && now() < tokens.received_at + FRESH_SECONDS {
+            return Err(OAuthError::login_needed("the server refuses a new token as well"));
         }
         let Some(refresh) = tokens.refresh.clone() else {
             return self.give_up(record, "the token has ended and cannot be renewed").await;
@@ -258,6 +265,7 @@ impl Inner {
                 // Who sends no new refresh token means the old one to last.
                 let renewed = Tokens { refresh: renewed.refresh.or(Some(refresh)), ..renewed };
                 let access = renewed.access.clone();
+                self.seen().second = refused.then(|| access.clone());
                 self.keep(Record { tokens: Some(renewed), ..record }).await?;
                 Ok(access)
             }

@@ -65,6 +65,7 @@ pub use link::{Link, refusal};
 pub use outlet::{Nowhere, Outlet};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;
+pub(crate) use runtime::renamed;
 pub use runtime::{RuntimeBackend, result_of};
 pub use seal::random_id;
 pub use session::{Route, Session, era_of};

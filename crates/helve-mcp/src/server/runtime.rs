@@ -17,7 +17,7 @@ use super::backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
     Visitor,
 };
-use crate::message::{Raw, RpcError, raw};
+use crate::message::{Fields, Raw, RpcError, raw};
 
 /// Longest text of one result. What is cut off is in the structured content.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -95,17 +95,30 @@ impl Exported {
         let mut names = Vec::with_capacity(snapshot.len());
         for registered in snapshot.sorted() {
             let tool = &registered.tool;
-            let mut entry = export_one(tool, Format::Mcp, &ExportOptions::default());
-            entry["execution"] = json!({ "taskSupport": "optional" });
+            let entry = match tool.handler().mcp_definition() {
+                Some(definition) => renamed(&definition, &tool.name().mcp_name()),
+                None => {
+                    let mut entry = export_one(tool, Format::Mcp, &ExportOptions::default());
+                    entry["execution"] = json!({ "taskSupport": "optional" });
+                    raw(&entry)
+                }
+            };
             let schema = &tool.definition().input_schema;
             if schema.to_string().contains("\"x-mcp-header\"") {
                 with_headers.insert(tool.name().mcp_name(), Arc::new(schema.clone()));
             }
             names.push(tool.name().clone());
-            all.push(raw(&entry).into());
+            all.push(entry.into());
         }
         Self { snapshot, all: all.into(), names, with_headers }
     }
+}
+
+/// A definition under another name, and else as it is.
+pub(crate) fn renamed(definition: &RawValue, name: &str) -> Raw {
+    let mut fields = Fields::read(Some(definition)).unwrap_or_default();
+    fields.set("name", raw(&name));
+    fields.to_raw()
 }
 
 impl Backend for RuntimeBackend {
@@ -141,7 +154,18 @@ impl Backend for RuntimeBackend {
     }
 
     fn task_support(&self, tool: &str, _visitor: &Visitor) -> Option<TaskSupport> {
-        self.runtime.registry().has(tool).then_some(TaskSupport::Optional)
+        let registered = self.runtime.registry().get(tool)?;
+        let Some(definition) = registered.tool.handler().mcp_definition() else {
+            return Some(TaskSupport::Optional);
+        };
+        let execution = Fields::read(Some(&definition)).ok()?.remove("execution");
+        let support =
+            execution.and_then(|execution| Fields::read(Some(&execution)).ok()?.text("taskSupport"));
+        Some(match support.as_deref() {
+            Some("required") => TaskSupport::Required,
+            Some("optional") => TaskSupport::Optional,
+            _ => TaskSupport::Forbidden,
+        })
     }
 
     fn header_schema(&self, tool: &str, _visitor: &Visitor) -> Option<Arc<Value>> {

@@ -71,8 +71,7 @@ pub(crate) async fn connect(
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    let attempt =
-        Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout, timeout };
+    let attempt = Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
         Some(Place::Url(_)) => attempt.address(known).await,
@@ -88,7 +87,6 @@ struct Attempt<'a> {
     surroundings: &'a Surroundings,
     hub: Arc<Hub>,
     deadline: Instant,
-    timeout: Duration,
 }
 
 impl Attempt<'_> {

@@ -19,9 +19,8 @@ use crate::client::link::LinkError;
 use crate::client::pages::{Bounds, Listed, all};
 use crate::message::{Raw, raw};
 use crate::names::{Decision, ToolNames};
-use crate::pins::PinVerdict;
+use crate::pins::{PinVerdict, command_digest};
 use crate::text;
-use crate::trust;
 
 /// The layer that tools of servers are in: the project's, beside those of its configuration.
 pub(crate) const LAYER: Layer = Layer::Project;
@@ -85,11 +84,21 @@ fn cleaned(item: Raw) -> Option<Arc<RawValue>> {
     Some(Arc::from(if findings.is_empty() { item } else { raw(&value) }))
 }
 
+/// A tool that is used.
+struct Chosen {
+    /// Its server's name for it.
+    own: String,
+    name: ToolName,
+    definition: Value,
+    /// The same as text.
+    item: Arc<RawValue>,
+}
+
 /// Makes tools of those definitions that can be used, and says what became of the others.
 fn choose(server: &Arc<Server>, items: Vec<Raw>, offer: &mut Offer) -> Vec<Tool> {
     let config = server.config();
     let mut names = ToolNames::new(config.namespace(server.name()), server.other_namespaces());
-    let mut chosen: Vec<(String, ToolName, Value, Raw)> = Vec::new();
+    let mut chosen: Vec<Chosen> = Vec::new();
     for item in items {
         let parsed = helve::json::parse(item.get().as_bytes(), DEFINITION);
         let mut definition = match parsed {
@@ -130,21 +139,22 @@ fn choose(server: &Arc<Server>, items: Vec<Raw>, offer: &mut Offer) -> Vec<Tool>
                 continue;
             }
         };
-        chosen.push((own, name, definition, item));
+        chosen.push(Chosen { own, name, definition, item: Arc::from(item) });
     }
     let blocked = pinned(server, &chosen, offer);
     let mut tools = Vec::new();
-    for (own, name, definition, item) in chosen {
-        match build(server, &own, &name, &definition, blocked.get(&own).cloned()) {
+    for chosen in chosen {
+        let reason = blocked.get(&chosen.own).cloned();
+        let is_usable = reason.is_none();
+        match build(server, &chosen, reason) {
             Ok(tool) => {
-                // One that waits for a person is not shown, and a call of it says why.
-                if !blocked.contains_key(&own) {
-                    offer.tools.insert(name, Arc::from(item));
-                }
                 tools.push(tool);
+                if is_usable {
+                    offer.tools.insert(chosen.name, chosen.item);
+                }
             }
             Err(reason) => {
-                offer.remarks.push(format!("`{}` was refused: {reason}", text::one_line(&own, 64)))
+                offer.remarks.push(format!("`{}` was refused: {reason}", text::one_line(&chosen.own, 64)));
             }
         }
     }
@@ -152,21 +162,17 @@ fn choose(server: &Arc<Server>, items: Vec<Raw>, offer: &mut Offer) -> Vec<Tool>
 }
 
 /// Which tools are not what they were, and what to say of them.
-fn pinned(
-    server: &Arc<Server>,
-    chosen: &[(String, ToolName, Value, Raw)],
-    offer: &mut Offer,
-) -> BTreeMap<String, String> {
+fn pinned(server: &Arc<Server>, chosen: &[Chosen], offer: &mut Offer) -> BTreeMap<String, String> {
     let Some(pins) = server.pins() else { return BTreeMap::new() };
-    let definitions: Vec<Value> = chosen.iter().map(|(_, _, definition, _)| definition.clone()).collect();
-    let digest = trust::digest(server.config());
+    let definitions: Vec<Value> = chosen.iter().map(|chosen| chosen.definition.clone()).collect();
+    let digest = command_digest(server.config());
     let name = server.name();
     let sightings = match pins.observe(name, &digest, &definitions, server.config().pin) {
         Ok(sightings) => sightings,
         Err(error) => {
             // What cannot be compared is not used.
             offer.remarks.push(format!("its tools are blocked: {error}"));
-            return chosen.iter().map(|(own, ..)| (own.clone(), error.to_string())).collect();
+            return chosen.iter().map(|chosen| (chosen.own.clone(), error.to_string())).collect();
         }
     };
     let mut blocked = BTreeMap::new();
@@ -187,13 +193,8 @@ fn pinned(
     blocked
 }
 
-fn build(
-    server: &Arc<Server>,
-    own: &str,
-    name: &ToolName,
-    definition: &Value,
-    blocked: Option<String>,
-) -> Result<Tool, String> {
+fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Result<Tool, String> {
+    let Chosen { own, name, definition, item } = chosen;
     let config = server.config();
     let text = |field: &str| definition.get(field).and_then(Value::as_str);
     let input = definition.get("inputSchema").filter(|schema| schema.is_object());
@@ -208,7 +209,19 @@ fn build(
     let description = text("description").or(text("title")).unwrap_or("(its server does not describe it)");
     let end = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
     let takes_task = definition.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required");
-    let remote = Remote { server: Arc::downgrade(server), own: own.into(), headers, takes_task, blocked };
+    let remote =
+        Remote { server: Arc::downgrade(server), own: own.as_str().into(), headers, takes_task, blocked };
+    if let Some(reason) = remote.blocked.clone() {
+        // Nothing that its server says of it now reaches a model: that may be what changed.
+        let handler = RemoteTool::new(remote, false, definition, item);
+        let tool = Tool::builder(name.as_str())
+            .description(format!("Blocked: {reason}"))
+            .input_schema(serde_json::json!({ "type": "object" }))
+            .risk(Risk::Critical)
+            .source(Source::Mcp)
+            .shared_handler(Arc::new(handler));
+        return tool.build().map_err(|error| error.to_string());
+    }
     let repeatable = annotations.read_only || annotations.idempotent;
     let mut tool = Tool::builder(name.as_str())
         .description(&description[..end])
@@ -218,7 +231,7 @@ fn build(
         .source(Source::Mcp)
         .annotations(annotations)
         .timeout(config.timeout_total())
-        .shared_handler(Arc::new(RemoteTool::new(remote, repeatable, definition)));
+        .shared_handler(Arc::new(RemoteTool::new(remote, repeatable, definition, item)));
     if let Some(output) = definition.get("outputSchema") {
         tool = tool.output_schema(output.clone());
     }

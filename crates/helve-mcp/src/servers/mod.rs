@@ -27,9 +27,10 @@ use crate::oauth::TokenStore;
 use crate::pins::Pins;
 
 pub use offer::Offer;
+pub(crate) use result::cleaned;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
-pub(crate) use tool::passed_on;
+pub(crate) use tool::{RESULT, passed_on};
 
 /// How many changes are kept for somebody who is slow to hear them.
 const EVENTS_KEPT: usize = 256;

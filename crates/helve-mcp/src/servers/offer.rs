@@ -35,6 +35,11 @@ impl Offer {
         self.templates.iter().filter_map(template).any(|template| fits(&template, uri))
     }
 
+    /// Whether it lists this template itself.
+    pub(crate) fn lists_template(&self, template: &str) -> bool {
+        self.templates.iter().any(|listed| text(listed, "uriTemplate").as_deref() == Some(template))
+    }
+
     /// Whether it lists this prompt.
     pub(crate) fn has_prompt(&self, name: &str) -> bool {
         self.prompts.iter().any(|prompt| text(prompt, "name").as_deref() == Some(name))
@@ -47,20 +52,18 @@ fn text(raw: &RawValue, field: &str) -> Option<String> {
 
 /// Whether an address fits a template: its fixed texts stand in this order, with something between.
 fn fits(template: &str, uri: &str) -> bool {
-    let mut rest = uri;
     let mut parts = template.split('{');
-    let Some(mut rest_of) = parts.next().and_then(|start| rest.strip_prefix(start)) else { return false };
+    let Some(mut rest) = parts.next().and_then(|start| uri.strip_prefix(start)) else { return false };
     let mut ends_open = false;
     for part in parts {
         let Some((_expression, fixed)) = part.split_once('}') else { return false };
         ends_open = fixed.is_empty();
-        match rest_of.find(fixed).filter(|_| !fixed.is_empty()) {
-            Some(at) => rest_of = &rest_of[at + fixed.len()..],
+        match rest.find(fixed).filter(|_| !fixed.is_empty()) {
+            Some(at) => rest = &rest[at + fixed.len()..],
             None if ends_open => {}
             None => return false,
         }
     }
-    rest = rest_of;
     rest.is_empty() || ends_open
 }
 

@@ -107,7 +107,7 @@ fn failure(parts: &[Part<'_>]) -> ToolError {
 }
 
 /// The answer without what only misleads. Text that is plain is not even copied.
-fn cleaned(answer: Raw, limits: JsonLimits) -> Result<Raw, String> {
+pub(crate) fn cleaned(answer: Raw, limits: JsonLimits) -> Result<Raw, String> {
     if is_plain(answer.get()) {
         return Ok(answer);
     }

@@ -17,7 +17,7 @@ use crate::era::{Era, meta};
 use crate::message::{Fields, RpcError, raw};
 
 /// What a result may be made of.
-const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
+pub(crate) const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
 
 /// Where a tool of ours is in truth.
 pub(crate) struct Remote {
@@ -37,12 +37,15 @@ pub(super) struct RemoteTool {
     /// Whether doing it twice does no harm.
     repeatable: bool,
     fingerprint: String,
+    /// The definition, as clients may have it. None where the tool is blocked.
+    definition: Option<Arc<RawValue>>,
 }
 
 impl RemoteTool {
-    pub(super) fn new(remote: Remote, repeatable: bool, definition: &Value) -> Self {
+    pub(super) fn new(remote: Remote, repeatable: bool, definition: &Value, raw: &Arc<RawValue>) -> Self {
         let fingerprint = sha256_hex(canonical(definition).as_bytes());
-        Self { remote: Arc::new(remote), repeatable, fingerprint }
+        let definition = remote.blocked.is_none().then(|| Arc::clone(raw));
+        Self { remote: Arc::new(remote), repeatable, fingerprint, definition }
     }
 }
 
@@ -62,6 +65,10 @@ impl Handler for RemoteTool {
 
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
+    }
+
+    fn mcp_definition(&self) -> Option<Arc<RawValue>> {
+        self.definition.clone()
     }
 }
 

@@ -1,1 +1,6 @@
 //! Tests against real counterparts.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod counterparts;
+mod oauth;
+mod setup;

@@ -1,28 +1,21 @@
 //! A program without a box (level L1): where the host permits no namespaces, and the operator has said
 //! that this will do. Landlock hides files, seccomp the network; other processes can be seen.
-//!
-//! There is no process 1 here whose end ends all others: what a program started is found by asking
-//! who its parent is, again and again until nobody is left.
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, getuid, kill_process, pidfd_open,
-    set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal, wait, waitpid,
-};
+use rustix::process::{DumpableBehavior, Pid, WaitOptions, getpid, getuid, set_dumpable_behavior, waitpid};
 
 use super::seccomp::Filters;
+use super::supervise::Supervisor;
 use super::sys::{self, Fork};
 use super::{first, worker};
 use crate::policy::WORK_DIR;
-use crate::report::{Confinement, End, Guard, Level, Usage};
-use crate::wire::{self, FromBox, Order, ToBox};
+use crate::report::{Confinement, Guard, Level};
+use crate::wire::{self, FromBox, Order};
 
 /// Runs one program to its end. `why` there is no box.
 pub(super) fn run(order: Order, contents: fs::File, streams: [OwnedFd; 3], helve: &OwnedFd, why: &str) {
@@ -55,33 +48,21 @@ fn supervise(
     if !order.listen.is_empty() {
         return Err(io::Error::other("without namespaces no network and no other tools can be granted"));
     }
-    sys::reset_signals();
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    set_child_subreaper(Some(getpid()))?;
+    let supervisor = Supervisor::new(helve)?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let began = Instant::now();
     let work = WorkDir::make()?;
     work.replace(&mut order);
     first::put_files(&work.0, &order.files, contents)?;
-    let handle = pidfd_open(getpid(), PidfdFlags::empty())?;
-    wire::send(helve, &FromBox::Started, &[handle.as_fd()])?;
     let filters = Filters::new(false)?;
-    let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    let worker = match sys::fork()? {
-        Fork::Child => worker::run(&order, worker::Place::Bare(&work.0), &filters, streams, reporter),
-        Fork::Parent(pid) => pid,
+    let become_program = |streams, reporter| {
+        worker::run(&order, worker::Place::Bare(&work.0), &filters, streams, reporter);
     };
-    drop((streams, reporter));
-    if !first::hear_worker(report)? {
-        return Err(io::Error::other("this host has neither namespaces nor a Landlock that hides files"));
-    }
-    let folder: OwnedFd = fs::File::open(&work.0)?.into();
-    wire::send(helve, &FromBox::Running(confinement(why)), &[folder.as_fd()])?;
-    let end = attend(worker, helve)?;
-    let (cpu_ms, memory_peak_bytes) = sys::children_usage();
-    let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    drop(work);
-    wire::send(helve, &FromBox::Ended { end, usage: Usage { cpu_ms, memory_peak_bytes, wall_ms } }, &[])
+    supervisor.run(streams, become_program, |report| {
+        if !first::hear_worker(report)? {
+            return Err(io::Error::other("this host has neither namespaces nor a Landlock that hides files"));
+        }
+        Ok((confinement(why), fs::File::open(&work.0)?.into()))
+    })
 }
 
 /// What holds without namespaces.
@@ -89,76 +70,6 @@ fn confinement(why: &str) -> Confinement {
     let missing =
         [Guard::Processes, Guard::Memory, Guard::KernelMemory, Guard::Pids, Guard::Cpu, Guard::WorkBytes];
     Confinement::all_but(Level::L1, &missing.map(|guard| (guard, why)))
-}
-
-/// Waits for the program's end, or for Helve to say so, and ends all that it started.
-fn attend(worker: Pid, helve: &OwnedFd) -> io::Result<End> {
-    const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-    let handle = pidfd_open(worker, PidfdFlags::empty())?;
-    let mut status = None;
-    while status.is_none() {
-        let mut polled = [PollFd::new(helve, PollFlags::IN), PollFd::new(&handle, PollFlags::IN)];
-        let _ = poll(&mut polled, Some(&TICK));
-        let told = !polled[0].revents().is_empty();
-        status = first::reap(worker);
-        if told {
-            match wire::receive::<ToBox>(helve)? {
-                Some((ToBox::Terminate, _)) => {
-                    descendants().into_iter().for_each(|pid| signal(pid, Signal::TERM))
-                }
-                Some((ToBox::Put(_), _)) => {}
-                Some((ToBox::Kill, _)) | None => break,
-            }
-        }
-    }
-    // Each round finds what the last one had just forked.
-    loop {
-        let left = descendants();
-        left.iter().for_each(|pid| signal(*pid, Signal::KILL));
-        while let Ok(Some((pid, ended))) = wait(WaitOptions::NOHANG) {
-            if pid == worker {
-                status = Some(ended);
-            }
-        }
-        if left.is_empty() {
-            return Ok(first::by_itself(status));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn signal(pid: Pid, signal: Signal) {
-    let _ = kill_process(pid, signal);
-}
-
-/// Every process below this one. Those whose parents died are our children: we are their reaper.
-fn descendants() -> Vec<Pid> {
-    let parents: Vec<(i32, i32)> = fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-            // After the name, which can hold anything, come the state and the parent.
-            let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
-            let (state, parent) = (rest.next()?, rest.next()?.parse().ok()?);
-            (state != "Z").then_some((pid, parent))
-        })
-        .collect();
-    let mut found = vec![getpid().as_raw_pid()];
-    let mut at = 0;
-    while at < found.len() {
-        found.extend(
-            parents
-                .iter()
-                .filter(|(_, parent)| *parent == found[at])
-                .map(|(pid, _)| *pid)
-                .collect::<Vec<_>>(),
-        );
-        at += 1;
-    }
-    found.into_iter().skip(1).filter_map(Pid::from_raw).collect()
 }
 
 /// A folder of the host, for want of one in memory. Gone when this is dropped.

@@ -100,6 +100,8 @@ enum Heard {
 
 /// How often we look.
 const TICK: Duration = Duration::from_millis(20);
+/// How often we reap what has lost its parent, where there is nothing to look at.
+const SLOW_TICK: Duration = Duration::from_secs(1);
 
 impl Life<'_> {
     fn live(&self, sheet: OwnedFd, streams: [OwnedFd; 3], opened: Vec<OwnedFd>) -> io::Result<()> {
@@ -171,7 +173,8 @@ impl Life<'_> {
         let mut status = None;
         let mut verdict = None;
         while status.is_none() && verdict.is_none() {
-            let heard = self.wait(handle.as_fd())?;
+            let tick = if watch.has_limits() { TICK } else { SLOW_TICK };
+            let heard = self.wait(handle.as_fd(), tick)?;
             status = reap(worker);
             match heard {
                 Heard::Helve if self.obey()? => break,
@@ -191,8 +194,8 @@ impl Life<'_> {
     }
 
     /// Waits for the program's end, a message or the next look.
-    fn wait(&self, program: BorrowedFd<'_>) -> io::Result<Heard> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(TICK.subsec_nanos()) };
+    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<Heard> {
+        let timeout = Timespec { tv_sec: tick.as_secs() as i64, tv_nsec: i64::from(tick.subsec_nanos()) };
         let mut polled = [self.helve.as_fd(), self.keeper.as_fd(), program]
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         match poll(&mut polled, Some(&timeout)) {

@@ -5,10 +5,11 @@
 //! | launcher | `serve` | one a Helve; hands orders to keepers |
 //! | keeper | `keeper` | one a box at a time; holds a cgroup, prepares a box ahead, waits for its end |
 //! | first | `first` | process 1 of a box: builds it (`mounts`), watches it (`watch`), reaps and reports |
-//! | supervisor | `bare` | in place of process 1 where the host permits no namespaces |
+//! | supervisor | `supervise` | in place of process 1 where the host permits no namespaces (`bare`) or the operator
+//! wants none (`unconfined`); ends all below it (`tree`) |
 //! | worker | `worker` | locks itself (`lock`, `seccomp`) and becomes the program |
 //!
-//! Each dies with the one above it, so that nothing outlives Helve, however it ends.
+//! Each dies with the one above it, a supervisor with Helve, so that nothing outlives Helve, however it ends.
 
 mod serve;
 
@@ -19,6 +20,9 @@ mod first;
 mod worker;
 
 mod bare;
+mod supervise;
+mod tree;
+mod unconfined;
 
 mod cgroup;
 mod mounts;

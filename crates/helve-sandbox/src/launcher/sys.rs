@@ -171,6 +171,30 @@ pub(super) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Lets no signal interrupt this process, but for those that nobody can hold back. The descriptor can
+/// be read when a child has ended.
+pub(super) fn hold_signals() -> io::Result<OwnedFd> {
+    // SAFETY: all zero is a valid set, each call gets sets that live through it, and the kernel gives
+    // us a descriptor that nobody else owns.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut signals);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const signals, std::ptr::null_mut());
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGCHLD);
+        match libc::signalfd(-1, &raw const signals, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+            -1 => Err(io::Error::last_os_error()),
+            descriptor => Ok(OwnedFd::from_raw_fd(descriptor)),
+        }
+    }
+}
+
+/// Takes what has come to the descriptor of [`hold_signals`].
+pub(super) fn forget_signals(held: &OwnedFd) {
+    // At most one of a kind waits.
+    let _ = rustix::io::read(held, &mut [0; size_of::<libc::signalfd_siginfo>()]);
+}
+
 /// Restores how every signal is handled, and lets all of them through: children inherit both.
 pub(super) fn reset_signals() {
     // SAFETY: the default handler runs no code of ours.

@@ -32,11 +32,16 @@ impl Watch {
         let can_look = proc == Proc::Own;
         Self {
             memory_bytes: (can_look && !cgroup).then_some(limits.memory_bytes),
-            cpu_ms: can_look.then(|| limits.cpu_s.saturating_mul(1000)),
+            cpu_ms: (can_look && limits.cpu_s != u64::MAX).then(|| limits.cpu_s.saturating_mul(1000)),
             looks: 0,
             seen_ms: HashMap::new(),
             gone_ms: 0,
         }
+    }
+
+    /// Whether there is anything to look at.
+    pub(super) fn has_limits(&self) -> bool {
+        self.memory_bytes.is_some() || self.cpu_ms.is_some()
     }
 
     /// Looks once. A limit that is exceeded, if any.

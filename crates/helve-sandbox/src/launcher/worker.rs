@@ -14,6 +14,7 @@ use rustix::thread::{
 
 use super::seccomp::{Families, Filters};
 use super::{first, lock, sys};
+use crate::group;
 use crate::wire::Order;
 
 /// What is reported before the program starts: one of the first two, and the third with a reason
@@ -58,6 +59,58 @@ pub(super) fn run(
     sys::exit(127);
 }
 
+/// Becomes a program that is not confined.
+pub(super) fn run_unconfined(order: &Order, streams: &[OwnedFd; 3], reporter: OwnedFd) {
+    let mut reporter = fs::File::from(reporter);
+    let prepared = Texts::of(order).and_then(|texts| {
+        get_in_place(order, streams)?;
+        write!(reporter, "{NO_LANDLOCK}")?;
+        Ok(texts)
+    });
+    let reason = match prepared {
+        Ok(texts) => group::explain(&texts.execute()),
+        Err(error) => error.to_string(),
+    };
+    let _ = write!(reporter, "{FAILED}{reason}");
+}
+
+/// What the kernel is told to execute.
+struct Texts {
+    program: CString,
+    args: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Texts {
+    fn of(order: &Order) -> io::Result<Self> {
+        let text =
+            |text: &[u8]| CString::new(text).map_err(|_| io::Error::other("a NUL character in a text"));
+        let args = std::iter::once(&order.name).chain(&order.args).map(|arg| text(arg.as_bytes()));
+        let env = order.env.iter().map(|(name, value)| text(format!("{name}={value}").as_bytes()));
+        Ok(Self {
+            program: text(order.program.as_os_str().as_bytes())?,
+            args: args.collect::<io::Result<_>>()?,
+            env: env.collect::<io::Result<_>>()?,
+        })
+    }
+
+    /// Returns only the reason why not.
+    fn execute(&self) -> io::Error {
+        sys::execute(&self.program, &self.args, &self.env)
+    }
+}
+
+/// Its session, its folder and its streams.
+fn get_in_place(order: &Order, streams: &[OwnedFd; 3]) -> io::Result<()> {
+    sys::reset_signals();
+    // A session of its own has no terminal to write into.
+    setsid()?;
+    std::env::set_current_dir(&order.work_dir).map_err(|error| {
+        io::Error::other(format!("its folder `{}` cannot be entered: {error}", order.work_dir.display()))
+    })?;
+    first::arrange(streams)
+}
+
 fn become_program(
     order: &Order,
     place: Place<'_>,
@@ -65,18 +118,8 @@ fn become_program(
     streams: &[OwnedFd; 3],
     reporter: &mut fs::File,
 ) -> io::Result<std::convert::Infallible> {
-    // A session of its own has no terminal to write into.
-    setsid()?;
-    let text = |text: &[u8]| CString::new(text).map_err(|_| io::Error::other("a NUL character in a text"));
-    let program = text(order.program.as_os_str().as_bytes())?;
-    let args = std::iter::once(&order.name).chain(&order.args).map(|arg| text(arg.as_bytes()));
-    let args = args.collect::<io::Result<Vec<_>>>()?;
-    let env = order.env.iter().map(|(name, value)| text(format!("{name}={value}").as_bytes()));
-    let env = env.collect::<io::Result<Vec<_>>>()?;
-    std::env::set_current_dir(&order.work_dir).map_err(|error| {
-        io::Error::other(format!("its folder `{}` cannot be entered: {error}", order.work_dir.display()))
-    })?;
-    first::arrange(streams)?;
+    let texts = Texts::of(order)?;
+    get_in_place(order, streams)?;
     limit(order, place)?;
     drop_capabilities()?;
     set_no_new_privs(true)?;
@@ -86,7 +129,7 @@ fn become_program(
     };
     filters.install(families(order, place))?;
     write!(reporter, "{}", if landlock { LANDLOCK_HOLDS } else { NO_LANDLOCK })?;
-    let error = sys::execute(&program, &args, &env);
+    let error = texts.execute();
     Err(match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
             "the program, or the interpreter that its first line (`#!`) names, is not in the box; grant it with `read`",
@@ -126,10 +169,11 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
     )?;
     set(Resource::Msgqueue, 0)?;
     set(Resource::Memlock, 8 << 20)?;
-    // First a signal that names the reason; a second later one that cannot be ignored.
-    let cpu =
-        Rlimit { current: Some(limits.cpu_s.max(1)), maximum: Some(limits.cpu_s.max(1).saturating_add(1)) };
-    setrlimit(Resource::Cpu, cpu)?;
+    if limits.cpu_s != u64::MAX {
+        // First a signal that names the reason; a second later one that cannot be ignored.
+        let cpu_s = limits.cpu_s.max(1);
+        setrlimit(Resource::Cpu, Rlimit { current: Some(cpu_s), maximum: Some(cpu_s.saturating_add(1)) })?;
+    }
     if !place.has_cgroup() {
         // What is asked for is more than what is used; this stops only the absurd at once.
         set(Resource::Data, limits.memory_bytes.saturating_mul(4).saturating_add(1 << 30))?;

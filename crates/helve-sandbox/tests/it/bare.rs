@@ -98,6 +98,26 @@ async fn what_a_bare_program_started_ends_with_it() {
     assert!(!folder.path().join("lives").exists());
 }
 
+const LEFT: &str = "(setsid sh -c 'trap \"\" TERM; touch $0/up; sleep 2; touch $0/lives' $1 &); sleep 60";
+
+#[tokio::test]
+async fn what_a_bare_program_started_ends_when_it_is_dropped() {
+    if !is_inside() {
+        return without_namespaces("bare::what_a_bare_program_started_ends_when_it_is_dropped");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = Sandbox::default();
+    let mut job = at_level_1(sh(LEFT).args(["sh", folder.path().to_str().unwrap()]));
+    job.policy.write = vec![folder.path().to_owned()];
+    let running = sandbox.start(job).await.unwrap();
+    while !folder.path().join("up").exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    drop(running);
+    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
+    assert!(!folder.path().join("lives").exists());
+}
+
 #[tokio::test]
 async fn a_network_cannot_be_granted_without_namespaces() {
     if !is_inside() {

@@ -8,6 +8,7 @@ mod hostile;
 mod ordinary;
 mod plain;
 mod refusals;
+mod unconfined;
 mod witness;
 
 use std::path::PathBuf;

@@ -1,0 +1,421 @@
+//! Serves what a runtime and the servers behind it have: tools through the pipeline, resources and
+//! prompts passed through.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use helve::{Access, Runtime};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::client::connection::Ask;
+use crate::client::link::LinkError;
+use crate::message::{Fields, Raw, RpcError, raw};
+use crate::server::{
+    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
+    ToolAnswer, ToolCall, Visitor, no_resource, renamed,
+};
+use crate::servers::{
+    RESULT, Server, ServerEvent, ServerEventKind, ServerState, Servers, cleaned, passed_on,
+};
+
+/// How long a client's first list waits for servers that are still being connected.
+const SETTLE_MAX: Duration = Duration::from_secs(15);
+/// How many addresses that results spoke of are remembered.
+const LINKS_MAX: usize = 10_000;
+/// The longest instructions that are passed on.
+const INSTRUCTIONS_BYTES_MAX: usize = 32 << 10;
+
+/// A runtime and the servers behind it, served.
+///
+/// Names of tools and prompts carry their server's namespace; addresses of resources stay as they
+/// are, so that links in results lead somewhere. Where two servers have the same address, the
+/// first has it.
+pub struct Gateway {
+    tools: Arc<RuntimeBackend>,
+    servers: Servers,
+    links: Mutex<Links>,
+    subscribed: Mutex<BTreeMap<String, (String, usize)>>,
+}
+
+/// Addresses that results spoke of, and whose they are.
+#[derive(Default)]
+struct Links {
+    servers: BTreeMap<String, String>,
+    order: VecDeque<String>,
+}
+
+impl Gateway {
+    /// Serves `runtime`, and `servers` whose tools are in its registry.
+    pub fn new(runtime: Runtime, servers: Servers) -> Self {
+        let tools = Arc::new(RuntimeBackend::new(runtime));
+        Self { tools, servers, links: Mutex::default(), subscribed: Mutex::default() }
+    }
+
+    /// The servers that a caller may reach: one choke point for all that is not a tool.
+    fn open_to(&self, visitor: &Visitor) -> Vec<Arc<Server>> {
+        let settings = self.tools.runtime().settings();
+        if visitor.caller.principal.is_none() && settings.require_authentication {
+            return Vec::new();
+        }
+        let mut servers = self.servers.all();
+        if let Access::Only(entries) = &visitor.caller.access {
+            servers.retain(|server| {
+                let all = format!("{}/*", server.config().namespace(server.name()));
+                entries.iter().any(|entry| *entry == all || entry == "*")
+            });
+        }
+        servers
+    }
+
+    async fn settled(&self) {
+        // Those that are slower are listed when they come, and clients are told.
+        let _late = tokio::time::timeout(SETTLE_MAX, self.servers.settled()).await;
+    }
+
+    fn resources(&self, visitor: &Visitor, kind: Kind) -> Definitions {
+        let mut seen = BTreeSet::new();
+        let mut all = Vec::new();
+        for server in self.open_to(visitor) {
+            let offer = server.offer();
+            let (items, key) = match kind {
+                Kind::ResourceTemplates => (&offer.templates, "uriTemplate"),
+                _ => (&offer.resources, "uri"),
+            };
+            for item in items {
+                let place = Fields::read(Some(item)).ok().and_then(|fields| fields.text(key));
+                if place.is_some_and(|place| seen.insert(place)) {
+                    all.push(Arc::clone(item));
+                }
+            }
+        }
+        all.into()
+    }
+
+    fn prompts(&self, visitor: &Visitor) -> Definitions {
+        let mut all: Vec<Arc<RawValue>> = Vec::new();
+        for server in self.open_to(visitor) {
+            for prompt in &server.offer().prompts {
+                let own = Fields::read(Some(prompt)).ok().and_then(|fields| fields.text("name"));
+                if let Some(own) = own {
+                    all.push(renamed(prompt, &with_namespace(&server, &own)).into());
+                }
+            }
+        }
+        all.into()
+    }
+
+    /// The server that has a prompt, and its own name for it.
+    fn prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
+        self.open_to(visitor).into_iter().find_map(|server| {
+            let namespace = server.config().namespace(server.name());
+            let own = match namespace {
+                "" => name,
+                namespace => name.strip_prefix(namespace)?.strip_prefix("__")?,
+            };
+            let own = own.to_owned();
+            server.offer().has_prompt(&own).then_some((server, own))
+        })
+    }
+
+    /// The server that has a resource: listed, by a template, or because a result spoke of it.
+    fn resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        let servers = self.open_to(visitor);
+        let listed = servers.iter().find(|server| server.offer().has_resource(uri));
+        let fits = || servers.iter().find(|server| server.offer().has_template(uri));
+        let linked = || {
+            let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+            let owner = links.servers.get(uri)?;
+            servers.iter().find(|server| server.name() == owner)
+        };
+        listed.or_else(fits).or_else(linked).cloned()
+    }
+
+    /// Remembers what a result spoke of, so that it can be read.
+    fn remember_links(&self, tool: &str, result: &RawValue) {
+        if !result.get().contains("\"uri\"") {
+            return;
+        }
+        let Some(registered) = self.tools.runtime().registry().get(tool) else { return };
+        let owner = self
+            .servers
+            .all()
+            .into_iter()
+            .find(|server| server.offer().tools.contains_key(registered.name()));
+        let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) else { return };
+        let parts = value.get("content").and_then(Value::as_array).into_iter().flatten();
+        let places = parts.filter_map(|part| {
+            part.get("uri").or_else(|| part.pointer("/resource/uri")).and_then(Value::as_str)
+        });
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        for place in places {
+            if links.servers.insert(place.to_owned(), server.name().to_owned()).is_none() {
+                links.order.push_back(place.to_owned());
+            }
+        }
+        while links.order.len() > LINKS_MAX {
+            if let Some(oldest) = links.order.pop_front() {
+                links.servers.remove(&oldest);
+            }
+        }
+    }
+}
+
+fn with_namespace(server: &Server, own: &str) -> String {
+    match server.config().namespace(server.name()) {
+        "" => own.to_owned(),
+        namespace => format!("{namespace}__{own}"),
+    }
+}
+
+/// Asks a server what a client asked us, and passes on its answer.
+async fn pass(
+    server: &Arc<Server>,
+    method: &'static str,
+    mut params: Fields,
+    incoming: Option<Incoming>,
+) -> Result<Arc<RawValue>, RpcError> {
+    let about = params.remove("_meta").and_then(|about| passed_on(&about));
+    if let Some(about) = about {
+        params.set("_meta", about.to_raw());
+    }
+    // What the client said of its own requests is not the server's.
+    params.remove("inputResponses");
+    params.remove("requestState");
+    let client = incoming.as_ref().map(|incoming| Arc::clone(&incoming.client));
+    let gone = |error: LinkError| {
+        let name = server.name();
+        RpcError::new(RpcError::INTERNAL, format!("MCP server `{name}`: {error}"))
+    };
+    let connection = server.connection(client.as_ref().map(|client| client.id())).await.map_err(gone)?;
+    let progress = client.clone().map(|client| {
+        let report: crate::client::connection::Report = Arc::new(move |progress| client.progress(&progress));
+        report
+    });
+    let ask = Ask {
+        client,
+        progress,
+        timeout: server.config().timeout(),
+        timeout_total: server.config().timeout_total(),
+        cancellation: incoming.map(|incoming| incoming.cancellation),
+        ..Ask::new(method, params)
+    };
+    let answer: Raw = connection.ask(ask).await.map_err(gone)??;
+    let unfit = |reason: String| RpcError::new(RpcError::INTERNAL, reason);
+    Ok(Arc::from(cleaned(answer, RESULT).map_err(unfit)?))
+}
+
+impl Backend for Gateway {
+    fn capabilities(&self, visitor: &Visitor) -> Capabilities {
+        let mut has = self.tools.capabilities(visitor);
+        for server in self.open_to(visitor).iter().filter(|server| server.config().enabled) {
+            match server.greeting() {
+                Some(greeting) => {
+                    has.resources |= greeting.has("resources");
+                    has.subscribe |= greeting.has_flag("resources", "subscribe");
+                    has.prompts |= greeting.has("prompts");
+                    has.completions |= greeting.has("completions");
+                }
+                // It may have them when it comes.
+                None => (has.resources, has.prompts) = (true, true),
+            }
+        }
+        has
+    }
+
+    fn instructions(&self, visitor: &Visitor) -> Option<String> {
+        let said = |server: &Arc<Server>| {
+            let words = server.greeting()?.instructions?;
+            Some((server.name().to_owned(), crate::text::clean(&words).text.into_owned()))
+        };
+        let mut said: Vec<_> = self.open_to(visitor).iter().filter_map(said).collect();
+        let mut text = match said.len() {
+            0 => return None,
+            1 => said.pop()?.1,
+            _ => said.iter().map(|(name, words)| format!("# {name}\n\n{words}\n\n")).collect(),
+        };
+        text.truncate(text.floor_char_boundary(INSTRUCTIONS_BYTES_MAX));
+        Some(text)
+    }
+
+    fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions> {
+        Box::pin(async move {
+            self.settled().await;
+            Ok(match kind {
+                Kind::Tools => self.tools.definitions(&visitor.caller),
+                Kind::Resources | Kind::ResourceTemplates => self.resources(&visitor, kind),
+                Kind::Prompts => self.prompts(&visitor),
+            })
+        })
+    }
+
+    fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
+        Box::pin(async move {
+            let name = call.name.clone();
+            let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
+            if let ToolAnswer::Done { result, .. } = &answer {
+                self.remember_links(&name, result);
+            }
+            Ok(answer)
+        })
+    }
+
+    fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport> {
+        self.tools.task_support(tool, visitor)
+    }
+
+    fn header_schema(&self, tool: &str, visitor: &Visitor) -> Option<Arc<Value>> {
+        self.tools.header_schema(tool, visitor)
+    }
+
+    fn read_resource(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        Box::pin(async move {
+            let server = self.resource(&uri, &incoming.visitor).ok_or_else(|| no_resource(&uri))?;
+            let params = Fields::read(Some(&incoming.params))?;
+            pass(&server, "resources/read", params, Some(incoming)).await
+        })
+    }
+
+    fn get_prompt(self: Arc<Self>, name: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        Box::pin(async move {
+            let none = || RpcError::invalid_params(format!("no prompt named `{name}`"));
+            let (server, own) = self.prompt(&name, &incoming.visitor).ok_or_else(none)?;
+            let mut params = Fields::read(Some(&incoming.params))?;
+            params.set("name", raw(&own));
+            pass(&server, "prompts/get", params, Some(incoming)).await
+        })
+    }
+
+    fn complete(self: Arc<Self>, incoming: Incoming) -> Reply<Arc<RawValue>> {
+        Box::pin(async move {
+            let mut params = Fields::read(Some(&incoming.params))?;
+            let mut of = Fields::read(params.get("ref"))?;
+            let none = || RpcError::invalid_params("there is nothing by that name to complete");
+            let server = match of.text("type").as_deref() {
+                Some("ref/prompt") => {
+                    let name = of.text("name").ok_or_else(none)?;
+                    let (server, own) = self.prompt(&name, &incoming.visitor).ok_or_else(none)?;
+                    of.set("name", raw(&own));
+                    params.set("ref", of.to_raw());
+                    server
+                }
+                _ => {
+                    let uri = of.text("uri").ok_or_else(none)?;
+                    let templated = |server: &Arc<Server>| server.offer().lists_template(&uri);
+                    let open = self.open_to(&incoming.visitor);
+                    let named = open.into_iter().find(templated);
+                    named.or_else(|| self.resource(&uri, &incoming.visitor)).ok_or_else(none)?
+                }
+            };
+            if !server.greeting().is_some_and(|greeting| greeting.has("completions")) {
+                return Ok(raw(&json!({ "completion": { "values": [] } })).into());
+            }
+            pass(&server, "completion/complete", params, Some(incoming)).await
+        })
+    }
+
+    fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
+        Box::pin(async move {
+            let server = self.resource(&uri, &visitor).ok_or_else(|| no_resource(&uri))?;
+            {
+                let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+                let entry = subscribed.entry(uri.clone()).or_insert_with(|| (server.name().to_owned(), 0));
+                entry.1 += 1;
+                if entry.1 > 1 {
+                    return Ok(());
+                }
+            }
+            subscribe(&server, &uri).await
+        })
+    }
+
+    fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
+        Box::pin(async move {
+            {
+                let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(entry) = subscribed.get_mut(&uri) else { return Ok(()) };
+                entry.1 -= 1;
+                if entry.1 > 0 {
+                    return Ok(());
+                }
+                subscribed.remove(&uri);
+            }
+            let Some(server) = self.resource(&uri, &visitor) else { return Ok(()) };
+            let mut params = Fields::default();
+            params.set("uri", raw(&uri));
+            pass(&server, "resources/unsubscribe", params, None).await.map(drop)
+        })
+    }
+
+    fn set_level(&self, level: &str, visitor: &Visitor) {
+        for server in self.open_to(visitor) {
+            if !server.greeting().is_some_and(|greeting| greeting.has("logging")) {
+                continue;
+            }
+            let mut params = Fields::default();
+            params.set("level", raw(&level));
+            tokio::spawn(async move {
+                if let Err(error) = pass(&server, "logging/setLevel", params, None).await {
+                    tracing::debug!(server = server.name(), %error, "the log level was not passed on");
+                }
+            });
+        }
+    }
+
+    fn changes(&self) -> BoxStream<'static, Change> {
+        let subscribed: Vec<_> = Vec::new();
+        let state = (self.servers.subscribe(), VecDeque::from(subscribed), self.servers.clone());
+        let of_servers = stream::unfold(state, |(mut events, mut waiting, servers)| async move {
+            loop {
+                if let Some(change) = waiting.pop_front() {
+                    return Some((change, (events, waiting, servers)));
+                }
+                match events.recv().await {
+                    Ok(ServerEvent { kind: ServerEventKind::Offer, .. }) | Err(RecvError::Lagged(_)) => {
+                        waiting.extend([Change::Resources, Change::Prompts]);
+                    }
+                    Ok(ServerEvent { kind: ServerEventKind::Updated(uri), .. }) => {
+                        waiting.push_back(Change::Resource(uri.into()));
+                    }
+                    Ok(ServerEvent { kind: ServerEventKind::State(_), .. }) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        });
+        stream::select(self.tools.changes(), of_servers.boxed()).boxed()
+    }
+}
+
+async fn subscribe(server: &Arc<Server>, uri: &str) -> Result<(), RpcError> {
+    let mut params = Fields::default();
+    params.set("uri", raw(&uri));
+    pass(server, "resources/subscribe", params, None).await.map(drop)
+}
+
+impl Gateway {
+    /// Asks servers that came back to tell again what clients want to hear of. Runs until dropped.
+    pub async fn resubscribe(self: Arc<Self>) {
+        let mut events = self.servers.subscribe();
+        loop {
+            let name = match events.recv().await {
+                Ok(ServerEvent { server, kind: ServerEventKind::State(ServerState::Connected) }) => server,
+                Ok(_) | Err(RecvError::Lagged(_)) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            let wanted: Vec<String> = {
+                let subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+                let of_it = subscribed.iter().filter(|(_, (server, _))| **server == *name);
+                of_it.map(|(uri, _)| uri.clone()).collect()
+            };
+            let Some(server) = self.servers.get(&name) else { continue };
+            for uri in wanted {
+                if let Err(error) = subscribe(&server, &uri).await {
+                    tracing::warn!(server = &*name, %error, "a subscription could not be made again");
+                }
+            }
+        }
+    }
+}

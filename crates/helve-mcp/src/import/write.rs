@@ -1,0 +1,113 @@
+//! An imported server as a part of `helve.toml`.
+
+use serde_json::Value as Json;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, Value};
+
+use super::{ImportError, Imported};
+use crate::config::ServerConfig;
+use crate::text::one_line;
+
+impl Imported {
+    /// The server as a table of `helve.toml`, with where it came from and what to do as comments.
+    pub fn to_toml(&self) -> String {
+        let mut document = DocumentMut::new();
+        // An empty document has no table in the way.
+        match self.insert(&mut document) {
+            Ok(()) => document.to_string().trim_start().to_owned(),
+            Err(message) => format!("# {message}\n"),
+        }
+    }
+
+    /// The text of a `helve.toml` with the server in it. All that stood there stays as it was.
+    pub fn insert_into(&self, helve_toml: &str) -> Result<String, ImportError> {
+        let refuse = |message: String| ImportError { path: "helve.toml".into(), message };
+        // The parser's message quotes the line, which may hold anything.
+        let mut document: DocumentMut = helve_toml.parse().map_err(|error: toml_edit::TomlError| {
+            let line =
+                error.span().map_or(0, |span| helve_toml[..span.start.min(helve_toml.len())].lines().count());
+            refuse(format!("it is not valid TOML, near line {}", line.max(1)))
+        })?;
+        self.insert(&mut document).map_err(refuse)?;
+        Ok(document.to_string())
+    }
+
+    fn insert(&self, document: &mut DocumentMut) -> Result<(), String> {
+        let mcp = subtable(document.as_table_mut(), "mcp")?;
+        let servers = subtable(mcp, "servers")?;
+        if servers.contains_key(&self.name) {
+            return Err(format!("there is a server `{}` already", self.name));
+        }
+        let mut table = table(&self.config);
+        let mut comment =
+            format!("\n# Imported from {}\n", one_line(&self.origin.display().to_string(), 300));
+        for note in &self.notes {
+            comment.push_str(&format!("# - {}\n", one_line(note, 300)));
+        }
+        table.decor_mut().set_prefix(comment);
+        servers.insert(&self.name, Item::Table(table));
+        Ok(())
+    }
+}
+
+fn subtable<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, String> {
+    let item = parent.entry(key).or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    item.as_table_mut().ok_or_else(|| format!("`{key}` is not a table; write it as `[{key}]`"))
+}
+
+/// What differs from the defaults. Sections are tables of their own, and stand last, as they must.
+fn table(config: &ServerConfig) -> Table {
+    let (given, defaults) = (to_json(config), to_json(&ServerConfig::default()));
+    let mut table = Table::new();
+    let mut sections = Vec::new();
+    for (key, value) in given.as_object().into_iter().flatten() {
+        if defaults.get(key) == Some(value) {
+            continue;
+        }
+        match value {
+            Json::Object(fields) => {
+                let mut section = Table::new();
+                for (name, value) in fields {
+                    let same = defaults.get(key).and_then(|section| section.get(name)) == Some(value);
+                    if let Some(value) = to_toml(value).filter(|_| !same) {
+                        section.insert(name, Item::Value(value));
+                    }
+                }
+                sections.push((key.clone(), section));
+            }
+            other => {
+                if let Some(value) = to_toml(other) {
+                    table.insert(key, Item::Value(value));
+                }
+            }
+        }
+    }
+    for (key, section) in sections {
+        table.insert(&key, Item::Table(section));
+    }
+    table
+}
+
+fn to_json(config: &ServerConfig) -> Json {
+    serde_json::to_value(config).unwrap_or_default()
+}
+
+fn to_toml(value: &Json) -> Option<Value> {
+    Some(match value {
+        Json::Null => return None,
+        Json::Bool(value) => (*value).into(),
+        Json::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.as_f64()?.into(),
+        },
+        Json::String(text) => text.as_str().into(),
+        Json::Array(items) => items.iter().filter_map(to_toml).collect::<Array>().into(),
+        Json::Object(fields) => {
+            let fields = fields.iter().filter_map(|(key, value)| Some((key.as_str(), to_toml(value)?)));
+            fields.collect::<InlineTable>().into()
+        }
+    })
+}
