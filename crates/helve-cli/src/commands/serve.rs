@@ -26,7 +26,11 @@ use crate::ui::table::{Cell, Tone};
 use crate::wire;
 
 /// Serves over HTTP until Ctrl-C.
-pub(crate) fn http(address: SocketAddr, token_file: Option<PathBuf>, app: &mut App<'_>) -> anyhow::Result<Exit> {
+pub(crate) fn http(
+    address: SocketAddr,
+    token_file: Option<PathBuf>,
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
     if token_file.is_none() && !address.ip().is_loopback() {
         return Err(Failure::usage(format!("`{address}` can be reached from other machines"))
             .hint("give a file with tokens: --token-file FILE")
@@ -130,7 +134,8 @@ fn announce(address: SocketAddr, token_file: &Path, app: &mut App<'_>) -> anyhow
     app.ui.heading("Serving MCP, until Ctrl-C")?;
     let header = format!("Authorization: Bearer $(cat {file})");
     let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
-    let inspector = format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
+    let inspector =
+        format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
     let older = format!("{url}/sse (server-sent events), {}/ws (WebSocket)", url.replace("http:", "ws:"));
     let mut table = Table::bare().indented();
     for (name, what) in [

@@ -33,5 +33,6 @@ mod memory;
 mod network;
 mod runs;
 mod sandbox;
+mod serve;
 mod start;
 mod tools;
