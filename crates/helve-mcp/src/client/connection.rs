@@ -16,7 +16,7 @@ use super::headers;
 use super::hub::{Flight, Hub, InFlight};
 use super::link::{Answer, Link, LinkError, Outgoing};
 use super::news::News;
-use crate::era::Era;
+use crate::era::{Era, meta};
 use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
 
 /// How often a server may ask for more before it answers a call.
@@ -169,7 +169,7 @@ impl Connection {
     /// One question and its answer.
     async fn ask_once(&self, ask: &Ask, total: Instant) -> Result<Answer, LinkError> {
         let id = self.hub.next_id();
-        let params = self.params(&ask.params, id)?;
+        let params = self.params(ask, id)?;
         let mut headers = Vec::new();
         if self.greeting.era == Era::Stateless {
             headers = headers::standard(ask.method, &ask.params);
@@ -183,13 +183,17 @@ impl Connection {
     }
 
     /// The parameters with what goes along in `_meta`.
-    fn params(&self, fields: &Fields, id: i64) -> Result<Raw, LinkError> {
-        let mut fields = fields.clone();
+    fn params(&self, ask: &Ask, id: i64) -> Result<Raw, LinkError> {
+        let mut fields = ask.params.clone();
         let unfit = |error: RpcError| LinkError::Protocol(error.to_string());
         let mut about = Fields::read(fields.get("_meta")).map_err(unfit)?;
         about.set("progressToken", raw(&id));
         if self.greeting.era == Era::Stateless {
             self.hub.identity.add_to(&mut about, &self.greeting.version);
+            // Whoever called gets those that it wants; a server of this era keeps the others to itself.
+            if ask.client.is_some() && self.greeting.has("logging") {
+                about.set(meta::LOG_LEVEL, raw(&"debug"));
+            }
         }
         fields.set("_meta", about.to_raw());
         Ok(fields.to_raw())

@@ -37,7 +37,7 @@ async fn refusal(job: Job) -> String {
 
 /// Leaves its session twice, hears no signal that can be held back, and keeps the witness's FIFO open.
 const HIDES: &str = "exec 3> \"$1\"; \
-    (setsid sh -c 'trap \"\" TERM HUP INT; (setsid sleep 1000 &); echo up >&3; sleep 1000' &)";
+    (setsid sh -c 'trap \"\" TERM HUP INT; (setsid sleep 60 &); echo up >&3; sleep 60' &)";
 
 #[tokio::test]
 async fn it_is_talked_with_both_ways_and_says_how_it_ended() {
@@ -108,7 +108,7 @@ async fn time_and_output_hold_where_somebody_attends_to_it() {
     let mut job = sh("yes", &[]);
     job.policy.limits.output_bytes = 10_000;
     assert_eq!(run(job).await.end, End::OutputLimit);
-    let mut job = sh("sleep 1000", &[]);
+    let mut job = sh("sleep 60", &[]);
     job.policy.limits.wall_ms = 200;
     assert_eq!(run(job).await.end, End::Timeout);
 }
@@ -116,7 +116,7 @@ async fn time_and_output_hold_where_somebody_attends_to_it() {
 #[tokio::test]
 async fn what_hid_dies_when_it_is_killed_and_when_the_program_ends() {
     let mut witness = Witness::new();
-    let mut running = start(sh(&format!("{HIDES}; sleep 1000"), &[witness.path()])).await;
+    let mut running = start(sh(&format!("{HIDES}; sleep 60"), &[witness.path()])).await;
     witness.up().await;
     running.kill();
     assert_eq!(running.wait().await.end, End::Signaled { signal: 9 });
@@ -132,7 +132,7 @@ async fn what_hid_dies_when_it_is_killed_and_when_the_program_ends() {
 async fn what_hid_dies_when_it_is_dropped() {
     let mut witness = Witness::new();
     let sandbox = Sandbox::default();
-    let running = sandbox.start(sh(&format!("{HIDES}; sleep 1000"), &[witness.path()])).await.unwrap();
+    let running = sandbox.start(sh(&format!("{HIDES}; sleep 60"), &[witness.path()])).await.unwrap();
     witness.up().await;
     drop(running);
     witness.gone().await;
@@ -140,7 +140,7 @@ async fn what_hid_dies_when_it_is_dropped() {
 
 #[tokio::test]
 async fn it_lives_until_it_is_dropped_also_without_its_sandbox() {
-    let mut running = start(sh("sleep 0.5; echo still; sleep 1000", &[])).await;
+    let mut running = start(sh("sleep 0.5; echo still; sleep 60", &[])).await;
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "still");
     drop(running);
@@ -177,19 +177,23 @@ async fn who_ends_when_asked_says_with_what_code() {
 }
 
 /// Forks and ends, again and again, each in a session of its own: its id is an old one before it is read.
-const RUNS_AWAY: &str = "import os, sys\nfd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, b'up')\n\
-    while True:\n if os.fork(): os._exit(0)\n os.setsid()";
-/// Forks as fast as it can, up to a number, and goes on when one of its children has died.
+/// Both end by themselves long after the test has failed: a machine is to survive it.
+const RUNS_AWAY: &str = "import os, sys, time\n\
+    fd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, b'up'); end = time.time() + 30\n\
+    while time.time() < end:\n if os.fork(): os._exit(0)\n os.setsid()";
+/// Forks to a depth, and again whenever one of the children has died.
 const MULTIPLIES: &str = "import os, signal, sys, time\n\
-    fd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, b'up')\n\
+    fd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, b'up'); end = time.time() + 30\n\
     signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
-    while True:\n\
+    def live(depth):\n\
+    \x20depth % 2 and os.setsid()\n\
     \x20children = 0\n\
-    \x20while children < 3:\n\
-    \x20 if not os.fork(): children = 0; os.getppid() % 2 and os.setsid(); time.sleep(0.05); break\n\
+    \x20while time.time() < end:\n\
+    \x20 if depth == 4: time.sleep(0.01); continue\n\
+    \x20 if children == 3: os.wait(); children = 2\n\
+    \x20 if not os.fork(): live(depth + 1); os._exit(0)\n\
     \x20 children += 1\n\
-    \x20else:\n\
-    \x20 os.wait()";
+    live(0)";
 
 #[tokio::test]
 async fn no_fork_is_too_fast() {
@@ -210,7 +214,7 @@ async fn no_fork_is_too_fast() {
 async fn helper_that_is_killed() {
     if let Ok(fifo) = std::env::var("HELVE_TEST_FIFO") {
         let sandbox = Sandbox::default();
-        let mut running = sandbox.start(sh(&format!("{HIDES}; sleep 1000"), &[&fifo])).await.unwrap();
+        let mut running = sandbox.start(sh(&format!("{HIDES}; sleep 60"), &[&fifo])).await.unwrap();
         running.wait().await;
     }
 }
@@ -301,7 +305,7 @@ async fn two_hundred_starts_leave_nothing_behind() {
     let sandbox = Sandbox::default();
     let descriptors = || fs::read_dir("/proc/self/fd").unwrap().count();
     let one = async |turn: u32| {
-        let mut running = sandbox.start(sh("(setsid sleep 1000 &); cat; exit 3", &[])).await.unwrap();
+        let mut running = sandbox.start(sh("(setsid sleep 60 &); cat; exit 3", &[])).await.unwrap();
         match turn % 3 {
             0 => drop(running),
             1 => drop(running.finish().await),

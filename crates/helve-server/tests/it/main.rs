@@ -3,6 +3,8 @@
 
 mod conformance;
 mod counterparts;
+mod gateway;
 mod harness;
 mod hostile;
 mod http;
+mod raw;

@@ -14,6 +14,9 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use backend::Fixture;
+use helve_mcp::config::ServerConfig as Upstream;
+
+use crate::gateway::gateway;
 
 /// Serves the suite's fixtures, and returns where.
 async fn serve() -> String {
@@ -33,12 +36,11 @@ fn script() -> PathBuf {
 
 /// Runs one set, and returns what every check said that did not pass.
 #[expect(clippy::disallowed_methods, reason = "a test starts a program that others wrote")]
-async fn failures(requirements: &str) -> (usize, Vec<String>) {
-    let url = serve().await;
+async fn failures_at(url: &str, requirements: &str) -> (usize, Vec<String>) {
     let out = tempfile::tempdir().unwrap();
     let run = Command::new("sh")
         .arg(script())
-        .args(["server", "--url", &url, "--requirements", requirements, "--timeout", "60000", "-o"])
+        .args(["server", "--url", url, "--requirements", requirements, "--timeout", "60000", "-o"])
         .arg(out.path())
         .output()
         .await
@@ -68,6 +70,10 @@ async fn failures(requirements: &str) -> (usize, Vec<String>) {
     (count, failures)
 }
 
+async fn failures(requirements: &str) -> (usize, Vec<String>) {
+    failures_at(&serve().await, requirements).await
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_session_era_passes() {
     let (count, failures) = failures("2025-11-25").await;
@@ -78,4 +84,17 @@ async fn the_session_era_passes() {
 async fn the_stateless_era_passes() {
     let (count, failures) = failures("2026-07-28").await;
     assert!(failures.is_empty(), "of {count} checks: {failures:#?}");
+}
+
+/// The same through a gateway: nothing that the suite looks at is lost on the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn both_eras_pass_through_a_gateway() {
+    let upstream = serve().await;
+    let config = Upstream { namespace: Some(String::new()), sampling: true, ..Upstream::remote(upstream) };
+    let options = ServerOptions { task_after: Duration::ZERO, ..ServerOptions::default() };
+    let (url, _servers) = gateway(&[("fixture", config)], options).await;
+    for requirements in ["2025-11-25", "2026-07-28"] {
+        let (count, failures) = failures_at(&url, requirements).await;
+        assert!(failures.is_empty(), "{requirements}, of {count} checks: {failures:#?}");
+    }
 }
