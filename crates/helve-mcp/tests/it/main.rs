@@ -6,3 +6,5 @@ mod counterparts;
 mod oauth;
 mod person;
 mod setup;
+
+mod server_stdio;
