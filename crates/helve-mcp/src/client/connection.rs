@@ -16,7 +16,7 @@ use super::headers;
 use super::hub::{Flight, Hub, InFlight};
 use super::link::{Answer, Link, LinkError, Outgoing};
 use super::news::News;
-use crate::era::Era;
+use crate::era::{Era, meta};
 use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
 
 /// How often a server may ask for more before it answers a call.
@@ -149,8 +149,15 @@ impl Connection {
         for _ in 0..ROUNDS_MAX {
             let answer = self.ask_once(&ask, total).await?;
             let Ok(result) = &answer else { return Ok(answer) };
-            if self.greeting.era == Era::Session || !needs_input(result) {
+            if self.greeting.era == Era::Session {
                 return Ok(answer);
+            }
+            match kind(result) {
+                ResultKind::Answer => return Ok(answer),
+                ResultKind::Question => {}
+                ResultKind::Unknown(word) => {
+                    return Err(LinkError::Protocol(format!("its result is of the unknown type `{word}`")));
+                }
             }
             match self.input(result, &ask).await {
                 Ok((responses, state)) => {
@@ -169,7 +176,7 @@ impl Connection {
     /// One question and its answer.
     async fn ask_once(&self, ask: &Ask, total: Instant) -> Result<Answer, LinkError> {
         let id = self.hub.next_id();
-        let params = self.params(&ask.params, id)?;
+        let params = self.params(ask, id)?;
         let mut headers = Vec::new();
         if self.greeting.era == Era::Stateless {
             headers = headers::standard(ask.method, &ask.params);
@@ -183,13 +190,17 @@ impl Connection {
     }
 
     /// The parameters with what goes along in `_meta`.
-    fn params(&self, fields: &Fields, id: i64) -> Result<Raw, LinkError> {
-        let mut fields = fields.clone();
+    fn params(&self, ask: &Ask, id: i64) -> Result<Raw, LinkError> {
+        let mut fields = ask.params.clone();
         let unfit = |error: RpcError| LinkError::Protocol(error.to_string());
         let mut about = Fields::read(fields.get("_meta")).map_err(unfit)?;
         about.set("progressToken", raw(&id));
         if self.greeting.era == Era::Stateless {
             self.hub.identity.add_to(&mut about, &self.greeting.version);
+            // Whoever called gets those that it wants; a server of this era keeps the others to itself.
+            if ask.client.is_some() && self.greeting.has("logging") {
+                about.set(meta::LOG_LEVEL, raw(&"debug"));
+            }
         }
         fields.set("_meta", about.to_raw());
         Ok(fields.to_raw())
@@ -271,15 +282,48 @@ async fn cancelled(token: Option<&CancellationToken>) {
     }
 }
 
-/// Whether a result of the stateless era is a question.
-fn needs_input(result: &RawValue) -> bool {
+/// What a result of the stateless era is.
+#[derive(Debug, PartialEq)]
+enum ResultKind {
+    /// The answer, or a task to be followed.
+    Answer,
+    /// A question.
+    Question,
+    /// Something that nobody here understands.
+    Unknown(String),
+}
+
+fn kind(result: &RawValue) -> ResultKind {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Kind<'a> {
         #[serde(borrow, default)]
         result_type: Option<std::borrow::Cow<'a, str>>,
     }
-    result.get().contains("input_required")
-        && serde_json::from_str::<Kind<'_>>(result.get())
-            .is_ok_and(|kind| kind.result_type.as_deref() == Some("input_required"))
+    let text = result.get();
+    // Nearly all answers are of these two forms, and reading each twice would cost.
+    if text.starts_with(r#"{"resultType":"complete""#) || !text.contains(r#""resultType""#) {
+        return ResultKind::Answer;
+    }
+    let said = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
+    match said.as_deref() {
+        None | Some("complete" | "task") => ResultKind::Answer,
+        Some("input_required") => ResultKind::Question,
+        Some(other) => ResultKind::Unknown(crate::text::one_line(other, 64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_known_by_its_type() {
+        let of = |text: &str| kind(&RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(of(r#"{"content":[]}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{"content":[{"text":"\"resultType\""}]}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{"content":[{"resultType":"odd"}],"resultType":"complete"}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{ "resultType": "input_required" }"#), ResultKind::Question);
+        assert_eq!(of(r#"{"resultType":"odd"}"#), ResultKind::Unknown("odd".to_owned()));
+    }
 }

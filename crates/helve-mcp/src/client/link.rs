@@ -106,7 +106,7 @@ pub enum LinkError {
         limit: usize,
     },
     /// No answer in time.
-    #[error("the server did not answer within {} s", .after.as_secs_f32())]
+    #[error("the server did not answer within {:.1} s", .after.as_secs_f32())]
     TimedOut {
         /// How long we waited.
         after: Duration,

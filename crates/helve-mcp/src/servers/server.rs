@@ -106,6 +106,7 @@ impl Server {
         registry: Registry,
         surroundings: Surroundings,
         events: broadcast::Sender<ServerEvent>,
+        log: Arc<Log>,
     ) -> Arc<Self> {
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
@@ -126,7 +127,7 @@ impl Server {
             registry,
             surroundings,
             events,
-            log: Arc::default(),
+            log,
             lines: Mutex::default(),
             way: Mutex::default(),
             offer: ArcSwap::default(),
@@ -619,7 +620,7 @@ fn backoff(failures: u32) -> Duration {
 }
 
 /// A server's own name and version.
-fn identity(info: &serde_json::value::RawValue) -> Option<String> {
+pub(super) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
     let fields = Fields::read(Some(info)).ok()?;
     let name = fields.text("name")?;
     let shown = match fields.text("version") {

@@ -163,14 +163,14 @@ pub(crate) fn passed_on(about: &RawValue) -> Option<Fields> {
 }
 
 /// Why a call gave no result.
-enum Failure {
+pub(super) enum Failure {
     Link(LinkError),
     Refused(RpcError),
     Unfit(ToolError),
 }
 
 impl Failure {
-    fn into_error(self, server: &str) -> ToolError {
+    pub(super) fn into_error(self, server: &str) -> ToolError {
         match self {
             Self::Link(error) => error.into_tool_error(server),
             Self::Refused(error) => result::refused(&error, server),

@@ -6,8 +6,10 @@ mod conformance;
 mod counterparts;
 mod distrust;
 mod oauth;
+mod server_stdio;
+mod sessions;
+mod supervision;
+
 mod person;
 mod plain;
-mod sessions;
 mod setup;
-mod supervision;

@@ -1,0 +1,122 @@
+//! What a call through Helve costs over a direct one, beside a minimal rmcp proxy as the floor and
+//! FastMCP's proxy as a peer: the same load client, the same echo tool, one run.
+//!
+//! Every part is a process of its own, so that its processor time and memory can be read. Ways take
+//! turns in rounds, so that a noisy machine is noisy for all. FastMCP is what
+//! `scripts/setup-mcp.sh target/mcp-peers` installed; without it that line is left out and said so.
+
+#![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
+
+mod load;
+mod part;
+mod roles;
+
+use load::{Figures, run};
+use part::Part;
+
+/// How many calls a round has, and how many rounds there are.
+const ROUNDS: usize = 3;
+
+fn main() {
+    if let Some(role) = std::env::var_os("HELVE_BENCH_ROLE") {
+        roles::play(&role.into_string().unwrap());
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(measure());
+}
+
+/// A way from the load client to the tool.
+struct Way {
+    name: &'static str,
+    url: String,
+    /// What stands between.
+    between: Option<Part>,
+    /// How many calls make a round; slow ways have fewer.
+    calls: usize,
+}
+
+async fn measure() {
+    let backend = Part::start("backend-http", &[]);
+    let upstream = backend.url();
+    let mut ways = vec![Way { name: "direct", url: upstream.clone(), between: None, calls: 20_000 }];
+    for (name, role, calls) in [
+        ("helve, HTTP to HTTP", "helve-http", 20_000),
+        ("helve, HTTP to stdio", "helve-stdio", 20_000),
+        ("rmcp proxy, HTTP to HTTP", "proxy-http", 20_000),
+        ("rmcp proxy, HTTP to stdio", "proxy-stdio", 20_000),
+    ] {
+        let part = Part::start(role, &[("HELVE_BENCH_UPSTREAM", &upstream)]);
+        ways.push(Way { name, url: part.url(), between: Some(part), calls });
+    }
+    match Part::fastmcp(&upstream) {
+        Some(part) => {
+            ways.push(Way { name: "FastMCP proxy", url: part.url(), between: Some(part), calls: 300 });
+        }
+        None => println!("FastMCP is left out: run scripts/setup-mcp.sh target/mcp-peers first"),
+    }
+    for way in &ways {
+        run(&way.url, 4, way.calls / 10).await;
+    }
+    println!(
+        "{:<28}{:>8}{:>12}{:>9}{:>9}{:>9}{:>10}{:>9}",
+        "way", "callers", "calls/s", "ratio", "p50 µs", "p99 µs", "CPU µs", "RSS MB"
+    );
+    for callers in [1, 32] {
+        let mut best: Vec<Option<Figures>> = ways.iter().map(|_| None).collect();
+        for _ in 0..ROUNDS {
+            for (way, best) in ways.iter().zip(&mut best) {
+                let calls = if callers == 1 { way.calls / 2 } else { way.calls };
+                let before = way.between.as_ref().map(Part::cpu_us);
+                let mut figures = run(&way.url, callers, calls).await;
+                figures.cpu_us = way
+                    .between
+                    .as_ref()
+                    .zip(before)
+                    .map(|(part, before)| (part.cpu_us() - before) / calls as f64);
+                if best.as_ref().is_none_or(|best| figures.rate > best.rate) {
+                    *best = Some(figures);
+                }
+            }
+        }
+        let direct = best[0].as_ref().unwrap().rate;
+        for (way, best) in ways.iter().zip(&best) {
+            let best = best.as_ref().unwrap();
+            let cpu = best.cpu_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
+            let rss =
+                way.between.as_ref().map_or_else(|| "-".to_owned(), |part| format!("{:.1}", part.rss_mb()));
+            println!(
+                "{:<28}{:>8}{:>12.0}{:>9.3}{:>9.0}{:>9.0}{:>10}{:>9}",
+                way.name,
+                callers,
+                best.rate,
+                best.rate / direct,
+                best.p50_us,
+                best.p99_us,
+                cpu,
+                rss
+            );
+        }
+    }
+    drop(ways);
+    many_servers().await;
+}
+
+/// Ten servers connected: the memory of the gateway. Twenty: how long until all are listed.
+async fn many_servers() {
+    for count in [10, 20] {
+        let part = Part::start("helve-many", &[("HELVE_BENCH_SERVERS", &count.to_string())]);
+        println!(
+            "helve with {count} stdio servers: ready after {:.0} ms, RSS {:.1} MB",
+            part.ready.as_secs_f64() * 1e3,
+            part.rss_mb()
+        );
+    }
+    let one = Part::start("helve-many", &[("HELVE_BENCH_SERVERS", "1")]);
+    println!(
+        "helve with 1 stdio server: ready after {:.0} ms, RSS {:.1} MB",
+        one.ready.as_secs_f64() * 1e3,
+        one.rss_mb()
+    );
+}
