@@ -13,7 +13,7 @@ pub(crate) mod tools;
 mod caller;
 mod interrupt;
 mod outcome;
-mod progress;
+pub(crate) mod progress;
 mod serve;
 mod when;
 

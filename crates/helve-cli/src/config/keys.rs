@@ -89,6 +89,7 @@ const SECTIONS: &[&str] = &[
     "web.scrape",
     "web.http",
     "web.secrets",
+    "mcp.servers",
     "integrations",
     "resources",
     "checks",

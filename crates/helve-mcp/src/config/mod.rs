@@ -278,6 +278,9 @@ pub struct OAuthConfig {
     /// Its secret, where it has one: a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Setting>,
+    /// Where a document about this client is that authorization servers can read, instead of an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_metadata_url: Option<String>,
     /// What to ask for; what the server says it needs unless said.
     pub scopes: Vec<String>,
     /// The port of this machine at which the browser comes back; any free one unless said.

@@ -230,7 +230,8 @@ impl Attempt<'_> {
             let link = Http::new(endpoint.clone(), self.receiver());
             let timeout = match chosen {
                 Some(_) => self.time_left(),
-                None => self.time_left().min(PROBE_MAX),
+                // The other era must have its turn.
+                None => (self.time_left() / 2).min(PROBE_MAX),
             };
             match greet::stateless(&link, &self.hub, timeout).await {
                 Ok(greeting) => return Ok(self.done(link, greeting, Transport::Http)),

@@ -73,8 +73,13 @@ pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> R
     };
     let (resources, templates, prompts) = (beside(resources), beside(templates), beside(prompts));
     (offer.resources, offer.templates, offer.prompts) = (resources, templates, prompts);
-    let tools = choose(server, tools.items, &mut offer);
-    Ok(Found { offer, tools })
+    // Thousands of schemas take their time to compile, and nobody else is to wait for it.
+    let choosing = Arc::clone(server);
+    let chosen = tokio::task::spawn_blocking(move || {
+        let tools = choose(&choosing, tools.items, &mut offer);
+        Found { offer, tools }
+    });
+    chosen.await.map_err(|_| LinkError::Protocol("its tools cannot be read".to_owned()))
 }
 
 fn cleaned(item: Raw) -> Option<Arc<RawValue>> {

@@ -7,26 +7,31 @@ mod connect;
 mod discover;
 pub(crate) mod login;
 mod offer;
+mod probe;
 mod result;
 mod server;
 mod status;
 mod tool;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use helve::Registry;
 use helve_sandbox::Sandbox;
 use tokio::sync::broadcast;
+use url::Url;
 
 use crate::client::{Answers, Sampler};
 use crate::config::{Secrets, ServerConfig};
-use crate::log::Line;
+use crate::log::{Line, Log};
 use crate::names::check_servers;
-use crate::oauth::TokenStore;
+use crate::oauth::{LoggedIn, LoginOptions, Next, OAuthError, TokenStore};
 use crate::pins::Pins;
 
+pub use login::shared_login;
 pub use offer::Offer;
+use offer::text as text_of;
+pub use probe::{Called, Probe, Report, ReportError, Stage};
 pub(crate) use result::cleaned;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
@@ -83,6 +88,9 @@ pub struct SetServers {
     pub errors: BTreeMap<String, String>,
 }
 
+/// The file that the log of a server, by name, is kept in.
+pub type LogFile = Box<dyn Fn(&str) -> std::path::PathBuf + Send + Sync>;
+
 /// The servers that Helve is a client of. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
@@ -91,6 +99,8 @@ struct Inner {
     registry: Registry,
     surroundings: Surroundings,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    /// Where a server's log is kept on disk.
+    log_file: OnceLock<LogFile>,
     events: broadcast::Sender<ServerEvent>,
 }
 
@@ -98,7 +108,20 @@ impl Servers {
     /// No servers yet. The tools of those to come go into `registry`.
     pub fn new(registry: Registry, surroundings: Surroundings) -> Self {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
-        Self(Arc::new(Inner { registry, surroundings, servers: Mutex::default(), events }))
+        Self(Arc::new(Inner {
+            registry,
+            surroundings,
+            servers: Mutex::default(),
+            log_file: OnceLock::new(),
+            events,
+        }))
+    }
+
+    /// Keeps the logs of servers that come from now on in files as well, so that they can be read
+    /// when this process has ended.
+    pub fn keep_logs(&self, file: LogFile) {
+        // The first to say it is the one who set the servers up.
+        let _ = self.0.log_file.set(file);
     }
 
     /// Makes these the servers: others are stopped, those whose configuration changed begin anew,
@@ -135,6 +158,9 @@ impl Servers {
                 continue;
             }
             let answers = self.answers(&config);
+            let log = self.0.log_file.get().map_or_else(Log::default, |file| {
+                Log::kept_in(file(&name), config.limits.stderr_bytes as u64)
+            });
             let server = Server::new(
                 &name,
                 config,
@@ -143,6 +169,7 @@ impl Servers {
                 self.0.registry.clone(),
                 self.0.surroundings.clone(),
                 self.0.events.clone(),
+                Arc::new(log),
             );
             server.begin();
             self.servers().insert(name.clone(), server);
@@ -190,6 +217,31 @@ impl Servers {
         true
     }
 
+    /// Lets a person log in to a server that wants it, and connects it anew. Asks for more than
+    /// there is where that is what the server refused last. `open` gets the address for a browser.
+    pub async fn login(&self, name: &str, open: impl FnOnce(&Url)) -> Result<LoggedIn, OAuthError> {
+        let setting = |reason: String| OAuthError::Setting { reason };
+        let server = self.get(name).ok_or_else(|| setting(format!("no MCP server named `{name}`")))?;
+        let session = shared_login(server.config(), &self.0.surroundings);
+        let session = session.map_err(|error| setting(error.to_string()))?;
+        let session = session.ok_or_else(|| setting(format!("nobody can log in to `{name}`")))?;
+        let challenged = match server.challenge() {
+            Some(challenge) => Some(session.challenged(&challenge, None).await?),
+            None => None,
+        };
+        let port = server.config().oauth.as_ref().and_then(|oauth| oauth.callback_port);
+        let options = match challenged {
+            Some(Next::StepUp { scope }) => LoginOptions { port, ..LoginOptions::step_up(&scope) },
+            Some(Next::Retry | Next::NeedsLogin { .. }) | None => {
+                LoginOptions { port, ..LoginOptions::default() }
+            }
+        };
+        let logged_in = session.login(options, open).await?;
+        server.restart().await;
+        server.settled().await;
+        Ok(logged_in)
+    }
+
     /// Looks again at what a server offers: after its tools were accepted. Whether there is such a
     /// server.
     pub async fn refresh(&self, name: &str) -> bool {
@@ -214,6 +266,11 @@ impl Servers {
     /// The registry that their tools are in.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
+    }
+
+    /// What a server offers, as far as is known, if there is such a server.
+    pub fn offer(&self, name: &str) -> Option<Arc<Offer>> {
+        self.get(name).map(|server| server.offer())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Server>> {

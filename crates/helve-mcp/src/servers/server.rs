@@ -42,7 +42,7 @@ const HEALTH_MAX: Duration = Duration::from_secs(10);
 const GATHER: Duration = Duration::from_millis(200);
 
 /// Whose account is used where all share one.
-const SHARED: &str = "helve";
+pub(super) const SHARED: &str = "helve";
 
 /// One server.
 pub(crate) struct Server {
@@ -65,6 +65,8 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     began: Instant,
     places: Semaphore,
+    /// What it said when it last refused us for want of authorization.
+    challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -105,6 +107,7 @@ impl Server {
         registry: Registry,
         surroundings: Surroundings,
         events: broadcast::Sender<ServerEvent>,
+        log: Arc<Log>,
     ) -> Arc<Self> {
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
@@ -125,7 +128,7 @@ impl Server {
             registry,
             surroundings,
             events,
-            log: Arc::default(),
+            log,
             lines: Mutex::default(),
             way: Mutex::default(),
             offer: ArcSwap::default(),
@@ -134,6 +137,7 @@ impl Server {
             restarts: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
             began: Instant::now(),
+            challenge: Mutex::default(),
             tasks: Mutex::default(),
         })
     }
@@ -195,6 +199,18 @@ impl Server {
         self.used_ms.store(now, Ordering::Relaxed);
     }
 
+    /// What it said when it last refused us for want of authorization.
+    pub(super) fn challenge(&self) -> Option<String> {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what it wants, if that is why it refused.
+    pub(super) fn refused(&self, error: &LinkError) {
+        if let LinkError::Unauthorized { challenge, .. } = error {
+            self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone_from(challenge);
+        }
+    }
+
     /// The connection for a client, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
@@ -215,7 +231,10 @@ impl Server {
         if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
             && Instant::now() < not_before
         {
-            return Err(LinkError::unsent(error.to_string()));
+            return Err(match error {
+                LinkError::Unauthorized { .. } => error.clone(),
+                other => LinkError::unsent(other.to_string()),
+            });
         }
         self.connect(whose, &slot, &mut failures).await
     }
@@ -259,9 +278,7 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                failures.count = failures.count.saturating_add(1);
-                failures.not_before = Some(Instant::now() + backoff(failures.count));
-                failures.last = Some(error.clone());
+                failures.add(&error);
                 self.failed(&error);
                 Err(error)
             }
@@ -269,6 +286,7 @@ impl Server {
     }
 
     fn failed(&self, error: &LinkError) {
+        self.refused(error);
         let state = match error {
             LinkError::Unauthorized { .. } => ServerState::NeedsAuth,
             _ => ServerState::Failed,
@@ -313,8 +331,16 @@ impl Server {
     /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
     /// sees that the server is still there.
     async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
-        if whose == SHARED {
-            self.read_offer(&connection).await;
+        if whose == SHARED
+            && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
+        {
+            // It greets everybody, but tells nothing to strangers.
+            let slot = self.slot(&whose);
+            slot.turn.lock().await.add(&error);
+            slot.forget(&connection);
+            self.failed(&error);
+            connection.close().await;
+            return;
         }
         let listening = listen_for_changes(&connection);
         let watching = async {
@@ -346,16 +372,21 @@ impl Server {
         }
     }
 
-    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) {
-        match discover(self, connection).await {
-            Ok(found) => self.take_offer(found),
+    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
+        let discovered = discover(self, connection).await.map(|found| self.take_offer(found));
+        match &discovered {
+            Ok(()) => {}
             Err(error) => {
                 let reason = format!("what it offers could not be read: {error}");
                 self.log.add(Source::Helve, &reason);
                 self.status.send_modify(|told| told.reason = Some(reason));
             }
         }
-        self.status.send_modify(|told| told.settled = true);
+        // One that wants a login settles when its state says so.
+        if !matches!(discovered, Err(LinkError::Unauthorized { .. })) {
+            self.status.send_modify(|told| told.settled = true);
+        }
+        discovered
     }
 
     fn take_offer(&self, found: Found) {
@@ -376,7 +407,8 @@ impl Server {
             let changes = connection.news().take().await;
             let lists = [Change::Tools, Change::Resources, Change::Prompts];
             if whose == SHARED && lists.into_iter().any(|change| changes.has(change)) {
-                self.read_offer(connection).await;
+                // What went wrong stands in its status.
+                let _ = self.read_offer(connection).await;
             }
             for uri in changes.updated {
                 self.send(ServerEventKind::Updated(uri));
@@ -445,6 +477,7 @@ impl Server {
 
     /// Closes its connections; they are made anew at once, or by the next call.
     pub(super) async fn restart(self: &Arc<Self>) {
+        self.status.send_modify(|told| told.settled = false);
         let slots: Vec<_> = self.lines().values().cloned().collect();
         for slot in slots {
             let mut failures = slot.turn.lock().await;
@@ -462,7 +495,8 @@ impl Server {
     /// Reads what it offers again.
     pub(super) async fn refresh(self: &Arc<Self>) {
         if let Ok(connection) = self.connection(None).await {
-            self.read_offer(&connection).await;
+            // What went wrong stands in its status.
+            let _ = self.read_offer(&connection).await;
         }
     }
 
@@ -523,6 +557,15 @@ impl Server {
     }
 }
 
+impl Failures {
+    /// One more; the next attempt waits longer.
+    fn add(&mut self, error: &LinkError) {
+        self.count = self.count.saturating_add(1);
+        self.not_before = Some(Instant::now() + backoff(self.count));
+        self.last = Some(error.clone());
+    }
+}
+
 impl Slot {
     /// The connection, if it holds.
     fn live(&self) -> Option<Arc<Connection>> {
@@ -577,7 +620,7 @@ fn backoff(failures: u32) -> Duration {
 }
 
 /// A server's own name and version.
-fn identity(info: &serde_json::value::RawValue) -> Option<String> {
+pub(super) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
     let fields = Fields::read(Some(info)).ok()?;
     let name = fields.text("name")?;
     let shown = match fields.text("version") {

@@ -112,7 +112,11 @@ impl Remote {
             headers: self.headers.for_arguments(arguments),
             ..Ask::new("tools/call", self.params(arguments, client))
         };
-        let answer = self.ask(&connection, ask).await.map_err(Failure::Link)?.map_err(Failure::Refused)?;
+        let answer = self.ask(&connection, ask).await.map_err(|error| {
+            server.refused(&error);
+            Failure::Link(error)
+        })?;
+        let answer = answer.map_err(Failure::Refused)?;
         server.used();
         result::read(answer, server.name(), RESULT).map_err(Failure::Unfit)
     }
@@ -149,14 +153,14 @@ pub(crate) fn passed_on(about: &RawValue) -> Option<Fields> {
 }
 
 /// Why a call gave no result.
-enum Failure {
+pub(super) enum Failure {
     Link(LinkError),
     Refused(RpcError),
     Unfit(ToolError),
 }
 
 impl Failure {
-    fn into_error(self, server: &str) -> ToolError {
+    pub(super) fn into_error(self, server: &str) -> ToolError {
         match self {
             Self::Link(error) => error.into_tool_error(server),
             Self::Refused(error) => result::refused(&error, server),
