@@ -72,7 +72,7 @@ pub(crate) enum Command {
     Tools(tools::Command),
     /// Call a tool
     Call(call::Args),
-    /// Use the tools of MCP servers
+    /// Use the tools of MCP servers, and serve tools to MCP clients
     #[command(subcommand)]
     Mcp(mcp::Command),
     /// See and change what agents remember

@@ -14,6 +14,7 @@ mod caller;
 mod interrupt;
 mod outcome;
 pub(crate) mod progress;
+mod serve;
 mod when;
 
 pub(crate) mod audit;

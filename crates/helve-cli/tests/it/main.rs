@@ -12,6 +12,7 @@
 //! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
+//! - `serve`: the tools, served to MCP clients;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
 
@@ -33,5 +34,6 @@ mod memory;
 mod network;
 mod runs;
 mod sandbox;
+mod serve;
 mod start;
 mod tools;

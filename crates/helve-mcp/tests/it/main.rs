@@ -4,3 +4,5 @@
 mod counterparts;
 mod oauth;
 mod setup;
+
+mod server_stdio;

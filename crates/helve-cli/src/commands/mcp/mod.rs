@@ -1,4 +1,4 @@
-//! `helve mcp`: servers whose tools are used.
+//! `helve mcp`: servers whose tools are used, and tools served.
 
 mod accept;
 mod add;
@@ -6,11 +6,13 @@ mod ask;
 mod diff;
 mod file;
 mod import;
+pub(crate) mod instance;
 mod list;
 mod login;
 mod logs;
 mod remove;
 mod restart;
+mod serve;
 mod show;
 mod status;
 mod test;
@@ -19,7 +21,7 @@ mod trust;
 use crate::app::App;
 use crate::exit::Exit;
 
-/// Use the tools of MCP servers.
+/// Use the tools of MCP servers, and serve tools to MCP clients.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Every server that is configured; nothing is started
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Login(login::LoginArgs),
     /// Forget a login
     Logout(login::LogoutArgs),
+    /// Serve one MCP client over standard input and output
+    Serve(serve::Args),
 }
 
 pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -65,5 +69,6 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::Accept(args) => accept::run(&args, app),
         Command::Login(args) => login::login(&args, app),
         Command::Logout(args) => login::logout(&args, app),
+        Command::Serve(args) => serve::run(args, app),
     }
 }
