@@ -10,8 +10,8 @@ use bytes::Bytes;
 use helve::Caller;
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
-use helve_mcp::servers::Servers;
 use helve_mcp::server::{Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor, era_of, refusal};
+use helve_mcp::servers::Servers;
 use tokio::sync::Semaphore;
 
 use crate::config::ServerConfig;

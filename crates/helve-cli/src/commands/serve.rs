@@ -149,7 +149,10 @@ impl Upstream {
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
                 }
                 Err(failure) => {
-                    say(&format!("the configuration is not followed: {failure}: {}", failure.details.join("; ")));
+                    say(&format!(
+                        "the configuration is not followed: {failure}: {}",
+                        failure.details.join("; ")
+                    ));
                 }
             }
         }

@@ -359,7 +359,8 @@ pub(crate) fn fingerprint(inputs: &Inputs) -> String {
     };
     let trust = find::mcp_state().map(|state| trust_file(&state));
     let files = [find::user_file(), project, trust];
-    let digest = |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
+    let digest =
+        |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
     files.map(|file| digest(file).unwrap_or_default()).join(" ")
 }
 

@@ -38,7 +38,8 @@ impl Instance {
         let file = note_file(&mcp::state_folder()?, loaded);
         let token_file = token_file.canonicalize().unwrap_or_else(|_| token_file.to_owned());
         let written = write(&file, &Note { address, token_file });
-        written.map_err(|error| Failure::failed(format!("cannot write {}", file.display())).because(&error))?;
+        written
+            .map_err(|error| Failure::failed(format!("cannot write {}", file.display())).because(&error))?;
         Ok(Self(file))
     }
 }
@@ -104,9 +105,11 @@ impl Running {
 
     fn ask(&self, method: Method, what: &str) -> Result<Value, Failure> {
         let address = self.note.address;
-        let refuse = |why: String| Failure::failed(format!("the `helve up` at {address} did not do it")).detail(why);
+        let refuse =
+            |why: String| Failure::failed(format!("the `helve up` at {address} did not do it")).detail(why);
         // On all addresses means on this machine too.
-        let host = if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
+        let host =
+            if address.ip().is_unspecified() { "127.0.0.1".to_owned() } else { address.ip().to_string() };
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         let url = format!("http://{host}:{}/v1/mcp/{what}", address.port());
         let url = url::Url::parse(&url).map_err(|error| refuse(error.to_string()))?;
