@@ -228,6 +228,12 @@ fn a_test_says_what_happened() {
 }
 
 #[test]
+fn lint_finds_what_is_wrong_with_servers() {
+    let home = project("[mcp.servers.a]\ncommand = 'npx -y x'\n[mcp.servers.b]\nurl = 'file:///x'\n");
+    home.settled(|home| insta::assert_snapshot!("lint", home.run(&["tools", "lint", "helve.toml"]).all()));
+}
+
+#[test]
 fn nobody_can_log_in_where_there_is_no_address() {
     let home = trusted();
     let ran = home.run(&["mcp", "login", "small"]);
