@@ -166,7 +166,8 @@ impl Probe {
 }
 
 fn too_long(total: Duration) -> ToolError {
-    let message = format!("it could not be ended within {:.1} s, with the time that ending takes", total.as_secs_f32());
+    let message =
+        format!("it could not be ended within {:.1} s, with the time that ending takes", total.as_secs_f32());
     ToolError::new(ErrorCode::Timeout, message)
 }
 
