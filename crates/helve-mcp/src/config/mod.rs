@@ -103,6 +103,10 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub idle_stop_s: Option<u64>,
+    /// How often a server of which nothing is heard is asked whether it is still there, in seconds.
+    /// One that does not answer is started anew.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub health_s: u64,
     /// Which of its tools are used, and how carefully.
     pub tools: ToolRules,
     /// When a tool that was never seen before may be used: `first_use` at once, `ask` when a person
@@ -143,6 +147,7 @@ impl Default for ServerConfig {
             timeout_s: 30,
             timeout_total_s: 600,
             idle_stop_s: None,
+            health_s: 60,
             tools: ToolRules::default(),
             pin: PinMode::default(),
             roots: Vec::new(),

@@ -35,8 +35,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// How long a connection must have held to count as a good one.
 const STEADY: Duration = Duration::from_secs(30);
-/// How often a server that nobody uses is asked whether it is still there, and how long it has.
-const HEALTH_EVERY: Duration = Duration::from_secs(60);
+/// How long a server that is asked whether it is still there has to answer.
 const HEALTH_MAX: Duration = Duration::from_secs(10);
 /// How long changes are gathered before the lists are read again: a flood is read once.
 const GATHER: Duration = Duration::from_millis(200);
@@ -422,13 +421,14 @@ impl Server {
         if connection.greeting().era == Era::Stateless {
             return std::future::pending().await;
         }
+        let every = Duration::from_secs(self.config.health_s);
         loop {
-            tokio::time::sleep(HEALTH_EVERY).await;
+            tokio::time::sleep(every).await;
             if connection.open_questions() > 0 {
                 continue;
             }
             let started = Instant::now();
-            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX);
+            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX.min(every));
             match connection.ask(ping).await {
                 // A server that knows no ping has answered too.
                 Ok(_) => {

@@ -1,10 +1,15 @@
 //! Tests against real counterparts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod calls;
 mod conformance;
 mod counterparts;
+mod distrust;
 mod oauth;
-mod person;
-mod setup;
-
 mod server_stdio;
+mod sessions;
+mod supervision;
+
+mod person;
+mod plain;
+mod setup;

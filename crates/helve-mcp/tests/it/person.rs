@@ -1,6 +1,7 @@
 //! Somebody at the other end of a call, as a test needs them.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use helve::BoxFuture;
 use helve::ports::{AskError, Client, Question};
@@ -16,6 +17,8 @@ type Says = Box<dyn Fn(Question, &Value) -> Option<Value> + Send + Sync>;
 pub(crate) struct Person {
     id: String,
     says: Says,
+    /// How long they think.
+    thinks: Duration,
     asked: Mutex<Vec<(Question, Value)>>,
     progress: Mutex<Vec<Progress>>,
     logged: Mutex<Vec<Value>>,
@@ -26,13 +29,22 @@ impl Person {
         id: &str,
         says: impl Fn(Question, &Value) -> Option<Value> + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::thinking(id, Duration::ZERO, says))
+    }
+
+    fn thinking(
+        id: &str,
+        thinks: Duration,
+        says: impl Fn(Question, &Value) -> Option<Value> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
             id: id.to_owned(),
             says: Box::new(says),
+            thinks,
             asked: Mutex::default(),
             progress: Mutex::default(),
             logged: Mutex::default(),
-        })
+        }
     }
 
     /// Somebody who sends every form off as it came, with what was filled in already.
@@ -41,6 +53,20 @@ impl Person {
             Question::FillForm => Some(json!({ "action": "accept", "content": filled_in(params) })),
             Question::VisitPage | Question::Sample | Question::ListRoots => None,
         })
+    }
+
+    /// Somebody who writes their name into every form.
+    pub(crate) fn named(id: &str) -> Arc<Self> {
+        Self::slow(id, Duration::ZERO)
+    }
+
+    /// The same, but it takes them so long.
+    pub(crate) fn slow(id: &str, thinks: Duration) -> Arc<Self> {
+        let name = id.to_owned();
+        Arc::new(Self::thinking(id, thinks, move |question, _| match question {
+            Question::FillForm => Some(json!({ "action": "accept", "content": { "name": name } })),
+            Question::VisitPage | Question::Sample | Question::ListRoots => None,
+        }))
     }
 
     pub(crate) fn asked(&self) -> Vec<(Question, Value)> {
@@ -95,15 +121,17 @@ impl Client for Person {
         &self.id
     }
 
-    fn can(&self, _question: Question) -> bool {
-        true
+    fn can(&self, question: Question) -> bool {
+        (self.says)(question, &Value::Null).is_some()
     }
 
     fn ask(&self, question: Question, params: RawJson) -> BoxFuture<'static, Result<RawJson, AskError>> {
         let params: Value = serde_json::from_str(params.get()).unwrap();
         let said = (self.says)(question, &params);
         self.asked.lock().unwrap().push((question, params));
+        let thinks = self.thinks;
         Box::pin(async move {
+            tokio::time::sleep(thinks).await;
             let said = said.ok_or_else(|| AskError::unsupported(question))?;
             Ok(to_raw_value(&said).unwrap())
         })
