@@ -41,14 +41,21 @@ pub(crate) fn http(
 ) -> anyhow::Result<Exit> {
     if token_file.is_none() && !address.ip().is_loopback() {
         return Err(Failure::usage(format!("`{address}` can be reached from other machines"))
-            .hint("give a file with tokens: --token-file FILE")
+            .hint("say where their token is to be kept: --token-file FILE; Helve makes one")
             .hint("or listen on 127.0.0.1")
             .into());
     }
     let loaded = app.load_config()?;
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
-        Some(file) => file,
+        // One that the person made is theirs to keep as they like, but they should know.
+        Some(file) if file.exists() => {
+            if trusted(&file).is_err() {
+                app.ui.note(format!("note: others can read {}; `chmod 600` it", file.display()))?;
+            }
+            file
+        }
+        Some(file) => own_token(&file)?,
         None => own_token(&loaded.journal_path.with_file_name("token"))?,
     };
     wire::block_on(async {
