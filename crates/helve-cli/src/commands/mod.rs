@@ -13,6 +13,7 @@ pub(crate) mod tools;
 mod caller;
 mod interrupt;
 mod outcome;
+mod person;
 pub(crate) mod progress;
 mod serve;
 mod when;

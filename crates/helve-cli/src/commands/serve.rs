@@ -6,10 +6,13 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::{Caller, Runtime};
-use helve_mcp::server::{McpServer, random_id};
+use helve_mcp::gateway::Gateway;
+use helve_mcp::server::{McpServer, ServerOptions, random_id};
+use helve_mcp::servers::{Servers, SetServers};
 use helve_server::{Door, HttpServer, ServerConfig, Tokens};
 use helve_store::Store;
 use serde_json::json;
@@ -17,13 +20,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::commands::interrupt;
-use crate::config::Loaded;
+use crate::commands::mcp::instance::Instance;
+use crate::config::{Inputs, Loaded, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
 use crate::ui::escape;
 use crate::ui::table::{Cell, Tone};
 use crate::wire;
+use crate::wire::mcp;
+
+/// How often the configuration is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// Serves over HTTP until Ctrl-C.
 pub(crate) fn http(
@@ -33,26 +41,43 @@ pub(crate) fn http(
 ) -> anyhow::Result<Exit> {
     if token_file.is_none() && !address.ip().is_loopback() {
         return Err(Failure::usage(format!("`{address}` can be reached from other machines"))
-            .hint("give a file with tokens: --token-file FILE")
+            .hint("say where their token is to be kept: --token-file FILE; Helve makes one")
             .hint("or listen on 127.0.0.1")
             .into());
     }
     let loaded = app.load_config()?;
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
-        Some(file) => file,
+        // One that the person made is theirs to keep as they like, but they should know.
+        Some(file) if file.exists() => {
+            if trusted(&file).is_err() {
+                app.ui.note(format!("note: others can read {}; `chmod 600` it", file.display()))?;
+            }
+            file
+        }
+        Some(file) => own_token(&file)?,
         None => own_token(&loaded.journal_path.with_file_name("token"))?,
     };
     wire::block_on(async {
         let tokens = Tokens::read(&token_file).await.map_err(|error| {
             Failure::usage(format!("{} cannot be used", token_file.display())).because(&error)
         })?;
-        let mcp = McpServer::from_runtime(runtime);
+        let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let mcp = upstream.served(runtime);
         let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
+        let server = server.with_servers(upstream.servers.clone());
+        let _instance = Instance::announce(&loaded, server.address()?, &token_file)?;
         announce(server.address()?, &token_file, app)?;
         let stop = CancellationToken::new();
-        let running = server.run(stop.cancelled());
-        interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        let App { ui, inputs } = app;
+        let running = async {
+            tokio::select! {
+                () = server.run(stop.cancelled()) => {}
+                () = upstream.watch(inputs) => {}
+            }
+        };
+        interrupt::until_interrupt(running, ui, async || stop.cancel()).await;
+        upstream.servers.close().await;
         Ok(())
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
@@ -64,7 +89,8 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let (runtime, store) = open(&loaded)?;
     wire::block_on(async {
-        let server = McpServer::from_runtime(runtime);
+        let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let server = upstream.served(runtime);
         let stop = CancellationToken::new();
         let running = async {
             tokio::select! {
@@ -73,6 +99,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
         };
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        upstream.servers.close().await;
         ended.context("the connection to the client broke")
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
@@ -84,6 +111,76 @@ fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     Ok((runtime, store))
+}
+
+/// The MCP servers behind what is served.
+struct Upstream {
+    servers: Servers,
+}
+
+impl Upstream {
+    /// Starts those that may be started, and says which may not. Nobody waits for a connection.
+    async fn start(loaded: &Loaded, runtime: &Runtime, app: &mut App<'_>) -> anyhow::Result<Self> {
+        let (started, held): (Vec<_>, Vec<_>) =
+            mcp::configured(loaded).into_iter().partition(|one| one.hold().is_none());
+        let servers = mcp::open(loaded, runtime.registry(), &started)?;
+        let set = servers.set(mcp::configs(started)).await;
+        let wrong = set.errors.iter().map(|(name, reason)| (name.clone(), reason.clone()));
+        let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
+        for (name, reason) in held.chain(wrong) {
+            app.ui.note(format!("note: MCP server `{name}`: {}", escape::one_line(&reason, 300)))?;
+        }
+        Ok(Self { servers })
+    }
+
+    /// What is served: the runtime's tools, and all else that the servers have.
+    fn served(&self, runtime: Runtime) -> McpServer {
+        let gateway = Arc::new(Gateway::new(runtime, self.servers.clone()));
+        tokio::spawn(Arc::clone(&gateway).resubscribe());
+        McpServer::new(gateway, ServerOptions::default())
+    }
+
+    /// Follows the configuration, and says what became of it. Runs until dropped.
+    async fn watch(&self, inputs: &Inputs) {
+        let mut before = mcp::fingerprint(inputs);
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            let now = mcp::fingerprint(inputs);
+            if now == before {
+                continue;
+            }
+            before = now;
+            match load(inputs) {
+                Ok(loaded) => {
+                    let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
+                    say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                }
+                Err(failure) => {
+                    say(&format!(
+                        "the configuration is not followed: {failure}: {}",
+                        failure.details.join("; ")
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn say_set(set: &SetServers) {
+    for (what, names) in [("added", &set.added), ("removed", &set.removed)] {
+        if !names.is_empty() {
+            say(&format!("MCP servers {what}: {}", names.join(", ")));
+        }
+    }
+    for (name, reason) in &set.errors {
+        say(&format!("MCP server `{name}` cannot be used: {reason}"));
+    }
+}
+
+/// Says something while everything else waits for Ctrl-C.
+fn say(text: &str) {
+    // Standard error may be closed; there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "{}", escape::one_line(text, 1_000));
 }
 
 /// The token that Helve makes itself, in a file that nobody else can read.

@@ -22,7 +22,8 @@ Examples:
   helve up --listen 127.0.0.1:7777
   helve up --listen 0.0.0.0:7777 --token-file tokens.txt
 
-A token file has a token on each line, alone or after a name: `ada = TOKEN`.";
+A token file has a token on each line, alone or after a name: `ada = TOKEN`. Where there is none,
+Helve writes one with a token of its own, which only you can read.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -30,7 +31,7 @@ pub(crate) struct Args {
     /// Serve MCP clients on this address, until Ctrl-C
     #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
-    /// Let in whoever has a token of this file; on this machine, Helve makes one otherwise
+    /// Let in whoever has a token of this file; made where it is not there
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ use helve_net::{Client, HostPattern, NetPolicy};
 
 use crate::app::App;
 use crate::commands::progress;
-use crate::config::{Loaded, Origin, find};
+use crate::config::{Inputs, Loaded, Origin, find};
 use crate::failure::Failure;
 use crate::remark::Remark;
 
@@ -147,7 +147,7 @@ fn trust_file(state: &Path) -> PathBuf {
 }
 
 /// The folder of a scope: of two projects with a server of one name, each has its own.
-fn scope_folder(scope: &Scope) -> String {
+pub(crate) fn scope_folder(scope: &Scope) -> String {
     match scope {
         Scope::User => "user".to_owned(),
         Scope::Project(path) => {
@@ -331,8 +331,7 @@ pub(crate) async fn attach(
     }
     let (held, started): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.hold().is_some());
     let servers = open(loaded, registry, &started)?;
-    let configs = started.iter().map(|one| (one.name.clone(), one.config.clone())).collect();
-    let set = servers.set(configs).await;
+    let set = servers.set(configs(started)).await;
     settle(&servers, app).await;
     Ok(Attached { servers: Some(servers), held, errors: set.errors })
 }
@@ -345,6 +344,24 @@ pub(crate) fn open(loaded: &Loaded, registry: &Registry, started: &[Configured])
     let scopes: BTreeMap<_, _> = started.iter().map(|one| (one.name.clone(), one.scope.clone())).collect();
     servers.keep_logs(Box::new(move |name| log_file(&state, scopes.get(name).unwrap_or(&Scope::User), name)));
     Ok(servers)
+}
+
+/// Servers as they are set.
+pub(crate) fn configs(servers: Vec<Configured>) -> BTreeMap<String, ServerConfig> {
+    servers.into_iter().map(|one| (one.name, one.config)).collect()
+}
+
+/// What the files look like that say which servers run: another one when one of them has changed.
+pub(crate) fn fingerprint(inputs: &Inputs) -> String {
+    let project = match &inputs.config {
+        Some(file) => Some(inputs.work_dir.join(file)),
+        None => find::project_file(&inputs.work_dir).ok().flatten(),
+    };
+    let trust = find::mcp_state().map(|state| trust_file(&state));
+    let files = [find::user_file(), project, trust];
+    let digest =
+        |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
+    files.map(|file| digest(file).unwrap_or_default()).join(" ")
 }
 
 /// Waits for the servers, and shows for whom.

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use self::arguments::Unread;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
+use crate::commands::person::Person;
 use crate::commands::{interrupt, progress};
 use crate::config::Loaded;
 use crate::exit::Exit;
@@ -126,7 +127,10 @@ async fn call(
     let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
     let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
     let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
-    let call = resolve(args, value);
+    let mut call = resolve(args, value);
+    if !app.ui.is_json() {
+        call.client = Person::at_terminal();
+    }
 
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, registry, store.clone(), settings)?;

@@ -5,7 +5,9 @@ use serde_json::json;
 
 use super::ask::{Answer, ask};
 use super::diff;
+use super::instance::Running;
 use crate::app::App;
+use crate::config::load;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
@@ -56,6 +58,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
     }
     mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).accept(&args.name, &accepted)?;
+    if !accepted.is_empty() {
+        use_at_once(&args.name, app)?;
+    }
     if app.ui.is_json() {
         let tools: Vec<_> = accepted.iter().map(|one| &one.tool).collect();
         app.ui.json(&json!({ "server": args.name, "accepted": tools }))?;
@@ -68,4 +73,13 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note(format!("{} accepted", count(accepted.len(), "tool")))?;
     }
     Ok(exit)
+}
+
+/// A `helve up` that runs looks again at what the server offers.
+fn use_at_once(name: &str, app: &mut App<'_>) -> anyhow::Result<()> {
+    let loaded = load(&app.inputs)?;
+    if let Some(running) = Running::find(&loaded) {
+        running.restart(name)?;
+    }
+    Ok(())
 }

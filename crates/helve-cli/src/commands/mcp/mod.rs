@@ -1,4 +1,4 @@
-//! `helve mcp`: servers whose tools are used, and clients that use ours.
+//! `helve mcp`: servers whose tools are used, and tools served.
 
 mod accept;
 mod add;
@@ -6,6 +6,7 @@ mod ask;
 mod diff;
 mod file;
 mod import;
+pub(crate) mod instance;
 mod list;
 mod login;
 mod logs;

@@ -2,7 +2,7 @@
 
 use helve_mcp::servers::{ServerState, ServerStatus};
 
-use super::restart::running;
+use super::instance::Running;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
@@ -39,9 +39,11 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         .filter(|one| one.hold().is_some() && one.config.enabled)
         .map(|one| one.name)
         .collect();
-    let status = match running(&loaded)? {
-        Some(instance) => {
-            let mut all = instance.status()?;
+    let status = match Running::find(&loaded) {
+        Some(running) => {
+            let mut all = running.status().to_vec();
+            let held = mcp::configured(&loaded).into_iter().filter_map(|one| one.held_status());
+            all.extend(held.filter_map(|one| serde_json::to_value(one).ok()));
             all.retain(|one| args.name.as_ref().is_none_or(|name| one["name"] == name.as_str()));
             all
         }
