@@ -45,6 +45,13 @@ const GATHER: Duration = Duration::from_millis(200);
 /// Whose account is used where all share one.
 pub(super) const SHARED: &str = "helve";
 
+/// What all servers have in common.
+pub(super) struct Common {
+    pub(super) registry: Registry,
+    pub(super) surroundings: Surroundings,
+    pub(super) events: broadcast::Sender<ServerEvent>,
+}
+
 /// One server.
 pub(crate) struct Server {
     name: Arc<str>,
@@ -109,11 +116,10 @@ impl Server {
         config: ServerConfig,
         answers: Answers,
         namespaces: &[String],
-        registry: Registry,
-        surroundings: Surroundings,
-        events: broadcast::Sender<ServerEvent>,
+        common: Common,
         log: Arc<Log>,
     ) -> Arc<Self> {
+        let Common { registry, surroundings, events } = common;
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let told = Told {
@@ -638,5 +644,5 @@ pub(super) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
         Some(version) => format!("{name} {version}"),
         None => name,
     };
-    Some(crate::text::one_line(&shown, 100).into())
+    Some(crate::text::one_line(&shown, 100))
 }
