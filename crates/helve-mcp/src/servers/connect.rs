@@ -48,6 +48,7 @@ pub(crate) enum Transport {
     Http,
     Sse,
     Ws,
+    InProcess,
 }
 
 impl Transport {
@@ -57,6 +58,7 @@ impl Transport {
             Self::Http => "http",
             Self::Sse => "sse",
             Self::Ws => "ws",
+            Self::InProcess => "in_process",
         }
     }
 }
@@ -210,7 +212,9 @@ impl Attempt<'_> {
         match transport {
             Some(Transport::Ws) => self.websocket(endpoint).await,
             Some(Transport::Sse) => self.legacy_sse(endpoint).await,
-            Some(Transport::Http | Transport::Stdio) => self.http(&endpoint, known).await,
+            Some(Transport::Http | Transport::Stdio | Transport::InProcess) => {
+                self.http(&endpoint, known).await
+            }
             None => match self.http(&endpoint, known).await {
                 // A server of 2024 knows no POST here.
                 Err(refused @ LinkError::Status { status: 400 | 404 | 405 | 406 | 415 | 501, .. }) => {

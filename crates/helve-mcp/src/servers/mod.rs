@@ -5,6 +5,7 @@
 
 mod connect;
 mod discover;
+mod in_process;
 pub(crate) mod login;
 mod offer;
 mod probe;
@@ -12,10 +13,12 @@ mod result;
 mod server;
 mod status;
 mod tool;
+mod updates;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use futures_util::future::join_all;
 use helve::Registry;
 use helve_sandbox::Sandbox;
 use tokio::sync::broadcast;
@@ -28,6 +31,7 @@ use crate::names::check_servers;
 use crate::oauth::{LoggedIn, LoginOptions, Next, OAuthError, TokenStore};
 use crate::pins::Pins;
 
+pub use in_process::{InProcess, Service};
 pub use login::shared_login;
 pub use offer::Offer;
 use offer::text as text_of;
@@ -88,6 +92,16 @@ pub struct SetServers {
     pub errors: BTreeMap<String, String>,
 }
 
+/// A server that was not added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the server `{name}` was not added: {reason}")]
+pub struct ServerRefused {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
 /// The file that the log of a server, by name, is kept in.
 pub type LogFile = Box<dyn Fn(&str) -> std::path::PathBuf + Send + Sync>;
 
@@ -128,17 +142,24 @@ impl Servers {
     /// and the rest is left alone. Nothing waits for a connection.
     pub async fn set(&self, configs: BTreeMap<String, ServerConfig>) -> SetServers {
         let mut outcome = SetServers::default();
-        let refused = check_servers(configs.keys().map(String::as_str));
+        // Those of this process were here first.
+        let values: Vec<String> =
+            self.all().iter().filter(|server| server.is_in_process()).map(|s| s.name().to_owned()).collect();
+        let refused = check_servers(values.iter().chain(configs.keys()).map(String::as_str));
         outcome.errors.extend(refused.into_iter().map(|(name, why)| (name.to_owned(), why)));
-        let namespaces: Vec<String> =
+        let mut namespaces: Vec<String> =
             configs.iter().map(|(name, config)| config.namespace(name).to_owned()).collect();
-        let mut stopped = Vec::new();
+        namespaces.extend(values);
+        let mut stopped = BTreeMap::new();
         {
             let mut servers = self.servers();
             servers.retain(|name, server| {
+                if server.is_in_process() {
+                    return true;
+                }
                 let stays = configs.get(name) == Some(server.config()) && !outcome.errors.contains_key(name);
                 if !stays {
-                    stopped.push(Arc::clone(server));
+                    stopped.insert(name.clone(), Arc::clone(server));
                     if !configs.contains_key(name) {
                         outcome.removed.push(name.clone());
                     }
@@ -146,9 +167,7 @@ impl Servers {
                 stays
             });
         }
-        for server in stopped {
-            server.stop().await;
-        }
+        join_all(stopped.values().map(|server| server.stop())).await;
         for (name, config) in configs {
             if outcome.errors.contains_key(&name) || self.servers().contains_key(&name) {
                 continue;
@@ -157,25 +176,69 @@ impl Servers {
                 outcome.errors.insert(name, problem.to_string());
                 continue;
             }
-            let answers = self.answers(&config);
-            let log = self.0.log_file.get().map_or_else(Log::default, |file| {
-                Log::kept_in(file(&name), config.limits.stderr_bytes as u64)
-            });
-            let server = Server::new(
-                &name,
-                config,
-                answers,
-                &namespaces,
-                self.0.registry.clone(),
-                self.0.surroundings.clone(),
-                self.0.events.clone(),
-                Arc::new(log),
-            );
+            let server = self.server(&name, config, &namespaces);
+            if let Some(before) = stopped.get(&name) {
+                server.inherit(before);
+            }
             server.begin();
             self.servers().insert(name.clone(), server);
             outcome.added.push(name);
         }
         outcome
+    }
+
+    /// Adds a server that is a value of this process, made with `rmcp` or by Helve
+    /// ([`McpServer`](crate::server::McpServer)): its tools are tools like those of any other. It
+    /// stays whatever servers are [set](Self::set). Fails where the name is taken or unfit.
+    ///
+    /// ```
+    /// # use helve::Runtime;
+    /// # use helve_mcp::servers::{ServerRefused, Servers, Surroundings};
+    /// use rmcp::ServerHandler;
+    ///
+    /// struct Counter;
+    ///
+    /// impl ServerHandler for Counter {}
+    ///
+    /// # async fn example(surroundings: Surroundings) -> Result<(), ServerRefused> {
+    /// let runtime = Runtime::builder().build();
+    /// let servers = Servers::new(runtime.registry().clone(), surroundings);
+    /// servers.add_in_process("counter", Counter)?;
+    /// servers.settled().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add_in_process(&self, name: &str, service: impl InProcess) -> Result<(), ServerRefused> {
+        let mut servers = self.servers();
+        let names = servers.keys().map(String::as_str).chain([name]);
+        if let Some((name, reason)) = check_servers(names).into_iter().next() {
+            return Err(ServerRefused { name: name.to_owned(), reason });
+        }
+        let namespaces: Vec<String> =
+            servers.iter().map(|(name, server)| server.config().namespace(name).to_owned()).collect();
+        let server = self.server(name, ServerConfig::default(), &namespaces);
+        server.is_value(service.into_service());
+        server.begin();
+        servers.insert(name.to_owned(), server);
+        Ok(())
+    }
+
+    fn server(&self, name: &str, config: ServerConfig, namespaces: &[String]) -> Arc<Server> {
+        let answers = self.answers(&config);
+        let log =
+            self.0.log_file.get().map_or_else(Log::default, |file| {
+                Log::kept_in(file(name), config.limits.stderr_bytes as u64)
+            });
+        Server::new(
+            name,
+            config,
+            answers,
+            namespaces,
+            self.0.registry.clone(),
+            self.0.surroundings.clone(),
+            self.0.events.clone(),
+            Arc::new(log),
+        )
     }
 
     fn answers(&self, config: &ServerConfig) -> Answers {
@@ -258,9 +321,7 @@ impl Servers {
     /// Stops them all.
     pub async fn close(&self) {
         let servers = std::mem::take(&mut *self.servers());
-        for server in servers.into_values() {
-            server.stop().await;
-        }
+        join_all(servers.values().map(|server| server.stop())).await;
     }
 
     /// The registry that their tools are in.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -14,8 +14,10 @@ use tokio::time::Instant;
 
 use super::connect::{Way, connect};
 use super::discover::{Found, LAYER, discover, register};
+use super::in_process::{self, Service};
 use super::offer::Offer;
 use super::status::{ServerState, ServerStatus};
+use super::updates::{Watched, listen_for_changes};
 use super::{ServerEvent, ServerEventKind, Surroundings};
 use crate::client::Answers;
 use crate::client::connection::{Ask, Connection};
@@ -25,7 +27,7 @@ use crate::client::news::Change;
 use crate::config::{ServerConfig, Start};
 use crate::era::Era;
 use crate::log::{Log, Source};
-use crate::message::{Fields, raw};
+use crate::message::Fields;
 use crate::pins::Pins;
 
 /// How long connecting may take.
@@ -34,7 +36,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// How long a connection must have held to count as a good one.
-const STEADY: Duration = Duration::from_secs(30);
+pub(super) const STEADY: Duration = Duration::from_secs(30);
 /// How long a server that is asked whether it is still there has to answer.
 const HEALTH_MAX: Duration = Duration::from_secs(10);
 /// How long changes are gathered before the lists are read again: a flood is read once.
@@ -67,6 +69,10 @@ pub(crate) struct Server {
     /// What it said when it last refused us for want of authorization.
     challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// The value that it is, where it is one of this process.
+    service: OnceLock<Service>,
+    /// The resources whose changes somebody wants to hear of.
+    pub(super) watched: watch::Sender<Watched>,
 }
 
 /// A place for a connection.
@@ -138,6 +144,8 @@ impl Server {
             began: Instant::now(),
             challenge: Mutex::default(),
             tasks: Mutex::default(),
+            service: OnceLock::new(),
+            watched: watch::Sender::default(),
         })
     }
 
@@ -153,8 +161,24 @@ impl Server {
         &self.log
     }
 
+    /// Makes it a server of this process, before it is begun.
+    pub(super) fn is_value(&self, service: Service) {
+        let _again = self.service.set(service);
+    }
+
+    /// Whether it is a server of this process.
+    pub(super) fn is_in_process(&self) -> bool {
+        self.service.get().is_some()
+    }
+
+    /// Takes over what was wanted of the one before it.
+    pub(super) fn inherit(&self, before: &Self) {
+        self.watched.send_replace(before.watched.borrow().clone());
+    }
+
+    /// Where its tools are remembered. Those of this process are as trustworthy as the process.
     pub(super) fn pins(&self) -> Option<&Pins> {
-        self.surroundings.pins.as_ref()
+        self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
     }
 
     pub(super) fn other_namespaces(&self) -> impl Iterator<Item = &str> {
@@ -210,6 +234,11 @@ impl Server {
         }
     }
 
+    /// The connection that all share, if it holds.
+    pub(super) fn live(&self) -> Option<Arc<Connection>> {
+        self.slot(SHARED).live()
+    }
+
     /// The connection for a client, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
@@ -254,8 +283,14 @@ impl Server {
         if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
             failures.count = 0;
         }
-        let made =
-            connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await;
+        let made = match self.service.get() {
+            Some(service) => {
+                in_process::connect(service, hub, self.config.limits.message_bytes, CONNECT_MAX).await
+            }
+            None => {
+                connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
+            }
+        };
         match made {
             Ok((connection, way)) => {
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
@@ -330,6 +365,9 @@ impl Server {
     /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
     /// sees that the server is still there.
     async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
+        if whose == SHARED {
+            self.subscribe_again(&connection).await;
+        }
         if whose == SHARED
             && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
         {
@@ -341,7 +379,7 @@ impl Server {
             connection.close().await;
             return;
         }
-        let listening = listen_for_changes(&connection);
+        let listening = listen_for_changes(&connection, self.watched.subscribe());
         let watching = async {
             tokio::select! {
                 () = connection.wait_closed() => {}
@@ -586,35 +624,8 @@ impl Slot {
     }
 }
 
-/// In the stateless era changes are told only to those who ask for them. Returns when the server
-/// does not tell any more, which is no reason to give it up.
-async fn listen_for_changes(connection: &Connection) {
-    let greeting = connection.greeting();
-    let wants = |capability| greeting.has_flag(capability, "listChanged");
-    let listens = greeting.era == Era::Stateless && ["tools", "resources", "prompts"].into_iter().any(wants);
-    let mut failures = 0;
-    while listens && failures < 5 {
-        let mut params = Fields::default();
-        params.set(
-            "notifications",
-            raw(&serde_json::json!({
-                "toolsListChanged": wants("tools"),
-                "resourcesListChanged": wants("resources"),
-                "promptsListChanged": wants("prompts"),
-            })),
-        );
-        let began = Instant::now();
-        let ask = Ask::new("subscriptions/listen", params).within(Duration::from_secs(3600));
-        if !matches!(connection.ask(ask).await, Err(LinkError::TimedOut { .. })) {
-            failures = if began.elapsed() > STEADY { 1 } else { failures + 1 };
-        }
-        tokio::time::sleep(backoff(failures)).await;
-    }
-    std::future::pending().await
-}
-
 /// How long to wait after so many failures in a row: twice as long each time, and never the same.
-fn backoff(failures: u32) -> Duration {
+pub(super) fn backoff(failures: u32) -> Duration {
     let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
     doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
 }

@@ -5,10 +5,12 @@ mod calls;
 mod conformance;
 mod counterparts;
 mod distrust;
+mod in_process;
 mod oauth;
 mod server_stdio;
 mod sessions;
 mod supervision;
+mod updates;
 
 mod person;
 mod plain;

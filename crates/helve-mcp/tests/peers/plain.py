@@ -15,6 +15,7 @@ answers = {}
 taken_back = []
 hushed = False
 subscribed = []
+listens = {}
 next_id = [1000]
 
 
@@ -87,8 +88,16 @@ def call(name, args, meta, gone):
     if name == "hush":
         hushed = True
         return text("I say nothing more to pings")
+    if name == "listens":
+        return text(json.dumps(list(listens.values())))
     if name == "touch":
-        send({"method": "notifications/resources/updated", "params": {"uri": args["uri"]}})
+        for mine, wanted in list(listens.items()):
+            if args["uri"] in wanted.get("resourceSubscriptions", []):
+                about = {"io.modelcontextprotocol/subscriptionId": mine}
+                params = {"uri": args["uri"], "_meta": about}
+                send({"method": "notifications/resources/updated", "params": params})
+        if args["uri"] in subscribed:
+            send({"method": "notifications/resources/updated", "params": {"uri": args["uri"]}})
         return text("touched")
     if name == "subscribed":
         return text(json.dumps(subscribed))
@@ -103,7 +112,7 @@ def tools():
     reads = {"annotations": {"readOnlyHint": True}}
     more = {"read": reads, "pid": reads, "wrong": {"outputSchema": total}, "both": {"outputSchema": total}}
     names = ["read", "write", "pid", "env", "ask", "sample", "roots", "steps", "stuck", "taken_back", "wrong",
-             "both", "fail", "big", "say", "hush", "touch", "subscribed"]
+             "both", "fail", "big", "say", "hush", "touch", "subscribed", "listens"]
     listed = [{"name": n, "description": n, "inputSchema": any_object, **more.get(n, {})} for n in names]
     if len(sys.argv) > 1:
         with open(sys.argv[1]) as file:
@@ -131,10 +140,20 @@ def handle(message):
     elif method == "resources/unsubscribe":
         subscribed.remove(params["uri"])
         send({"id": mine, "result": {}})
+    elif method == "server/discover":
+        capabilities = {"tools": {}, "resources": {"subscribe": True}}
+        send({"id": mine, "result": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+                                     "serverInfo": {"name": "plain", "version": "1"}}})
+    elif method == "subscriptions/listen":
+        listens[mine] = params["notifications"]
+        about = {"io.modelcontextprotocol/subscriptionId": mine}
+        acknowledged = {"notifications": params["notifications"], "_meta": about}
+        send({"method": "notifications/subscriptions/acknowledged", "params": acknowledged})
     elif method == "ping":
         if not hushed:
             send({"id": mine, "result": {}})
     elif method == "notifications/cancelled":
+        listens.pop(params["requestId"], None)
         if params["requestId"] in cancelled:
             cancelled[params["requestId"]].set()
     elif method == "tools/call":
