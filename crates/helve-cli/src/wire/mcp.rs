@@ -268,7 +268,8 @@ impl Attached {
 
     /// Why a tool that a server should have is not there.
     pub(crate) fn why_not(&self) -> Option<ToolError> {
-        let one = self.status().into_iter().find(|one| one.state != ServerState::Connected)?;
+        let troubled = |one: &ServerStatus| one.state != ServerState::Connected || one.reason.is_some();
+        let one = self.status().into_iter().find(troubled)?;
         let name = &one.name;
         let reason = one.reason.unwrap_or_else(|| one.state.as_str().to_owned());
         let held = self.held.iter().any(|held| held.name == *name);

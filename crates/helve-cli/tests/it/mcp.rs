@@ -1,6 +1,7 @@
 //! MCP servers: trusted before they run, added, imported, listed, called, logged, pinned.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -211,7 +212,8 @@ fn a_test_says_what_happened() {
     home.write("server.py", SERVER);
     let test = ["mcp", "test", "--call", "say", "--args", r#"{"text": "hi"}"#, "--", "python3", "server.py"];
     home.settled(|home| insta::assert_snapshot!("tested", home.run(&test).all()));
-    let report = home.json(&["mcp", "test", "--", "python3", "server.py"]);
+    let ran = home.run(&["mcp", "test", "--json", "--", "python3", "server.py"]);
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&report["ok"], &report["stage"]), (&json!(true), &json!("done")));
     let ran = home.run(&["mcp", "test", "--json", "--", "no-such-program-anywhere"]);
     let report: Value = serde_json::from_str(&ran.stdout).unwrap();
@@ -224,7 +226,7 @@ fn a_test_says_what_happened() {
     assert_eq!(home.run(&["mcp", "test", "--call", "x", "--args", "[1]", "--", "true"]).code, 2);
     // A broken configuration is no reason not to test what was typed.
     home.write("helve.toml", "broken =");
-    assert_eq!(home.json(&["mcp", "test", "--", "python3", "server.py"])["ok"], true);
+    assert_eq!(home.run(&["mcp", "test", "--json", "--", "python3", "server.py"]).code, 0);
 }
 
 #[test]
@@ -239,6 +241,38 @@ fn nobody_can_log_in_where_there_is_no_address() {
     let ran = home.run(&["mcp", "login", "small"]);
     assert!(ran.code == 2 && ran.stderr.contains("nobody can log in"), "{}", ran.all());
     assert_eq!(home.run(&["mcp", "restart", "small"]).code, 1);
+}
+
+#[test]
+fn only_who_runs_it_looks_after_the_servers() {
+    let home = trusted();
+    home.write("tokens", "0123456789abcdef-mine\nada = 0123456789abcdef-adas\n");
+    let mut command = home.command(&["up", "--listen", "127.0.0.1:0", "--token-file", "tokens", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let told = lines.find(|line| line.as_ref().unwrap().contains("listening")).unwrap().unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let address = told["listening"].as_str().unwrap();
+    let ask = |method: &str, path: &str, token: Option<&str>| {
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 0\r\n{token}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let (mine, adas) = (Some("0123456789abcdef-mine"), Some("0123456789abcdef-adas"));
+    for (method, path) in [
+        ("GET", "/v1/mcp/servers"),
+        ("GET", "/v1/mcp/servers/small/logs?lines=5"),
+        ("POST", "/v1/mcp/servers/small/restart"),
+    ] {
+        let codes = [None, adas, mine].map(|token| ask(method, path, token));
+        assert_eq!(codes, ["401", "403", "200"], "{path}");
+    }
+    assert_eq!(ask("POST", "/v1/mcp/servers/nobody/restart", mine), "404");
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::home::Home;
 
 /// Runs at a time: most of them wait.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 20;
 const STEP_S: u64 = 3;
 /// Three steps and what a busy machine adds. Only a hang is longer.
 const ENDED_WITHIN: Duration = Duration::from_secs(60);
