@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    audit, call, completions, config, doctor, init, memory, net, runs, sandbox, tools, up,
+    audit, call, completions, config, doctor, init, mcp, memory, net, runs, sandbox, tools, up,
 };
 use crate::ui::Colour;
 
@@ -72,6 +72,9 @@ pub(crate) enum Command {
     Tools(tools::Command),
     /// Call a tool
     Call(call::Args),
+    /// Use the tools of MCP servers, and serve tools to MCP clients
+    #[command(subcommand)]
+    Mcp(mcp::Command),
     /// See and change what agents remember
     #[command(subcommand)]
     Memory(memory::Command),
@@ -100,7 +103,7 @@ pub(crate) enum Command {
 /// one-line descriptions.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
-    ("Use tools", &["tools", "call", "memory", "sandbox"]),
+    ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
     ("Look back", &["runs", "audit"]),
     ("Set up", &["config", "net", "doctor", "completions"]),
 ];

@@ -30,6 +30,11 @@ impl Failure {
         Self::new(Exit::Failed, message)
     }
 
+    /// It is forbidden, until somebody allows it.
+    pub(crate) fn denied(message: impl Into<String>) -> Self {
+        Self::new(Exit::Denied, message)
+    }
+
     fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self { exit, message: message.into(), details: Vec::new(), hints: Vec::new() }
     }

@@ -53,10 +53,11 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
     log::start(ui.detail(), ui.error_paint()).map_err(Failure::usage)?;
     let mut app = App::new(ui, cli.global)?;
     match cli.command {
-        Command::Up(args) => commands::up::run(&args, &mut app),
+        Command::Up(args) => commands::up::run(args, &mut app),
         Command::Init(args) => commands::init::run(&args, &mut app),
         Command::Tools(command) => commands::tools::run(command, &mut app),
         Command::Call(args) => commands::call::run(args, &mut app),
+        Command::Mcp(command) => commands::mcp::run(command, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),

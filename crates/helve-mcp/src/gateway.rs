@@ -18,9 +18,7 @@ use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
     ToolAnswer, ToolCall, Visitor, no_resource, renamed,
 };
-use crate::servers::{
-    RESULT, Server, ServerEvent, ServerEventKind, ServerState, Servers, cleaned, passed_on,
-};
+use crate::servers::{RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on};
 
 /// How long a client's first list waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
@@ -38,7 +36,6 @@ pub struct Gateway {
     tools: Arc<RuntimeBackend>,
     servers: Servers,
     links: Mutex<Links>,
-    subscribed: Mutex<BTreeMap<String, (String, usize)>>,
 }
 
 /// Addresses that results spoke of, and whose they are.
@@ -52,7 +49,7 @@ impl Gateway {
     /// Serves `runtime`, and `servers` whose tools are in its registry.
     pub fn new(runtime: Runtime, servers: Servers) -> Self {
         let tools = Arc::new(RuntimeBackend::new(runtime));
-        Self { tools, servers, links: Mutex::default(), subscribed: Mutex::default() }
+        Self { tools, servers, links: Mutex::default() }
     }
 
     /// The servers that a caller may reach: one choke point for all that is not a tool.
@@ -171,6 +168,11 @@ fn with_namespace(server: &Server, own: &str) -> String {
     }
 }
 
+/// A server's failure to answer, as its client sees it.
+fn gone(server: &Server, error: &LinkError) -> RpcError {
+    RpcError::new(RpcError::INTERNAL, format!("MCP server `{}`: {error}", server.name()))
+}
+
 /// Asks a server what a client asked us, and passes on its answer.
 async fn pass(
     server: &Arc<Server>,
@@ -186,10 +188,7 @@ async fn pass(
     params.remove("inputResponses");
     params.remove("requestState");
     let client = incoming.as_ref().map(|incoming| Arc::clone(&incoming.client));
-    let gone = |error: LinkError| {
-        let name = server.name();
-        RpcError::new(RpcError::INTERNAL, format!("MCP server `{name}`: {error}"))
-    };
+    let gone = |error: LinkError| gone(server, &error);
     let connection = server.connection(client.as_ref().map(|client| client.id())).await.map_err(gone)?;
     let progress = client.clone().map(|client| {
         let report: crate::client::connection::Report = Arc::new(move |progress| client.progress(&progress));
@@ -320,33 +319,14 @@ impl Backend for Gateway {
     fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
             let server = self.resource(&uri, &visitor).ok_or_else(|| no_resource(&uri))?;
-            {
-                let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-                let entry = subscribed.entry(uri.clone()).or_insert_with(|| (server.name().to_owned(), 0));
-                entry.1 += 1;
-                if entry.1 > 1 {
-                    return Ok(());
-                }
-            }
-            subscribe(&server, &uri).await
+            server.want_updates(&uri, true).await.map_err(|error| gone(&server, &error))?
         })
     }
 
     fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            {
-                let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-                let Some(entry) = subscribed.get_mut(&uri) else { return Ok(()) };
-                entry.1 -= 1;
-                if entry.1 > 0 {
-                    return Ok(());
-                }
-                subscribed.remove(&uri);
-            }
             let Some(server) = self.resource(&uri, &visitor) else { return Ok(()) };
-            let mut params = Fields::default();
-            params.set("uri", raw(&uri));
-            pass(&server, "resources/unsubscribe", params, None).await.map(drop)
+            server.want_updates(&uri, false).await.map_err(|error| gone(&server, &error))?
         })
     }
 
@@ -366,8 +346,7 @@ impl Backend for Gateway {
     }
 
     fn changes(&self) -> BoxStream<'static, Change> {
-        let subscribed: Vec<_> = Vec::new();
-        let state = (self.servers.subscribe(), VecDeque::from(subscribed), self.servers.clone());
+        let state = (self.servers.subscribe(), VecDeque::new(), self.servers.clone());
         let of_servers = stream::unfold(state, |(mut events, mut waiting, servers)| async move {
             loop {
                 if let Some(change) = waiting.pop_front() {
@@ -386,36 +365,5 @@ impl Backend for Gateway {
             }
         });
         stream::select(self.tools.changes(), of_servers.boxed()).boxed()
-    }
-}
-
-async fn subscribe(server: &Arc<Server>, uri: &str) -> Result<(), RpcError> {
-    let mut params = Fields::default();
-    params.set("uri", raw(&uri));
-    pass(server, "resources/subscribe", params, None).await.map(drop)
-}
-
-impl Gateway {
-    /// Asks servers that came back to tell again what clients want to hear of. Runs until dropped.
-    pub async fn resubscribe(self: Arc<Self>) {
-        let mut events = self.servers.subscribe();
-        loop {
-            let name = match events.recv().await {
-                Ok(ServerEvent { server, kind: ServerEventKind::State(ServerState::Connected) }) => server,
-                Ok(_) | Err(RecvError::Lagged(_)) => continue,
-                Err(RecvError::Closed) => return,
-            };
-            let wanted: Vec<String> = {
-                let subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-                let of_it = subscribed.iter().filter(|(_, (server, _))| **server == *name);
-                of_it.map(|(uri, _)| uri.clone()).collect()
-            };
-            let Some(server) = self.servers.get(&name) else { continue };
-            for uri in wanted {
-                if let Err(error) = subscribe(&server, &uri).await {
-                    tracing::warn!(server = &*name, %error, "a subscription could not be made again");
-                }
-            }
-        }
     }
 }

@@ -74,6 +74,8 @@ pub struct Pending {
 #[derive(Debug, Clone)]
 pub struct Pins {
     folder: PathBuf,
+    /// Servers whose pins are in another folder.
+    elsewhere: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -120,7 +122,15 @@ impl Pin {
 impl Pins {
     /// The pins in `folder`.
     pub fn open(folder: impl AsRef<Path>) -> Self {
-        Self { folder: folder.as_ref().to_owned() }
+        Self { folder: folder.as_ref().to_owned(), elsewhere: BTreeMap::new() }
+    }
+
+    /// The pins of one server are in another folder. Two projects may each have a server of one name,
+    /// and a person's own is the same in both.
+    #[must_use]
+    pub fn server_in(mut self, server: &str, folder: impl Into<PathBuf>) -> Self {
+        self.elsewhere.insert(server.to_owned(), folder.into());
+        self
     }
 
     /// What became of the tools that a server lists now. `command_digest` says what the server is:
@@ -197,7 +207,8 @@ impl Pins {
     fn file(&self, server: &str) -> Result<StateFile, StateError> {
         check_server(server)
             .map_err(|message| StateError::Unusable { path: self.folder.clone(), message })?;
-        Ok(StateFile::new(self.folder.join(format!("{server}.json"))))
+        let folder = self.elsewhere.get(server).unwrap_or(&self.folder);
+        Ok(StateFile::new(folder.join(format!("{server}.json"))))
     }
 }
 

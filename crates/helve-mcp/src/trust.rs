@@ -159,8 +159,15 @@ fn digest_of(pinned: &Value) -> String {
 
 /// What counts in a server's configuration, as JSON.
 fn pinned(config: &ServerConfig) -> Option<Value> {
+    let mut value = shown(config)?;
+    value.as_object_mut()?.retain(|key, _| !HARMLESS.contains(&key.as_str()));
+    Some(value)
+}
+
+/// A server's configuration as it can be shown: in place of a secret that got into it stands a
+/// digest.
+pub fn shown(config: &ServerConfig) -> Option<Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return None };
-    fields.retain(|key, _| !HARMLESS.contains(&key.as_str()));
     for section in ["env", "headers", "oauth"] {
         let Some(Value::Object(settings)) = fields.get_mut(section) else { continue };
         for (name, setting) in settings {

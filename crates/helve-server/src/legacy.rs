@@ -10,8 +10,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use bytes::Bytes;
 use futures_util::stream;
 use helve::Caller;
-use helve_mcp::server::Link;
-use tokio::sync::mpsc;
+use helve_mcp::server::{Link, Waiting};
 
 use crate::guard::plain;
 use crate::mcp::{App, accepted, admit, check_content_type, read_body};
@@ -90,8 +89,8 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     response
 }
 
-async fn next(waiting: &mut mpsc::Receiver<String>, keep_alive: std::time::Duration) -> Option<String> {
-    match tokio::time::timeout(keep_alive, waiting.recv()).await {
+async fn next(waiting: &mut Waiting, keep_alive: std::time::Duration) -> Option<String> {
+    match tokio::time::timeout(keep_alive, waiting.next()).await {
         Ok(message) => message.map(|message| format!("event: message\ndata: {message}\n\n")),
         Err(_) => Some(": keepalive\n\n".to_owned()),
     }

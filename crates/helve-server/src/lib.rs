@@ -5,6 +5,7 @@
 //! | `/mcp` | streamable HTTP, of both eras |
 //! | `/mcp/sse` | the HTTP transport of 2024, with `/mcp/sse/message` to post to |
 //! | `/mcp/ws` | WebSocket, subprotocol `mcp` |
+//! | `/v1/mcp/servers` | the MCP servers behind it: how they are, their logs, restarts; for who runs it |
 //! | `/healthz` | whether it is there |
 //!
 //! INVARIANT: every route but `/healthz` goes through [`guard`]: Host and Origin, then the caller's
@@ -35,6 +36,7 @@ mod legacy;
 mod mcp;
 mod sessions;
 mod sse;
+mod upstream;
 mod ws;
 
 pub use config::ServerConfig;

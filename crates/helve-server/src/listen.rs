@@ -2,12 +2,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing;
 use helve_mcp::server::McpServer;
+use helve_mcp::servers::Servers;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -20,7 +21,7 @@ use crate::config::ServerConfig;
 use crate::guard::{Door, Guard};
 use crate::mcp::App;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, ws};
+use crate::{legacy, mcp, upstream, ws};
 
 /// Bodies that are read at once.
 const READING_MAX: usize = 64;
@@ -66,9 +67,18 @@ impl HttpServer {
             sessions: Sessions::new(config.sessions_max, config.session_idle),
             links: legacy::Links::default(),
             reading: Semaphore::new(READING_MAX),
+            servers: OnceLock::new(),
             config,
         });
         Ok(Self { listener, app })
+    }
+
+    /// Lets who runs Helve look after these servers, under `/v1/mcp/servers`.
+    #[must_use]
+    pub fn with_servers(self, servers: Servers) -> Self {
+        // Set once: this takes the server by value, and nobody else has it.
+        let _ = self.app.servers.set(servers);
+        self
     }
 
     /// The address.
@@ -146,6 +156,9 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/sse", routing::get(legacy::open))
         .route("/mcp/sse/message", routing::post(legacy::post))
         .route("/mcp/ws", routing::get(ws::open))
+        .route("/v1/mcp/servers", routing::get(upstream::list))
+        .route("/v1/mcp/servers/{name}/restart", routing::post(upstream::restart))
+        .route("/v1/mcp/servers/{name}/logs", routing::get(upstream::logs))
         .route("/healthz", routing::get(async || "ok"))
         .with_state(app)
 }

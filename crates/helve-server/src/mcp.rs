@@ -1,6 +1,6 @@
 //! `/mcp`: streamable HTTP, of both eras.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -11,6 +11,7 @@ use helve::Caller;
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor, era_of, refusal};
+use helve_mcp::servers::Servers;
 use tokio::sync::Semaphore;
 
 use crate::config::ServerConfig;
@@ -29,6 +30,8 @@ pub(crate) struct App {
     pub(crate) links: Links,
     /// Bodies are read only by so many at once, so that memory is bounded.
     pub(crate) reading: Semaphore,
+    /// The servers behind it, for who looks after them.
+    pub(crate) servers: OnceLock<Servers>,
 }
 
 pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::sse::Events;
 
 /// Most streams of one session that a client can come back to.
-const STREAMS_MAX: usize = 64;
+const STREAMS_MAX: usize = 16;
 
 /// All sessions.
 pub(crate) struct Sessions {

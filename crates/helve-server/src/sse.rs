@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Most events, and most bytes, that are kept of one stream.
 const EVENTS_MAX: usize = 1_024;
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 4 << 20;
 /// How soon a client should come back to a stream that broke.
 const RETRY_MS: u32 = 2_000;
 

@@ -80,7 +80,7 @@ async fn talk(
     let (link, mut waiting) = app.mcp.link(caller);
     let write = async {
         loop {
-            let frame = match tokio::time::timeout(app.config.keep_alive, waiting.recv()).await {
+            let frame = match tokio::time::timeout(app.config.keep_alive, waiting.next()).await {
                 Ok(Some(message)) => Frame::Text(message.into()),
                 Ok(None) => break,
                 Err(_) => Frame::Ping(bytes::Bytes::new()),

@@ -5,6 +5,7 @@ use helve::{Caller, Filter, Layer, Registry};
 
 use super::Check;
 use crate::config::Loaded;
+use crate::ui::count as noun;
 use crate::wire::{self, ByVariable};
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
@@ -15,6 +16,7 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let mut checks = vec![count(&registry)];
     checks.extend(remarks.iter().map(|remark| Check::from_remark("tools", remark)));
     checks.extend(programs(loaded));
+    checks.extend(servers(loaded));
     checks.extend(integrations(&registry, loaded));
     checks
 }
@@ -48,6 +50,23 @@ fn programs(loaded: &Loaded) -> Vec<Check> {
             Check::warning("program", format!("`{tool}`: {error}"), fix)
         })
         .collect()
+}
+
+/// MCP servers. None is started for a look.
+fn servers(loaded: &Loaded) -> Option<Check> {
+    let servers = wire::mcp::configured(loaded);
+    let waiting: Vec<_> =
+        servers.iter().filter(|one| one.hold().is_some()).map(|one| one.name.as_str()).collect();
+    let found = noun(servers.len(), "server");
+    match (servers.is_empty(), waiting.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(Check::good("mcp", format!("{found}; `helve mcp status` connects them"))),
+        (false, false) => Some(Check::warning(
+            "mcp",
+            format!("{found}; not trusted: {}", waiting.join(", ")),
+            format!("`helve mcp trust {}` shows what would run", waiting.join(" ")),
+        )),
+    }
 }
 
 /// Accounts that some tool needs and that are not connected.

@@ -5,6 +5,7 @@ pub(crate) mod up;
 pub(crate) mod init;
 
 pub(crate) mod call;
+pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod sandbox;
 pub(crate) mod tools;
@@ -12,7 +13,9 @@ pub(crate) mod tools;
 mod caller;
 mod interrupt;
 mod outcome;
-mod progress;
+mod person;
+pub(crate) mod progress;
+mod serve;
 mod when;
 
 pub(crate) mod audit;

@@ -1,21 +1,42 @@
 //! `helve up`: prepares the store, checks the machine, shows what is there and what to type next.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 use helve::Filter;
 use helve_store::{Audit, AuditQuery};
 use serde_json::json;
 
 use crate::app::App;
 use crate::checks::{self, Check, State};
+use crate::commands::serve;
 use crate::config::load;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
 use crate::wire;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+const AFTER_HELP: &str = "\
+Examples:
+  helve up
+  helve up --listen 127.0.0.1:7777
+  helve up --listen 0.0.0.0:7777 --token-file tokens.txt
 
-pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+A token file has a token on each line, alone or after a name: `ada = TOKEN`. Where there is none,
+Helve writes one with a token of its own, which only you can read.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Serve MCP clients on this address, until Ctrl-C
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+    /// Let in whoever has a token of this file; made where it is not there
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    token_file: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // First, so that the checks see how things stand afterwards.
     let recovered = checks::recover(app);
     // Opening the journal is one of the checks, and makes it where there is none.
@@ -33,7 +54,11 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     } else {
         print(&checks, &next, app)?;
     }
-    Ok(if worst == State::Broken { Exit::Failed } else { Exit::Done })
+    match args.listen {
+        _ if worst == State::Broken => Ok(Exit::Failed),
+        Some(address) => serve::http(address, args.token_file, app),
+        None => Ok(Exit::Done),
+    }
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

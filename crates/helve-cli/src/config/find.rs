@@ -52,6 +52,12 @@ pub(crate) fn user_journal() -> Option<PathBuf> {
     base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve").join("helve.db"))
 }
 
+/// Where Helve keeps what it knows about MCP servers: trust, pins, logins, logs. Never in a project:
+/// what came with a project must not say that it is trusted.
+pub(crate) fn mcp_state() -> Option<PathBuf> {
+    base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve").join("mcp"))
+}
+
 /// The journal of a project.
 pub(crate) fn project_journal(project_dir: &Path) -> PathBuf {
     project_dir.join(".helve").join("helve.db")

@@ -89,6 +89,7 @@ const SECTIONS: &[&str] = &[
     "web.scrape",
     "web.http",
     "web.secrets",
+    "mcp.servers",
     "integrations",
     "resources",
     "checks",
@@ -257,7 +258,7 @@ mod tests {
         let mut tables: Vec<String> = properties(&schema, "")
             .into_iter()
             .flat_map(|name| match name.as_str() {
-                "tool" | "web" => {
+                "tool" | "web" | "mcp" => {
                     let parts = properties(&schema, &format!("/{name}"));
                     parts.iter().map(|part| format!("{name}.{part}")).collect()
                 }

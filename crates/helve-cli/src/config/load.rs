@@ -75,6 +75,12 @@ impl Loaded {
         self.origins.contains_key(pointer)
     }
 
+    /// Where the values below `pointer` come from.
+    pub(crate) fn origins_below(&self, pointer: &str) -> Vec<&Origin> {
+        let below = format!("{pointer}/");
+        self.origins.iter().filter(|(one, _)| one.starts_with(&below)).map(|(_, origin)| origin).collect()
+    }
+
     /// Where the value at `pointer` comes from.
     pub(crate) fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
@@ -93,6 +99,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut origins = HashMap::new();
     let mut tools = Vec::new();
     for (layer, document) in &documents {
+        replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
             if !is_tool_list(&pointer) {
                 overrides::put(&mut merged, &pointer, value.clone());
@@ -117,6 +124,19 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let remarks = unused_variables(inputs, &config, &tools);
     let user_file = file_of(Layer::Org);
     Ok(Loaded { config, tools, user_file, project_file, remarks, journal_path, merged, origins })
+}
+
+/// A server of a later file takes the place of one of the same name as a whole: a project must not
+/// put its address beside somebody's own credentials.
+fn replace_servers(document: &Document, merged: &mut Value, origins: &mut HashMap<String, Origin>) {
+    let named = document.value.pointer("/mcp/servers").and_then(Value::as_object);
+    for name in named.into_iter().flat_map(|servers| servers.keys()) {
+        if let Some(servers) = merged.pointer_mut("/mcp/servers").and_then(Value::as_object_mut) {
+            servers.remove(name);
+        }
+        let below = format!("/mcp/servers/{}/", escape_pointer(name));
+        origins.retain(|pointer, _| !pointer.starts_with(&below));
+    }
 }
 
 /// The typed whole. Its shape was checked before; here a value can still be wrong in itself, such
@@ -176,6 +196,7 @@ fn unused_variables(inputs: &Inputs, config: &Config, tools: &[ToolEntry]) -> Ve
         config.integrations.values().any(|one| one.env == variable)
             || config.resources.values().any(is_resource)
             || tools.iter().any(|entry| entry.value.to_string().contains(variable))
+            || serde_json::to_string(&config.mcp).is_ok_and(|text| text.contains(variable))
     };
     let unknown = inputs.variables.iter().map(|(variable, _)| variable.as_str());
     unknown

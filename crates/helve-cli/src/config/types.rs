@@ -49,6 +49,8 @@ pub(crate) struct Config {
     pub(crate) files: helve_tools::files::FilesConfig,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
     pub(crate) web: helve_tools::WebConfig,
+    /// MCP servers whose tools are offered.
+    pub(crate) mcp: helve_mcp::config::McpConfig,
     /// Accounts that tools may need, by name.
     pub(crate) integrations: BTreeMap<String, Integration>,
     /// Things that tools may need, by name, and how to find out whether they are at hand. Each has

@@ -6,7 +6,7 @@ use helve::{Tool, ToolBuilder};
 use helve_sandbox::{Limits, Sandbox};
 use helve_tools::code::{CodeOptions, code_tool};
 
-use crate::config::Loaded;
+use crate::config::{Loaded, find};
 
 /// Every tool that ships with Helve.
 pub(crate) fn builtin(loaded: &Loaded, sandbox: &Sandbox) -> Vec<Tool> {
@@ -47,11 +47,14 @@ fn built(builder: ToolBuilder) -> Tool {
 
 /// What Helve keeps for itself. A folder of our own as a whole; in another's, what is ours.
 pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
+    let mut own: Vec<PathBuf> = find::mcp_state().into_iter().collect();
     if loaded.is_set("/journal/path") {
         let endings = ["", "-wal", "-shm", ".head", ".reserve", ".owners", ".backups", ".sessions"];
-        return endings.iter().map(|ending| beside_journal(loaded, ending)).collect();
+        own.extend(endings.iter().map(|ending| beside_journal(loaded, ending)));
+        return own;
     }
-    loaded.journal_path.parent().map(Path::to_owned).into_iter().collect()
+    own.extend(loaded.journal_path.parent().map(Path::to_owned));
+    own
 }
 
 fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {

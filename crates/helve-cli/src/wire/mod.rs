@@ -4,6 +4,7 @@ mod builtin;
 mod composed;
 mod conditions;
 mod integrations;
+pub(crate) mod mcp;
 mod openapi;
 mod sandbox;
 mod tools;
@@ -76,6 +77,23 @@ pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> an
     // A tool that cannot be stopped must not keep the process.
     runtime.shutdown_background();
     result
+}
+
+/// Runs a future to its end, or not: at the time limit it is left, even if it keeps every thread of
+/// its own busy.
+pub(crate) fn run_within<T: Send + 'static>(
+    limit: Duration,
+    future: impl Future<Output = T> + Send + 'static,
+) -> anyhow::Result<Option<T>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    runtime.spawn(async move {
+        // Nobody hears it who has left.
+        let _ = sender.send(future.await);
+    });
+    let heard = receiver.recv_timeout(limit).ok();
+    runtime.shutdown_background();
+    Ok(heard)
 }
 
 /// A runtime on these tools.

@@ -12,6 +12,9 @@
 //! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
+//! - `serve`: the tools, served to MCP clients;
+//! - `mcp`: MCP servers whose tools are used;
+//! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
 
@@ -29,9 +32,13 @@ mod docs;
 mod files;
 mod hostile;
 mod lint;
+mod mcp;
 mod memory;
+#[cfg(target_os = "linux")]
+mod misbehaving;
 mod network;
 mod runs;
 mod sandbox;
+mod serve;
 mod start;
 mod tools;

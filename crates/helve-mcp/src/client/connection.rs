@@ -149,8 +149,15 @@ impl Connection {
         for _ in 0..ROUNDS_MAX {
             let answer = self.ask_once(&ask, total).await?;
             let Ok(result) = &answer else { return Ok(answer) };
-            if self.greeting.era == Era::Session || !needs_input(result) {
+            if self.greeting.era == Era::Session {
                 return Ok(answer);
+            }
+            match kind(result) {
+                ResultKind::Answer => return Ok(answer),
+                ResultKind::Question => {}
+                ResultKind::Unknown(word) => {
+                    return Err(LinkError::Protocol(format!("its result is of the unknown type `{word}`")));
+                }
             }
             match self.input(result, &ask).await {
                 Ok((responses, state)) => {
@@ -275,15 +282,48 @@ async fn cancelled(token: Option<&CancellationToken>) {
     }
 }
 
-/// Whether a result of the stateless era is a question.
-fn needs_input(result: &RawValue) -> bool {
+/// What a result of the stateless era is.
+#[derive(Debug, PartialEq)]
+enum ResultKind {
+    /// The answer, or a task to be followed.
+    Answer,
+    /// A question.
+    Question,
+    /// Something that nobody here understands.
+    Unknown(String),
+}
+
+fn kind(result: &RawValue) -> ResultKind {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Kind<'a> {
         #[serde(borrow, default)]
         result_type: Option<std::borrow::Cow<'a, str>>,
     }
-    result.get().contains("input_required")
-        && serde_json::from_str::<Kind<'_>>(result.get())
-            .is_ok_and(|kind| kind.result_type.as_deref() == Some("input_required"))
+    let text = result.get();
+    // Nearly all answers are of these two forms, and reading each twice would cost.
+    if text.starts_with(r#"{"resultType":"complete""#) || !text.contains(r#""resultType""#) {
+        return ResultKind::Answer;
+    }
+    let said = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
+    match said.as_deref() {
+        None | Some("complete" | "task") => ResultKind::Answer,
+        Some("input_required") => ResultKind::Question,
+        Some(other) => ResultKind::Unknown(crate::text::one_line(other, 64)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_known_by_its_type() {
+        let of = |text: &str| kind(&RawValue::from_string(text.to_owned()).unwrap());
+        assert_eq!(of(r#"{"content":[]}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{"content":[{"text":"\"resultType\""}]}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{"content":[{"resultType":"odd"}],"resultType":"complete"}"#), ResultKind::Answer);
+        assert_eq!(of(r#"{ "resultType": "input_required" }"#), ResultKind::Question);
+        assert_eq!(of(r#"{"resultType":"odd"}"#), ResultKind::Unknown("odd".to_owned()));
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
@@ -16,6 +17,9 @@ use crate::message::{Id, Message, Notification, Request};
 
 /// How many messages wait to be written before senders wait too.
 const QUEUE: usize = 256;
+
+/// How long a server that reads no more may take to say, or show, why.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(800);
 
 /// How much that is no message a server may write in a row before we hang up.
 const NOISE_MAX: usize = 10_000;
@@ -232,7 +236,9 @@ async fn write(mut waiting: mpsc::Receiver<String>, mut writer: impl Writer, sha
             return;
         }
         if let Err(error) = writer.write(messages).await {
-            // What the server still says, such as why it ends, is read on; but nothing is sent.
+            // Why it ended is read at the other end, and says more than that nothing can be sent.
+            let mut closed = shared.is_closed.subscribe();
+            let _ = tokio::time::timeout(LAST_WORDS_MAX, closed.wait_for(|closed| *closed)).await;
             shared.close(error);
             return;
         }

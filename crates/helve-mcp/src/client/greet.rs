@@ -61,7 +61,7 @@ pub(crate) async fn session(link: &dyn Link, hub: &Hub, timeout: Duration) -> Re
     link.greeted(&said.protocol_version, false);
     let told = link.notify(Notification::bare("notifications/initialized")).await;
     told.map_err(NotGreeted::Link)?;
-    link.listen();
+    link.listen().await;
     Ok(Greeting {
         era: Era::Session,
         version: said.protocol_version,
@@ -91,7 +91,13 @@ pub(crate) async fn stateless(link: &dyn Link, hub: &Hub, timeout: Duration) -> 
     let mut params = Fields::default();
     let headers = headers::standard("server/discover", &params);
     params.set("_meta", about.to_raw());
-    let result = exchange(link, hub, "server/discover", params, headers, timeout).await?;
+    let discover = || exchange(link, hub, "server/discover", params.clone(), headers.clone(), timeout);
+    let result = match discover().await {
+        // It names our version as one that it speaks: that refusal was a mistake, or the first of a
+        // server that wakes up.
+        Err(NotGreeted::Refused(error)) if names_version(&error, version) => discover().await?,
+        other => other?,
+    };
     let mut said: Discovered = understood(&result, "server/discover")?;
     if !said.supported_versions.iter().any(|supported| supported == version) {
         return Err(NotGreeted::Versions(said.supported_versions));
@@ -104,6 +110,17 @@ pub(crate) async fn stateless(link: &dyn Link, hub: &Hub, timeout: Duration) -> 
         capabilities: said.capabilities,
         instructions: said.instructions,
     })
+}
+
+/// Whether an error for want of a common version says that this one would do.
+fn names_version(error: &RpcError, version: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Data {
+        supported: Vec<String>,
+    }
+    let data = error.data.as_ref().filter(|_| error.code == RpcError::UNSUPPORTED_VERSION);
+    let data = data.and_then(|data| serde_json::from_str::<Data>(data.get()).ok());
+    data.is_some_and(|data| data.supported.iter().any(|supported| supported == version))
 }
 
 async fn exchange(

@@ -12,7 +12,7 @@ use helve_net::{
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -28,6 +28,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// How long a stream of news is held before it is opened anew.
 const LISTEN_MAX: Duration = Duration::from_secs(3600);
+/// How long we wait for the server to agree to one.
+const LISTEN_ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How much may come on one stream in all.
 const STREAM_BYTES_MAX: usize = 1 << 30;
 /// How long we wait before coming back to a stream that broke, where the server does not say.
@@ -345,12 +347,15 @@ impl Http {
     }
 
     /// Hears what the server says unasked, as long as it offers to.
-    async fn listen_on(self) {
+    async fn listen_on(self, answered: oneshot::Sender<()>) {
+        let mut answered = Some(answered);
         let mut last_id: Option<String> = None;
         let mut failures = 0;
         while self.0.closed.get().is_none() && failures <= RESUMES_MAX {
             let deadline = Instant::now() + LISTEN_MAX;
-            let response = match self.open_stream(last_id.as_deref(), deadline).await {
+            let opened = self.open_stream(last_id.as_deref(), deadline).await;
+            drop(answered.take());
+            let response = match opened {
                 Ok(response) => response,
                 // It has no such stream, or does not let us.
                 Err(LinkError::Status { .. } | LinkError::Unauthorized { .. } | LinkError::SessionGone) => {
@@ -427,16 +432,23 @@ impl Link for Http {
         self.0.stateless.store(stateless, Ordering::Relaxed);
     }
 
-    fn listen(&self) {
-        if self.is_stateless() {
-            return;
-        }
-        let task = tokio::spawn(self.clone().listen_on());
-        let earlier =
-            self.0.listening.lock().unwrap_or_else(PoisonError::into_inner).replace(task.abort_handle());
-        if let Some(earlier) = earlier {
-            earlier.abort();
-        }
+    /// Returns when the server has agreed or refused: a question that it asks on a stream that is
+    /// not there yet is lost.
+    fn listen(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.is_stateless() {
+                return;
+            }
+            let (answered, answer) = oneshot::channel();
+            let task = tokio::spawn(self.clone().listen_on(answered));
+            let earlier =
+                self.0.listening.lock().unwrap_or_else(PoisonError::into_inner).replace(task.abort_handle());
+            if let Some(earlier) = earlier {
+                earlier.abort();
+            }
+            // Some answer only when they have something to say.
+            let _ = tokio::time::timeout(LISTEN_ANSWER_MAX, answer).await;
+        })
     }
 
     fn closed(&self) -> Option<String> {

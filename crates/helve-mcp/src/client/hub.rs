@@ -51,14 +51,15 @@ impl Hub {
             answers,
             news: News::default(),
             log,
-            next_id: AtomicI64::new(1),
+            next_id: AtomicI64::new(fastrand::i64(1_000..1 << 31)),
             in_flight: Mutex::default(),
         })
     }
 
-    /// An id for a question. It is the question's progress token too.
+    /// An id for a question. It is the question's progress token too. Nobody can guess the next one,
+    /// so that answers which a server sends before it is asked find nobody.
     pub(crate) fn next_id(&self) -> i64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+        self.next_id.fetch_add(fastrand::i64(1..1_000), Ordering::Relaxed)
     }
 
     pub(crate) fn open_questions(&self) -> usize {

@@ -19,7 +19,9 @@ pub(crate) trait Link: Send + Sync + 'static {
     fn greeted(&self, _version: &str, _stateless: bool) {}
 
     /// Starts to hear what the server says unasked, where the link does not by itself.
-    fn listen(&self) {}
+    fn listen(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 
     /// Why it is closed, if it is.
     fn closed(&self) -> Option<String>;
@@ -104,7 +106,7 @@ pub enum LinkError {
         limit: usize,
     },
     /// No answer in time.
-    #[error("the server did not answer within {} s", .after.as_secs_f32())]
+    #[error("the server did not answer within {:.1} s", .after.as_secs_f32())]
     TimedOut {
         /// How long we waited.
         after: Duration,

@@ -103,6 +103,10 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub idle_stop_s: Option<u64>,
+    /// How often a server of which nothing is heard is asked whether it is still there, in seconds.
+    /// One that does not answer is started anew.
+    #[schemars(range(min = 1, max = 86_400))]
+    pub health_s: u64,
     /// Which of its tools are used, and how carefully.
     pub tools: ToolRules,
     /// When a tool that was never seen before may be used: `first_use` at once, `ask` when a person
@@ -143,6 +147,7 @@ impl Default for ServerConfig {
             timeout_s: 30,
             timeout_total_s: 600,
             idle_stop_s: None,
+            health_s: 60,
             tools: ToolRules::default(),
             pin: PinMode::default(),
             roots: Vec::new(),
@@ -278,6 +283,9 @@ pub struct OAuthConfig {
     /// Its secret, where it has one: a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<Setting>,
+    /// Where a document about this client is that authorization servers can read, instead of an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_metadata_url: Option<String>,
     /// What to ask for; what the server says it needs unless said.
     pub scopes: Vec<String>,
     /// The port of this machine at which the browser comes back; any free one unless said.

@@ -121,6 +121,7 @@ impl Raw {
         let oauth = self.oauth.map(|raw| OAuthConfig {
             client_id: raw.client_id,
             client_secret: raw.client_secret.map(|secret| extract.header("oauth", "client_secret", &secret)),
+            client_metadata_url: None,
             scopes: raw.scopes,
             callback_port: raw.callback_port,
         });

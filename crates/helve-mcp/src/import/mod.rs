@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use helve::json::{self, JsonLimits};
 use serde_json::{Map, Value};
 
+pub use write::{insert_server, remove_server};
+
 use crate::config::ServerConfig;
 use crate::names::server_name;
 use crate::text::one_line;

@@ -20,33 +20,60 @@ impl Imported {
 
     /// The text of a `helve.toml` with the server in it. All that stood there stays as it was.
     pub fn insert_into(&self, helve_toml: &str) -> Result<String, ImportError> {
-        let refuse = |message: String| ImportError { path: "helve.toml".into(), message };
-        // The parser's message quotes the line, which may hold anything.
-        let mut document: DocumentMut = helve_toml.parse().map_err(|error: toml_edit::TomlError| {
-            let line =
-                error.span().map_or(0, |span| helve_toml[..span.start.min(helve_toml.len())].lines().count());
-            refuse(format!("it is not valid TOML, near line {}", line.max(1)))
-        })?;
+        let mut document = parse(helve_toml)?;
         self.insert(&mut document).map_err(refuse)?;
         Ok(document.to_string())
     }
 
     fn insert(&self, document: &mut DocumentMut) -> Result<(), String> {
-        let mcp = subtable(document.as_table_mut(), "mcp")?;
-        let servers = subtable(mcp, "servers")?;
-        if servers.contains_key(&self.name) {
-            return Err(format!("there is a server `{}` already", self.name));
-        }
-        let mut table = table(&self.config);
         let mut comment =
             format!("\n# Imported from {}\n", one_line(&self.origin.display().to_string(), 300));
         for note in &self.notes {
             comment.push_str(&format!("# - {}\n", one_line(note, 300)));
         }
-        table.decor_mut().set_prefix(comment);
-        servers.insert(&self.name, Item::Table(table));
-        Ok(())
+        insert(document, &self.name, &self.config, &comment)
     }
+}
+
+/// The text of a `helve.toml` with a server in it. All that stood there stays as it was.
+pub fn insert_server(helve_toml: &str, name: &str, config: &ServerConfig) -> Result<String, ImportError> {
+    let mut document = parse(helve_toml)?;
+    let space = if helve_toml.trim().is_empty() { "" } else { "\n" };
+    insert(&mut document, name, config, space).map_err(refuse)?;
+    Ok(document.to_string())
+}
+
+/// The text of a `helve.toml` without a server, or `None` where it has no such server.
+pub fn remove_server(helve_toml: &str, name: &str) -> Result<Option<String>, ImportError> {
+    let mut document = parse(helve_toml)?;
+    let servers = document.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
+    let removed = servers.and_then(Item::as_table_like_mut).and_then(|servers| servers.remove(name));
+    Ok(removed.map(|_| document.to_string()))
+}
+
+fn insert(document: &mut DocumentMut, name: &str, config: &ServerConfig, before: &str) -> Result<(), String> {
+    let mcp = subtable(document.as_table_mut(), "mcp")?;
+    let servers = subtable(mcp, "servers")?;
+    if servers.contains_key(name) {
+        return Err(format!("there is a server `{name}` already"));
+    }
+    let mut table = table(config);
+    table.decor_mut().set_prefix(before);
+    servers.insert(name, Item::Table(table));
+    Ok(())
+}
+
+fn refuse(message: String) -> ImportError {
+    ImportError { path: "helve.toml".into(), message }
+}
+
+fn parse(helve_toml: &str) -> Result<DocumentMut, ImportError> {
+    // The parser's message quotes the line, which may hold anything.
+    helve_toml.parse().map_err(|error: toml_edit::TomlError| {
+        let line =
+            error.span().map_or(0, |span| helve_toml[..span.start.min(helve_toml.len())].lines().count());
+        refuse(format!("it is not valid TOML, near line {}", line.max(1)))
+    })
 }
 
 fn subtable<'a>(parent: &'a mut Table, key: &str) -> Result<&'a mut Table, String> {

@@ -46,18 +46,8 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
         (Era::Session, "initialize") => Ok(initialize(session, &asked, has)),
         (Era::Session, "ping") => Ok(nothing()),
         (Era::Session, "logging/setLevel") if has.logging => set_level(session, &asked),
-        (Era::Session, "resources/subscribe") if has.subscribe => {
-            let uri = uri(&asked)?;
-            session.add_subscription(&uri)?;
-            Arc::clone(backend).subscribe(uri, session.visitor(&asked.peer)).await?;
-            Ok(nothing())
-        }
-        (Era::Session, "resources/unsubscribe") if has.subscribe => {
-            let uri = uri(&asked)?;
-            session.remove_subscription(&uri);
-            Arc::clone(backend).unsubscribe(uri, session.visitor(&asked.peer)).await?;
-            Ok(nothing())
-        }
+        (Era::Session, "resources/subscribe") if has.subscribe => subscribe(session, &asked).await,
+        (Era::Session, "resources/unsubscribe") if has.subscribe => unsubscribe(session, &asked).await,
         (Era::Session, method) if has.tasks && method.starts_with("tasks/") => {
             tasks::of_session(session, &asked).await
         }
@@ -128,6 +118,27 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
         Era::Stateless => {}
     }
     Value::Object(declared)
+}
+
+async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let uri = uri(asked)?;
+    if session.add_subscription(&uri)? {
+        let backend = Arc::clone(&session.shared.backend);
+        if let Err(error) = backend.subscribe(uri.clone(), session.visitor(&asked.peer)).await {
+            session.remove_subscription(&uri);
+            return Err(error);
+        }
+    }
+    Ok(nothing())
+}
+
+async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let uri = uri(asked)?;
+    if session.remove_subscription(&uri) {
+        let backend = Arc::clone(&session.shared.backend);
+        backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
+    }
+    Ok(nothing())
 }
 
 fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use helve::Caller;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
@@ -14,40 +14,74 @@ use super::session::{Route, Session};
 use super::{Answer, McpServer, Outlet};
 use crate::message::{Message, MessageError, RpcError};
 
-/// How many messages may wait until the client reads them.
+/// How many messages, and how many KiB of them, may wait until the client reads them.
 const QUEUE: usize = 1_024;
+const QUEUE_KIB: u32 = 32 << 10;
 
 /// A connection on which messages go both ways. What the client says goes to [`Link::take`]; what
 /// it is to hear comes out of the receiver that [`McpServer::link`] returns.
 pub struct Link {
     session: Arc<Session>,
     outlet: Arc<dyn Outlet>,
-    queue: mpsc::Sender<String>,
+    queue: Queue,
     running: TaskTracker,
     watcher: JoinHandle<()>,
 }
 
 impl McpServer {
     /// Opens a session over a connection.
-    pub fn link(&self, caller: Arc<Caller>) -> (Link, mpsc::Receiver<String>) {
+    pub fn link(&self, caller: Arc<Caller>) -> (Link, Waiting) {
         let session = self.open(caller);
-        let (queue, waiting) = mpsc::channel(QUEUE);
-        let outlet: Arc<dyn Outlet> = Arc::new(Queue(queue.clone()));
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let queue = Queue { sender, room: Arc::new(Semaphore::new(QUEUE_KIB as usize)) };
+        let outlet: Arc<dyn Outlet> = Arc::new(queue.clone());
         session.set_general(Arc::clone(&outlet));
         let watcher = tokio::spawn({
             let (session, outlet) = (Arc::clone(&session), Arc::clone(&outlet));
             async move { session.watch(outlet).await }
         });
-        (Link { session, outlet, queue, running: TaskTracker::new(), watcher }, waiting)
+        (Link { session, outlet, queue, running: TaskTracker::new(), watcher }, Waiting(receiver))
     }
 }
 
-/// The connection as a whole.
-struct Queue(mpsc::Sender<String>);
+/// Messages on their way to a client, bounded in number and in bytes.
+#[derive(Clone)]
+struct Queue {
+    sender: mpsc::Sender<(String, OwnedSemaphorePermit)>,
+    room: Arc<Semaphore>,
+}
+
+impl Queue {
+    /// Waits for room. False where the client is gone.
+    async fn put(&self, message: String) -> bool {
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(kib(&message)).await else { return false };
+        self.sender.send((message, room)).await.is_ok()
+    }
+}
 
 impl Outlet for Queue {
     fn send(&self, message: String) -> bool {
-        self.0.try_send(message).is_ok()
+        let room = Arc::clone(&self.room).try_acquire_many_owned(kib(&message));
+        room.is_ok_and(|room| self.sender.try_send((message, room)).is_ok())
+    }
+}
+
+fn kib(message: &str) -> u32 {
+    u32::try_from(message.len() / 1_024).unwrap_or(QUEUE_KIB).clamp(1, QUEUE_KIB)
+}
+
+/// What a client is to hear.
+pub struct Waiting(mpsc::Receiver<(String, OwnedSemaphorePermit)>);
+
+impl Waiting {
+    /// Waits for the next message. None once there will be no other.
+    pub async fn next(&mut self) -> Option<String> {
+        self.0.recv().await.map(|(message, _room)| message)
+    }
+
+    /// The next message, if it waits already.
+    pub fn try_next(&mut self) -> Option<String> {
+        self.0.try_recv().ok().map(|(message, _room)| message)
     }
 }
 
@@ -70,7 +104,7 @@ impl Link {
                     None => {
                         let queue = self.queue.clone();
                         self.running.spawn(async move { reply(&queue, &answer.await).await });
-                        !self.queue.is_closed()
+                        !self.queue.sender.is_closed()
                     }
                 }
             }
@@ -88,7 +122,7 @@ impl Link {
 
     /// Tells the client that something it sent could not be read.
     pub async fn refuse(&self, error: RpcError) -> bool {
-        self.queue.send(Answer::refusal(error).to_text()).await.is_ok()
+        self.queue.put(Answer::refusal(error).to_text()).await
     }
 
     /// Waits for the requests that still run, no longer than `grace`, then takes them back.
@@ -109,8 +143,8 @@ impl Drop for Link {
 }
 
 /// False where the client is gone.
-async fn reply(queue: &mpsc::Sender<String>, answer: &Answer) -> bool {
-    answer.is_withdrawn || queue.send(answer.to_text()).await.is_ok()
+async fn reply(queue: &Queue, answer: &Answer) -> bool {
+    answer.is_withdrawn || queue.put(answer.to_text()).await
 }
 
 /// What is said about text that is no message.

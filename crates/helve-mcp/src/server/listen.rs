@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::answer::nothing;
-use super::backend::Change;
+use super::backend::{Backend, Change, Visitor};
 use super::session::{Asked, Session};
 use super::{outlet, watch};
 use crate::message::{RpcError, read};
@@ -51,8 +51,12 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     let visitor = session.visitor(&asked.peer);
     // First listen, then say so: nothing is missed in between.
     let mut changes = session.shared.watch.subscribe(backend);
+    // Dropped with this request, however it ends.
+    let mut watching =
+        Watched { session: visitor.clone(), backend: Arc::clone(backend), watched: HashSet::new() };
     for uri in &wanted.resource_subscriptions {
         Arc::clone(backend).subscribe(uri.to_string(), visitor.clone()).await?;
+        watching.watched.insert(Arc::clone(uri));
     }
     let id: Value = serde_json::to_value(asked.id).unwrap_or_default();
     let acknowledgement = json!({
@@ -71,8 +75,32 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
             break;
         }
     }
-    for uri in wanted.resource_subscriptions {
-        Arc::clone(backend).unsubscribe(uri.to_string(), visitor.clone()).await?;
-    }
     Ok(nothing())
+}
+
+/// Resources that somebody watches. Dropped, they are watched no longer: also where the client
+/// simply goes away.
+pub(super) struct Watched {
+    pub(super) session: Visitor,
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) watched: HashSet<Arc<str>>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let watched = std::mem::take(&mut self.watched);
+        // Without a runtime the process ends, and nothing is watched anyway.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if watched.is_empty() {
+            return;
+        }
+        let (backend, visitor) = (Arc::clone(&self.backend), self.session.clone());
+        runtime.spawn(async move {
+            for uri in watched {
+                if let Err(error) = Arc::clone(&backend).unsubscribe(uri.to_string(), visitor.clone()).await {
+                    tracing::debug!(%error, "a resource is still watched");
+                }
+            }
+        });
+    }
 }

@@ -51,6 +51,7 @@ mod seal;
 mod watch;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use helve::{Caller, Registry, Runtime};
@@ -61,7 +62,7 @@ pub use backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
     Visitor, approval_required, no_resource,
 };
-pub use link::{Link, refusal};
+pub use link::{Link, Waiting, refusal};
 pub use outlet::{Nowhere, Outlet};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;
@@ -132,6 +133,8 @@ struct Shared {
     waiting: work::Waiting,
     tasks: tasks::Tasks,
     watch: watch::Watch,
+    /// How many sessions there were that nobody sees the id of.
+    opened: AtomicU64,
 }
 
 impl McpServer {
@@ -145,6 +148,7 @@ impl McpServer {
             waiting: work::Waiting::default(),
             tasks: tasks::Tasks::default(),
             watch: watch::Watch::default(),
+            opened: AtomicU64::new(0),
         }))
     }
 
@@ -176,6 +180,8 @@ impl McpServer {
 
     /// Opens a session for one request of the stateless era.
     pub fn open_once(&self, caller: Arc<Caller>) -> Arc<Session> {
-        Session::new(Arc::clone(&self.0), random_id().into(), caller)
+        // Nobody gets to see this id, so that it is enough that there is no other like it.
+        let number = self.0.opened.fetch_add(1, Ordering::Relaxed);
+        Session::new(Arc::clone(&self.0), format!("once-{number}").into(), caller)
     }
 }

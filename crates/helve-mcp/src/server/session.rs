@@ -16,7 +16,7 @@ use super::backend::{Change, Visitor};
 use super::level::Level;
 use super::outlet::{Nowhere, Outlet};
 use super::peer::{Meta, Params, Peer};
-use super::{Shared, dispatch, watch};
+use super::{Shared, dispatch, listen, watch};
 use crate::era::Era;
 use crate::message::{Id, Notification, Request, Response, RpcError, empty, read};
 
@@ -222,10 +222,18 @@ impl Session {
         }
     }
 
-    /// Takes back everything that runs.
+    /// Takes back everything that runs, and watches nothing any more.
     pub fn close(&self) {
         for token in self.running.lock().unwrap_or_else(PoisonError::into_inner).values() {
             token.cancel();
+        }
+        let watched = std::mem::take(&mut *self.subscriptions());
+        if let Some(peer) = self.peer.get() {
+            drop(listen::Watched {
+                session: self.visitor(peer),
+                backend: Arc::clone(&self.shared.backend),
+                watched,
+            });
         }
     }
 
@@ -258,17 +266,18 @@ impl Session {
         self.level.store(level as u8, Ordering::Relaxed);
     }
 
-    pub(super) fn add_subscription(&self, uri: &str) -> Result<(), RpcError> {
+    /// Notes that the client watches a resource. False where it did so already.
+    pub(super) fn add_subscription(&self, uri: &str) -> Result<bool, RpcError> {
         let mut subscriptions = self.subscriptions();
         if subscriptions.len() >= SUBSCRIPTIONS_MAX {
             return Err(RpcError::new(-32000, "too many subscriptions"));
         }
-        subscriptions.insert(uri.into());
-        Ok(())
+        Ok(subscriptions.insert(uri.into()))
     }
 
-    pub(super) fn remove_subscription(&self, uri: &str) {
-        self.subscriptions().remove(uri);
+    /// Notes that the client watches a resource no longer. False where it never did.
+    pub(super) fn remove_subscription(&self, uri: &str) -> bool {
+        self.subscriptions().remove(uri)
     }
 
     fn subscriptions(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use helve::Caller;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
 
 use super::McpServer;
-use super::link::Link;
+use super::link::{Link, Waiting};
 use crate::message::{MESSAGE_BYTES_MAX, RpcError};
 
 /// How long requests may still run once the client has gone.
@@ -60,15 +59,15 @@ async fn read(input: impl AsyncRead + Send + Unpin, link: &Link) -> io::Result<(
     }
 }
 
-async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: mpsc::Receiver<String>) -> io::Result<()> {
+async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: Waiting) -> io::Result<()> {
     let mut text = Vec::new();
-    while let Some(message) = waiting.recv().await {
+    while let Some(message) = waiting.next().await {
         text.clear();
         text.extend_from_slice(message.as_bytes());
         text.push(b'\n');
         // What waits already goes with it.
         while text.len() < WRITE_BYTES
-            && let Ok(message) = waiting.try_recv()
+            && let Some(message) = waiting.try_next()
         {
             text.extend_from_slice(message.as_bytes());
             text.push(b'\n');

@@ -176,7 +176,9 @@ pub(super) struct Waiting(Mutex<HashMap<String, Held>>);
 impl Waiting {
     fn put(&self, id: &str, held: Held, max: usize) -> Result<(), RpcError> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() >= max {
+        let own = waiting.values().filter(|other| other.owner == held.owner).count();
+        // One caller's requests must not keep out everybody else's.
+        if waiting.len() >= max || own >= (max / 2).max(1) {
             return Err(RpcError::new(-32000, "too many requests wait for their clients; try again later"));
         }
         waiting.insert(id.to_owned(), held);

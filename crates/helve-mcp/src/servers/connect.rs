@@ -48,6 +48,7 @@ pub(crate) enum Transport {
     Http,
     Sse,
     Ws,
+    InProcess,
 }
 
 impl Transport {
@@ -57,6 +58,7 @@ impl Transport {
             Self::Http => "http",
             Self::Sse => "sse",
             Self::Ws => "ws",
+            Self::InProcess => "in_process",
         }
     }
 }
@@ -210,7 +212,9 @@ impl Attempt<'_> {
         match transport {
             Some(Transport::Ws) => self.websocket(endpoint).await,
             Some(Transport::Sse) => self.legacy_sse(endpoint).await,
-            Some(Transport::Http | Transport::Stdio) => self.http(&endpoint, known).await,
+            Some(Transport::Http | Transport::Stdio | Transport::InProcess) => {
+                self.http(&endpoint, known).await
+            }
             None => match self.http(&endpoint, known).await {
                 // A server of 2024 knows no POST here.
                 Err(refused @ LinkError::Status { status: 400 | 404 | 405 | 406 | 415 | 501, .. }) => {
@@ -230,7 +234,8 @@ impl Attempt<'_> {
             let link = Http::new(endpoint.clone(), self.receiver());
             let timeout = match chosen {
                 Some(_) => self.time_left(),
-                None => self.time_left().min(PROBE_MAX),
+                // The other era must have its turn.
+                None => (self.time_left() / 2).min(PROBE_MAX),
             };
             match greet::stateless(&link, &self.hub, timeout).await {
                 Ok(greeting) => return Ok(self.done(link, greeting, Transport::Http)),

@@ -73,8 +73,13 @@ pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> R
     };
     let (resources, templates, prompts) = (beside(resources), beside(templates), beside(prompts));
     (offer.resources, offer.templates, offer.prompts) = (resources, templates, prompts);
-    let tools = choose(server, tools.items, &mut offer);
-    Ok(Found { offer, tools })
+    // Thousands of schemas take their time to compile, and nobody else is to wait for it.
+    let choosing = Arc::clone(server);
+    let chosen = tokio::task::spawn_blocking(move || {
+        let tools = choose(&choosing, tools.items, &mut offer);
+        Found { offer, tools }
+    });
+    chosen.await.map_err(|_| LinkError::Protocol("its tools cannot be read".to_owned()))
 }
 
 fn cleaned(item: Raw) -> Option<Arc<RawValue>> {
@@ -213,11 +218,13 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
         Remote { server: Arc::downgrade(server), own: own.as_str().into(), headers, takes_task, blocked };
     if let Some(reason) = remote.blocked.clone() {
         // Nothing that its server says of it now reaches a model: that may be what changed.
+        // All that is left of it is this answer, which nobody needs to be asked to approve.
         let handler = RemoteTool::new(remote, false, definition, item);
         let tool = Tool::builder(name.as_str())
             .description(format!("Blocked: {reason}"))
             .input_schema(serde_json::json!({ "type": "object" }))
-            .risk(Risk::Critical)
+            .risk(Risk::Low)
+            .read_only()
             .source(Source::Mcp)
             .shared_handler(Arc::new(handler));
         return tool.build().map_err(|error| error.to_string());

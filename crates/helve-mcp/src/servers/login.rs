@@ -7,10 +7,21 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::Surroundings;
+use super::server::SHARED;
 use crate::client::http::Authorizer;
 use crate::client::link::LinkError;
 use crate::config::{SecretError, ServerConfig};
 use crate::oauth::{Identity, Next, OAuthError, Session, Settings};
+
+/// The login that all share at a server, if it can have one: at an address, over HTTP.
+pub fn shared_login(
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+) -> Result<Option<Session>, LinkError> {
+    let Some(url) = config.url.as_deref() else { return Ok(None) };
+    let url = surroundings.secrets.fill_url(url).map_err(|error| LinkError::unsent(error.to_string()))?;
+    session(&url, SHARED, config, surroundings)
+}
 
 /// The login to a server: a session that its requests take their tokens from.
 pub(crate) fn session(
@@ -27,6 +38,11 @@ pub(crate) fn session(
     let mut settings = Settings::new(url.clone(), principal);
     if let Some(oauth) = &config.oauth {
         settings.scopes.clone_from(&oauth.scopes);
+        if let Some(document) = &oauth.client_metadata_url {
+            let unfit = |_| LinkError::unsent("`oauth.client_metadata_url` is no address");
+            let metadata_url = Some(document.parse().map_err(unfit)?);
+            settings.identity = Identity::Introduced { metadata_url };
+        }
         if let Some(client_id) = &oauth.client_id {
             let secret = oauth.client_secret.as_ref().map(|secret| surroundings.secrets.resolve(secret));
             let client_secret =

@@ -5,29 +5,39 @@
 
 mod connect;
 mod discover;
+mod in_process;
 pub(crate) mod login;
 mod offer;
+mod probe;
 mod result;
 mod server;
 mod status;
 mod tool;
+mod updates;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use futures_util::future::join_all;
 use helve::Registry;
 use helve_sandbox::Sandbox;
 use tokio::sync::broadcast;
+use url::Url;
 
 use crate::client::{Answers, Sampler};
 use crate::config::{Secrets, ServerConfig};
-use crate::log::Line;
+use crate::log::{Line, Log};
 use crate::names::check_servers;
-use crate::oauth::TokenStore;
+use crate::oauth::{LoggedIn, LoginOptions, Next, OAuthError, TokenStore};
 use crate::pins::Pins;
 
+pub use in_process::{InProcess, Service};
+pub use login::shared_login;
 pub use offer::Offer;
+use offer::text as text_of;
+pub use probe::{Called, Probe, Report, ReportError, Stage};
 pub(crate) use result::cleaned;
+use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
 pub(crate) use tool::{RESULT, passed_on};
@@ -83,6 +93,19 @@ pub struct SetServers {
     pub errors: BTreeMap<String, String>,
 }
 
+/// A server that was not added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the server `{name}` was not added: {reason}")]
+pub struct ServerRefused {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+}
+
+/// The file that the log of a server, by name, is kept in.
+pub type LogFile = Box<dyn Fn(&str) -> std::path::PathBuf + Send + Sync>;
+
 /// The servers that Helve is a client of. Cheap to clone.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
@@ -91,6 +114,8 @@ struct Inner {
     registry: Registry,
     surroundings: Surroundings,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
+    /// Where a server's log is kept on disk.
+    log_file: OnceLock<LogFile>,
     events: broadcast::Sender<ServerEvent>,
 }
 
@@ -98,24 +123,44 @@ impl Servers {
     /// No servers yet. The tools of those to come go into `registry`.
     pub fn new(registry: Registry, surroundings: Surroundings) -> Self {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
-        Self(Arc::new(Inner { registry, surroundings, servers: Mutex::default(), events }))
+        Self(Arc::new(Inner {
+            registry,
+            surroundings,
+            servers: Mutex::default(),
+            log_file: OnceLock::new(),
+            events,
+        }))
+    }
+
+    /// Keeps the logs of servers that come from now on in files as well, so that they can be read
+    /// when this process has ended.
+    pub fn keep_logs(&self, file: LogFile) {
+        // The first to say it is the one who set the servers up.
+        let _ = self.0.log_file.set(file);
     }
 
     /// Makes these the servers: others are stopped, those whose configuration changed begin anew,
     /// and the rest is left alone. Nothing waits for a connection.
     pub async fn set(&self, configs: BTreeMap<String, ServerConfig>) -> SetServers {
         let mut outcome = SetServers::default();
-        let refused = check_servers(configs.keys().map(String::as_str));
+        // Those of this process were here first.
+        let values: Vec<String> =
+            self.all().iter().filter(|server| server.is_in_process()).map(|s| s.name().to_owned()).collect();
+        let refused = check_servers(values.iter().chain(configs.keys()).map(String::as_str));
         outcome.errors.extend(refused.into_iter().map(|(name, why)| (name.to_owned(), why)));
-        let namespaces: Vec<String> =
+        let mut namespaces: Vec<String> =
             configs.iter().map(|(name, config)| config.namespace(name).to_owned()).collect();
-        let mut stopped = Vec::new();
+        namespaces.extend(values);
+        let mut stopped = BTreeMap::new();
         {
             let mut servers = self.servers();
             servers.retain(|name, server| {
+                if server.is_in_process() {
+                    return true;
+                }
                 let stays = configs.get(name) == Some(server.config()) && !outcome.errors.contains_key(name);
                 if !stays {
-                    stopped.push(Arc::clone(server));
+                    stopped.insert(name.clone(), Arc::clone(server));
                     if !configs.contains_key(name) {
                         outcome.removed.push(name.clone());
                     }
@@ -123,9 +168,7 @@ impl Servers {
                 stays
             });
         }
-        for server in stopped {
-            server.stop().await;
-        }
+        join_all(stopped.values().map(|server| server.stop())).await;
         for (name, config) in configs {
             if outcome.errors.contains_key(&name) || self.servers().contains_key(&name) {
                 continue;
@@ -134,21 +177,65 @@ impl Servers {
                 outcome.errors.insert(name, problem.to_string());
                 continue;
             }
-            let answers = self.answers(&config);
-            let server = Server::new(
-                &name,
-                config,
-                answers,
-                &namespaces,
-                self.0.registry.clone(),
-                self.0.surroundings.clone(),
-                self.0.events.clone(),
-            );
+            let server = self.server(&name, config, &namespaces);
+            if let Some(before) = stopped.get(&name) {
+                server.inherit(before);
+            }
             server.begin();
             self.servers().insert(name.clone(), server);
             outcome.added.push(name);
         }
         outcome
+    }
+
+    /// Adds a server that is a value of this process, made with `rmcp` or by Helve
+    /// ([`McpServer`](crate::server::McpServer)): its tools are tools like those of any other. It
+    /// stays whatever servers are [set](Self::set). Fails where the name is taken or unfit.
+    ///
+    /// ```
+    /// # use helve::Runtime;
+    /// # use helve_mcp::servers::{ServerRefused, Servers, Surroundings};
+    /// use rmcp::ServerHandler;
+    ///
+    /// struct Counter;
+    ///
+    /// impl ServerHandler for Counter {}
+    ///
+    /// # async fn example(surroundings: Surroundings) -> Result<(), ServerRefused> {
+    /// let runtime = Runtime::builder().build();
+    /// let servers = Servers::new(runtime.registry().clone(), surroundings);
+    /// servers.add_in_process("counter", Counter)?;
+    /// servers.settled().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn add_in_process(&self, name: &str, service: impl InProcess) -> Result<(), ServerRefused> {
+        let mut servers = self.servers();
+        let names = servers.keys().map(String::as_str).chain([name]);
+        if let Some((name, reason)) = check_servers(names).into_iter().next() {
+            return Err(ServerRefused { name: name.to_owned(), reason });
+        }
+        let namespaces: Vec<String> =
+            servers.iter().map(|(name, server)| server.config().namespace(name).to_owned()).collect();
+        let server = self.server(name, ServerConfig::default(), &namespaces);
+        server.is_value(service.into_service());
+        server.begin();
+        servers.insert(name.to_owned(), server);
+        Ok(())
+    }
+
+    fn server(&self, name: &str, config: ServerConfig, namespaces: &[String]) -> Arc<Server> {
+        let answers = self.answers(&config);
+        let log =
+            self.0.log_file.get().map_or_else(Log::default, |file| {
+                Log::kept_in(file(name), config.limits.stderr_bytes as u64)
+            });
+        let common = Common {
+            registry: self.0.registry.clone(),
+            surroundings: self.0.surroundings.clone(),
+            events: self.0.events.clone(),
+        };
+        Server::new(name, config, answers, namespaces, common, Arc::new(log))
     }
 
     fn answers(&self, config: &ServerConfig) -> Answers {
@@ -190,6 +277,31 @@ impl Servers {
         true
     }
 
+    /// Lets a person log in to a server that wants it, and connects it anew. Asks for more than
+    /// there is where that is what the server refused last. `open` gets the address for a browser.
+    pub async fn login(&self, name: &str, open: impl FnOnce(&Url)) -> Result<LoggedIn, OAuthError> {
+        let setting = |reason: String| OAuthError::Setting { reason };
+        let server = self.get(name).ok_or_else(|| setting(format!("no MCP server named `{name}`")))?;
+        let session = shared_login(server.config(), &self.0.surroundings);
+        let session = session.map_err(|error| setting(error.to_string()))?;
+        let session = session.ok_or_else(|| setting(format!("nobody can log in to `{name}`")))?;
+        let challenged = match server.challenge() {
+            Some(challenge) => Some(session.challenged(&challenge, None).await?),
+            None => None,
+        };
+        let port = server.config().oauth.as_ref().and_then(|oauth| oauth.callback_port);
+        let options = match challenged {
+            Some(Next::StepUp { scope }) => LoginOptions { port, ..LoginOptions::step_up(&scope) },
+            Some(Next::Retry | Next::NeedsLogin { .. }) | None => {
+                LoginOptions { port, ..LoginOptions::default() }
+            }
+        };
+        let logged_in = session.login(options, open).await?;
+        server.restart().await;
+        server.settled().await;
+        Ok(logged_in)
+    }
+
     /// Looks again at what a server offers: after its tools were accepted. Whether there is such a
     /// server.
     pub async fn refresh(&self, name: &str) -> bool {
@@ -206,14 +318,17 @@ impl Servers {
     /// Stops them all.
     pub async fn close(&self) {
         let servers = std::mem::take(&mut *self.servers());
-        for server in servers.into_values() {
-            server.stop().await;
-        }
+        join_all(servers.values().map(|server| server.stop())).await;
     }
 
     /// The registry that their tools are in.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
+    }
+
+    /// What a server offers, as far as is known, if there is such a server.
+    pub fn offer(&self, name: &str) -> Option<Arc<Offer>> {
+        self.get(name).map(|server| server.offer())
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<Server>> {

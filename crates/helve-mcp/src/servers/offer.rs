@@ -46,7 +46,7 @@ impl Offer {
     }
 }
 
-fn text(raw: &RawValue, field: &str) -> Option<String> {
+pub(super) fn text(raw: &RawValue, field: &str) -> Option<String> {
     Fields::read(Some(raw)).ok()?.text(field)
 }
 

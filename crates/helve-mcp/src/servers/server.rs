@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -14,8 +14,10 @@ use tokio::time::Instant;
 
 use super::connect::{Way, connect};
 use super::discover::{Found, LAYER, discover, register};
+use super::in_process::{self, Service};
 use super::offer::Offer;
 use super::status::{ServerState, ServerStatus};
+use super::updates::{Watched, listen_for_changes};
 use super::{ServerEvent, ServerEventKind, Surroundings};
 use crate::client::Answers;
 use crate::client::connection::{Ask, Connection};
@@ -25,7 +27,7 @@ use crate::client::news::Change;
 use crate::config::{ServerConfig, Start};
 use crate::era::Era;
 use crate::log::{Log, Source};
-use crate::message::{Fields, raw};
+use crate::message::Fields;
 use crate::pins::Pins;
 
 /// How long connecting may take.
@@ -34,15 +36,21 @@ const CONNECT_MAX: Duration = Duration::from_secs(30);
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// How long a connection must have held to count as a good one.
-const STEADY: Duration = Duration::from_secs(30);
-/// How often a server that nobody uses is asked whether it is still there, and how long it has.
-const HEALTH_EVERY: Duration = Duration::from_secs(60);
+pub(super) const STEADY: Duration = Duration::from_secs(30);
+/// How long a server that is asked whether it is still there has to answer.
 const HEALTH_MAX: Duration = Duration::from_secs(10);
 /// How long changes are gathered before the lists are read again: a flood is read once.
 const GATHER: Duration = Duration::from_millis(200);
 
 /// Whose account is used where all share one.
-const SHARED: &str = "helve";
+pub(super) const SHARED: &str = "helve";
+
+/// What all servers have in common.
+pub(super) struct Common {
+    pub(super) registry: Registry,
+    pub(super) surroundings: Surroundings,
+    pub(super) events: broadcast::Sender<ServerEvent>,
+}
 
 /// One server.
 pub(crate) struct Server {
@@ -65,7 +73,13 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     began: Instant,
     places: Semaphore,
+    /// What it said when it last refused us for want of authorization.
+    challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// The value that it is, where it is one of this process.
+    service: OnceLock<Service>,
+    /// The resources whose changes somebody wants to hear of.
+    pub(super) watched: watch::Sender<Watched>,
 }
 
 /// A place for a connection.
@@ -102,10 +116,10 @@ impl Server {
         config: ServerConfig,
         answers: Answers,
         namespaces: &[String],
-        registry: Registry,
-        surroundings: Surroundings,
-        events: broadcast::Sender<ServerEvent>,
+        common: Common,
+        log: Arc<Log>,
     ) -> Arc<Self> {
+        let Common { registry, surroundings, events } = common;
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let told = Told {
@@ -125,7 +139,7 @@ impl Server {
             registry,
             surroundings,
             events,
-            log: Arc::default(),
+            log,
             lines: Mutex::default(),
             way: Mutex::default(),
             offer: ArcSwap::default(),
@@ -134,7 +148,10 @@ impl Server {
             restarts: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
             began: Instant::now(),
+            challenge: Mutex::default(),
             tasks: Mutex::default(),
+            service: OnceLock::new(),
+            watched: watch::Sender::default(),
         })
     }
 
@@ -150,8 +167,24 @@ impl Server {
         &self.log
     }
 
+    /// Makes it a server of this process, before it is begun.
+    pub(super) fn is_value(&self, service: Service) {
+        let _again = self.service.set(service);
+    }
+
+    /// Whether it is a server of this process.
+    pub(super) fn is_in_process(&self) -> bool {
+        self.service.get().is_some()
+    }
+
+    /// Takes over what was wanted of the one before it.
+    pub(super) fn inherit(&self, before: &Self) {
+        self.watched.send_replace(before.watched.borrow().clone());
+    }
+
+    /// Where its tools are remembered. Those of this process are as trustworthy as the process.
     pub(super) fn pins(&self) -> Option<&Pins> {
-        self.surroundings.pins.as_ref()
+        self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
     }
 
     pub(super) fn other_namespaces(&self) -> impl Iterator<Item = &str> {
@@ -195,6 +228,23 @@ impl Server {
         self.used_ms.store(now, Ordering::Relaxed);
     }
 
+    /// What it said when it last refused us for want of authorization.
+    pub(super) fn challenge(&self) -> Option<String> {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Remembers what it wants, if that is why it refused.
+    pub(super) fn refused(&self, error: &LinkError) {
+        if let LinkError::Unauthorized { challenge, .. } = error {
+            self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone_from(challenge);
+        }
+    }
+
+    /// The connection that all share, if it holds.
+    pub(super) fn live(&self) -> Option<Arc<Connection>> {
+        self.slot(SHARED).live()
+    }
+
     /// The connection for a client, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
@@ -215,7 +265,10 @@ impl Server {
         if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
             && Instant::now() < not_before
         {
-            return Err(LinkError::unsent(error.to_string()));
+            return Err(match error {
+                LinkError::Unauthorized { .. } => error.clone(),
+                other => LinkError::unsent(other.to_string()),
+            });
         }
         self.connect(whose, &slot, &mut failures).await
     }
@@ -236,8 +289,14 @@ impl Server {
         if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
             failures.count = 0;
         }
-        let made =
-            connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await;
+        let made = match self.service.get() {
+            Some(service) => {
+                in_process::connect(service, hub, self.config.limits.message_bytes, CONNECT_MAX).await
+            }
+            None => {
+                connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
+            }
+        };
         match made {
             Ok((connection, way)) => {
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
@@ -259,9 +318,7 @@ impl Server {
                 Ok(connection)
             }
             Err(error) => {
-                failures.count = failures.count.saturating_add(1);
-                failures.not_before = Some(Instant::now() + backoff(failures.count));
-                failures.last = Some(error.clone());
+                failures.add(&error);
                 self.failed(&error);
                 Err(error)
             }
@@ -269,6 +326,7 @@ impl Server {
     }
 
     fn failed(&self, error: &LinkError) {
+        self.refused(error);
         let state = match error {
             LinkError::Unauthorized { .. } => ServerState::NeedsAuth,
             _ => ServerState::Failed,
@@ -314,9 +372,20 @@ impl Server {
     /// sees that the server is still there.
     async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
         if whose == SHARED {
-            self.read_offer(&connection).await;
+            self.subscribe_again(&connection).await;
         }
-        let listening = listen_for_changes(&connection);
+        if whose == SHARED
+            && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
+        {
+            // It greets everybody, but tells nothing to strangers.
+            let slot = self.slot(&whose);
+            slot.turn.lock().await.add(&error);
+            slot.forget(&connection);
+            self.failed(&error);
+            connection.close().await;
+            return;
+        }
+        let listening = listen_for_changes(&connection, self.watched.subscribe());
         let watching = async {
             tokio::select! {
                 () = connection.wait_closed() => {}
@@ -346,16 +415,21 @@ impl Server {
         }
     }
 
-    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) {
-        match discover(self, connection).await {
-            Ok(found) => self.take_offer(found),
+    async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
+        let discovered = discover(self, connection).await.map(|found| self.take_offer(found));
+        match &discovered {
+            Ok(()) => {}
             Err(error) => {
                 let reason = format!("what it offers could not be read: {error}");
                 self.log.add(Source::Helve, &reason);
                 self.status.send_modify(|told| told.reason = Some(reason));
             }
         }
-        self.status.send_modify(|told| told.settled = true);
+        // One that wants a login settles when its state says so.
+        if !matches!(discovered, Err(LinkError::Unauthorized { .. })) {
+            self.status.send_modify(|told| told.settled = true);
+        }
+        discovered
     }
 
     fn take_offer(&self, found: Found) {
@@ -376,7 +450,8 @@ impl Server {
             let changes = connection.news().take().await;
             let lists = [Change::Tools, Change::Resources, Change::Prompts];
             if whose == SHARED && lists.into_iter().any(|change| changes.has(change)) {
-                self.read_offer(connection).await;
+                // What went wrong stands in its status.
+                let _ = self.read_offer(connection).await;
             }
             for uri in changes.updated {
                 self.send(ServerEventKind::Updated(uri));
@@ -390,13 +465,14 @@ impl Server {
         if connection.greeting().era == Era::Stateless {
             return std::future::pending().await;
         }
+        let every = Duration::from_secs(self.config.health_s);
         loop {
-            tokio::time::sleep(HEALTH_EVERY).await;
+            tokio::time::sleep(every).await;
             if connection.open_questions() > 0 {
                 continue;
             }
             let started = Instant::now();
-            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX);
+            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX.min(every));
             match connection.ask(ping).await {
                 // A server that knows no ping has answered too.
                 Ok(_) => {
@@ -445,6 +521,7 @@ impl Server {
 
     /// Closes its connections; they are made anew at once, or by the next call.
     pub(super) async fn restart(self: &Arc<Self>) {
+        self.status.send_modify(|told| told.settled = false);
         let slots: Vec<_> = self.lines().values().cloned().collect();
         for slot in slots {
             let mut failures = slot.turn.lock().await;
@@ -462,7 +539,8 @@ impl Server {
     /// Reads what it offers again.
     pub(super) async fn refresh(self: &Arc<Self>) {
         if let Ok(connection) = self.connection(None).await {
-            self.read_offer(&connection).await;
+            // What went wrong stands in its status.
+            let _ = self.read_offer(&connection).await;
         }
     }
 
@@ -523,6 +601,15 @@ impl Server {
     }
 }
 
+impl Failures {
+    /// One more; the next attempt waits longer.
+    fn add(&mut self, error: &LinkError) {
+        self.count = self.count.saturating_add(1);
+        self.not_before = Some(Instant::now() + backoff(self.count));
+        self.last = Some(error.clone());
+    }
+}
+
 impl Slot {
     /// The connection, if it holds.
     fn live(&self) -> Option<Arc<Connection>> {
@@ -543,46 +630,19 @@ impl Slot {
     }
 }
 
-/// In the stateless era changes are told only to those who ask for them. Returns when the server
-/// does not tell any more, which is no reason to give it up.
-async fn listen_for_changes(connection: &Connection) {
-    let greeting = connection.greeting();
-    let wants = |capability| greeting.has_flag(capability, "listChanged");
-    let listens = greeting.era == Era::Stateless && ["tools", "resources", "prompts"].into_iter().any(wants);
-    let mut failures = 0;
-    while listens && failures < 5 {
-        let mut params = Fields::default();
-        params.set(
-            "notifications",
-            raw(&serde_json::json!({
-                "toolsListChanged": wants("tools"),
-                "resourcesListChanged": wants("resources"),
-                "promptsListChanged": wants("prompts"),
-            })),
-        );
-        let began = Instant::now();
-        let ask = Ask::new("subscriptions/listen", params).within(Duration::from_secs(3600));
-        if !matches!(connection.ask(ask).await, Err(LinkError::TimedOut { .. })) {
-            failures = if began.elapsed() > STEADY { 1 } else { failures + 1 };
-        }
-        tokio::time::sleep(backoff(failures)).await;
-    }
-    std::future::pending().await
-}
-
 /// How long to wait after so many failures in a row: twice as long each time, and never the same.
-fn backoff(failures: u32) -> Duration {
+pub(super) fn backoff(failures: u32) -> Duration {
     let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
     doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
 /// A server's own name and version.
-fn identity(info: &serde_json::value::RawValue) -> Option<String> {
+pub(super) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
     let fields = Fields::read(Some(info)).ok()?;
     let name = fields.text("name")?;
     let shown = match fields.text("version") {
         Some(version) => format!("{name} {version}"),
         None => name,
     };
-    Some(crate::text::one_line(&shown, 100).into())
+    Some(crate::text::one_line(&shown, 100))
 }

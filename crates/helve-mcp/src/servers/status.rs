@@ -46,7 +46,7 @@ pub struct ServerStatus {
     pub reason: Option<String>,
     /// Since when.
     pub since: Timestamp,
-    /// How it is spoken to: `stdio`, `http`, `sse`, `ws`.
+    /// How it is spoken to: `stdio`, `http`, `sse`, `ws`, `in_process`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<&'static str>,
     /// The protocol's era.

@@ -19,6 +19,9 @@ use crate::message::{Fields, RpcError, raw};
 /// What a result may be made of.
 pub(crate) const RESULT: JsonLimits = JsonLimits { bytes: 64 << 20, values: 500_000, depth: 64 };
 
+/// How often a call is made where that is safe: a link that broke may have hidden a lost session.
+const TRIES_MAX: u32 = 3;
+
 /// Where a tool of ours is in truth.
 pub(crate) struct Remote {
     pub(super) server: Weak<Server>,
@@ -80,15 +83,22 @@ impl Remote {
         let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
         let server = self.server.upgrade().ok_or_else(gone)?;
         let _place = server.enter().await;
-        let ToolResult { content, value } = match self.try_once(&server, &arguments, &context).await {
-            // It cannot have begun, or it does no harm to begin it twice: the server is connected
-            // anew for it, and whoever called does not notice.
-            Err(error) if is_worth_another(&error, repeatable) && !context.is_cancelled() => {
-                self.try_once(&server, &arguments, &context).await
+        let mut tries = 1;
+        let ToolResult { content, value } = loop {
+            match self.try_once(&server, &arguments, &context).await {
+                Ok(result) => break result,
+                // It cannot have begun, or it does no harm to begin it twice: the server is connected
+                // anew for it, and whoever called does not notice.
+                Err(failure)
+                    if tries < TRIES_MAX
+                        && is_worth_another(&failure, repeatable)
+                        && !context.is_cancelled() =>
+                {
+                    tries += 1;
+                }
+                Err(failure) => return Err(failure.into_error(server.name())),
             }
-            other => other,
-        }
-        .map_err(|failure| failure.into_error(server.name()))?;
+        };
         context.attach(content);
         value
     }
@@ -112,7 +122,11 @@ impl Remote {
             headers: self.headers.for_arguments(arguments),
             ..Ask::new("tools/call", self.params(arguments, client))
         };
-        let answer = self.ask(&connection, ask).await.map_err(Failure::Link)?.map_err(Failure::Refused)?;
+        let answer = self.ask(&connection, ask).await.map_err(|error| {
+            server.refused(&error);
+            Failure::Link(error)
+        })?;
+        let answer = answer.map_err(Failure::Refused)?;
         server.used();
         result::read(answer, server.name(), RESULT).map_err(Failure::Unfit)
     }
@@ -149,14 +163,14 @@ pub(crate) fn passed_on(about: &RawValue) -> Option<Fields> {
 }
 
 /// Why a call gave no result.
-enum Failure {
+pub(super) enum Failure {
     Link(LinkError),
     Refused(RpcError),
     Unfit(ToolError),
 }
 
 impl Failure {
-    fn into_error(self, server: &str) -> ToolError {
+    pub(super) fn into_error(self, server: &str) -> ToolError {
         match self {
             Self::Link(error) => error.into_tool_error(server),
             Self::Refused(error) => result::refused(&error, server),

@@ -1,6 +1,17 @@
 //! Tests against real counterparts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod calls;
+mod conformance;
 mod counterparts;
+mod distrust;
+mod in_process;
 mod oauth;
+mod server_stdio;
+mod sessions;
+mod supervision;
+mod updates;
+
+mod person;
+mod plain;
 mod setup;

@@ -4,6 +4,7 @@ use helve::{Caller, Runtime};
 use helve_mcp::server::{McpServer, ServerOptions};
 use helve_server::{BindError, Door, HttpServer, ServerConfig};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::{ADA, BOB, Server, call, request, serve, serve_with};
 
@@ -197,4 +198,62 @@ async fn answers_that_nobody_asked_for_do_nothing() {
         assert_eq!(server.post(&[header], &body).await.status, 202, "{body}");
     }
     assert_eq!(server.post(&[header], &request(1, "ping", json!({}))).await.json()["result"], json!({}));
+}
+
+#[tokio::test]
+async fn the_older_transport_belongs_to_whoever_opened_it() {
+    let server = serve().await;
+    let mut open = server.open("GET /mcp/sse", &[], "").await;
+    let read = open.until("sessionId=").await.to_owned();
+    let read = if read.ends_with("\n\n") { read } else { open.until("\n\n").await.to_owned() };
+    let path = read.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
+    let body = initialize().to_string();
+    let line = format!("POST {path}");
+    let bob = format!("Bearer {BOB}");
+    assert_eq!(server.send(&line, &[("authorization", &bob)], &body).await.status, 404);
+    assert_eq!(server.send(&line, &[("content-type", "text/plain")], &body).await.status, 415);
+    assert_eq!(server.send(&line, &[], &body).await.status, 202);
+    open.until("protocolVersion").await;
+    drop(open);
+    // The session ends with its stream.
+    for _ in 0..200 {
+        if server.send(&line, &[], &body).await.status == 404 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("the session outlives its stream");
+}
+
+#[tokio::test]
+async fn a_handshake_without_the_subprotocol_is_refused() {
+    let server = serve().await;
+    let handshake = |protocol: &'static str, version: &'static str| {
+        [
+            ("connection", "upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-version", version),
+            ("sec-websocket-protocol", protocol),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+        ]
+    };
+    for (protocol, version) in [("-", "13"), ("graphql-ws", "13"), ("mcp", "12")] {
+        assert_eq!(server.send("GET /mcp/ws", &handshake(protocol, version), "").await.status, 400);
+    }
+    assert_eq!(server.send("GET /mcp/ws", &[], "").await.status, 400);
+    let mut open = server.open("GET /mcp/ws", &handshake("mcp", "13"), "").await;
+    let head = open.until("\r\n\r\n").await.to_lowercase();
+    assert!(head.contains("101") && head.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{head}");
+}
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off() {
+    let config =
+        ServerConfig { head_timeout: std::time::Duration::from_millis(100), ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: ").await.unwrap();
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), stream.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "the connection is still open");
 }

@@ -20,7 +20,7 @@ mod resolve;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use helve_core::{Call, Outcome, Stage, Status, ToolError};
+use helve_core::{Call, ErrorCode, Outcome, Stage, Status, ToolError};
 use tracing::Instrument;
 
 use crate::conditions::completed;
@@ -57,8 +57,12 @@ pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> 
     let mut record = OpenRecord::open(parts, &call, Origin::Outside);
     let known = resolve::resolve(parts, call, &mut record);
     record.enter(Stage::Prepare);
-    // Which tool it was for matters only if there is one.
-    record.close(Err(known.err().unwrap_or(error))).await
+    // What is wrong with the arguments matters only if there is a tool for them.
+    let error = match known.err() {
+        Some(unknown) if error.code() == ErrorCode::ValidationFailed => unknown,
+        Some(_) | None => error,
+    };
+    record.close(Err(error)).await
 }
 
 async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {

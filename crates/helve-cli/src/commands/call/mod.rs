@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Runtime};
+use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Registry, Runtime};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::arguments::Unread;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
+use crate::commands::person::Person;
 use crate::commands::{interrupt, progress};
+use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Ui;
 use crate::wire;
+use crate::wire::mcp::{self, Attached, Which};
 
 const AFTER_HELP: &str = "\
 Arguments:
@@ -96,6 +99,22 @@ impl From<AdviceArg> for AdvisedAction {
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
+    wire::block_on(async {
+        // Only the server whose tool is called is started.
+        let attached = mcp::attach(&loaded, &registry, Which::With(&args.name), app).await?;
+        let done = call(args, &loaded, registry, &attached, app).await;
+        attached.close().await;
+        done
+    })
+}
+
+async fn call(
+    args: Args,
+    loaded: &Loaded,
+    registry: Registry,
+    attached: &Attached,
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
     let settings = wire::settings(&loaded.config);
     let tool = registry.get(&args.name).map(|registered| registered.tool);
     let input = tool.as_ref().map(helve::Tool::input);
@@ -104,19 +123,21 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Err(Unread::Refused(error)) => (Value::Null, Some(error)),
         Err(Unread::Usage(failure)) => return Err(failure.into()),
     };
+    let refusal = if tool.is_none() { attached.why_not().or(refusal) } else { refusal };
     let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
     let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
     let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
-    let call = resolve(args, value);
+    let mut call = resolve(args, value);
+    if !app.ui.is_json() {
+        call.client = Person::at_terminal();
+    }
 
-    let store = Arc::new(wire::open_store(&loaded)?);
-    let runtime = wire::runtime(&loaded, registry, store.clone(), settings)?;
-    let outcome = wire::block_on(async {
-        Ok(match refusal {
-            Some(error) => runtime.refuse(call, error).await,
-            None => call_until_interrupt(&runtime, call, app.ui).await,
-        })
-    })?;
+    let store = Arc::new(wire::open_store(loaded)?);
+    let runtime = wire::runtime(loaded, registry, store.clone(), settings)?;
+    let outcome = match refusal {
+        Some(error) => runtime.refuse(call, error).await,
+        None => call_until_interrupt(&runtime, call, app.ui).await,
+    };
     // Closed before anything can fail on the way to the screen.
     let closed = store.close();
     outcome::print(&outcome, &show, app.ui)?;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use helve::Tool;
 use helve::formats::{ExportOptions, Format, Strictness, export};
+use helve::{Registry, Tool};
 use serde_json::json;
 
 use super::list::FilterArgs;
@@ -13,6 +13,7 @@ use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{count, json as json_text};
+use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -64,11 +65,15 @@ impl From<Strict> for Strictness {
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| write(args, &registry, app))
+}
+
+fn write(args: Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let filter = args.filter.resolve();
     let tools: Vec<Tool> = if args.names.is_empty() {
         registry.list(&filter).into_iter().map(|registered| registered.tool).collect()
     } else {
-        let find = |name: &String| show::find(&registry, name).map(|registered| registered.tool);
+        let find = |name: &String| show::find(registry, name).map(|registered| registered.tool);
         args.names.iter().map(find).collect::<Result<_, _>>()?
     };
     let options =

@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count};
+use crate::wire::mcp::{self, Which};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -65,7 +66,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let (registry, remarks) = crate::wire::tools(&loaded)?;
     app.note(&remarks);
-    let tools = registry.list(&args.filter.resolve());
+    let filter = args.filter.resolve();
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| print(&registry.list(&filter), app))
+}
+
+fn print(tools: &[Registered], app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
         app.ui.json(&tools)?;
         return Ok(Exit::Done);
@@ -74,7 +79,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
         return Ok(Exit::Done);
     }
-    app.ui.table(table(&tools))?;
+    app.ui.table(table(tools))?;
     if app.ui.on_terminal() {
         let tools = count(tools.len(), "tool");
         app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;

@@ -1,11 +1,13 @@
 //! `helve tools search`: by words, best first, or by a pattern of names.
 
+use helve::Registry;
 use serde_json::json;
 
 use super::list;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -29,6 +31,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, app))
+}
+
+fn search(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (found, json) = match &args.pattern {
         Some(pattern) => {
             let mut found = registry.matching(pattern);

@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
+use crate::wire::mcp::{self, Which};
 
 /// Deepest nesting of parameters that is shown.
 const DEPTH_MAX: usize = 3;
@@ -26,20 +27,24 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    let registered = find(&registry, &args.name)?;
+    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| show(args, &registry, app))
+}
+
+fn show(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let registered = find(registry, &args.name)?;
     if app.ui.is_json() {
         let mut document = serde_json::to_value(&registered)?;
         document["warnings"] = json!(registered.tool.warnings());
         if registered.tool.is_composed() {
             document["parts"] = json!(registered.tool.handler().parts());
-            document["effects_of_parts"] = json!(effects_of_parts(&registered.tool, &registry));
+            document["effects_of_parts"] = json!(effects_of_parts(&registered.tool, registry));
         }
         app.ui.json(&document)?;
         return Ok(Exit::Done);
     }
     let ui = &mut *app.ui;
     heading(&registered, ui)?;
-    facts(&registered, &registry, ui)?;
+    facts(&registered, registry, ui)?;
     parameter_section("Parameters", registered.tool.input(), ui)?;
     if let Some(output) = registered.tool.output() {
         parameter_section("Result", output, ui)?;

@@ -46,9 +46,6 @@ async fn failures_at(url: &str, requirements: &str) -> (usize, Vec<String>) {
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-    if std::env::var_os("HELVE_SHOW_CONFORMANCE").is_some() {
-        eprintln!("{said}");
-    }
     let mut failures = Vec::new();
     let mut count = 0;
     for folder in std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()) {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
+use helve_mcp::config::McpConfig;
 use helve_sandbox::Sandbox;
 use helve_tools::WebConfig;
 use serde_json::Value;
@@ -40,6 +41,7 @@ pub(super) fn check(file: &Path) -> Report {
             report.findings.push(Finding::error(file, error.to_string()).placed(&origin));
         }
     }
+    report.findings.extend(servers(file, &document));
     let builtin = registry.register_many(Layer::BuiltIn, builtin);
     report.findings.extend(builtin.err().map(|error| Finding::error(file, error.to_string())));
     let entries = tool_entries(Layer::Project, &document);
@@ -73,6 +75,20 @@ pub(super) fn check(file: &Path) -> Report {
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
     report
+}
+
+/// What is wrong with the file's MCP servers. None is started.
+fn servers(file: &Path, document: &Document) -> Vec<Finding> {
+    let section = document.value.get("mcp").cloned().unwrap_or_else(|| Value::Object(Default::default()));
+    let config: McpConfig = match serde_json::from_value(section) {
+        Ok(config) => config,
+        Err(error) => return vec![Finding::error(file, error.to_string()).placed(&document.origin("/mcp"))],
+    };
+    let placed = |problem: Problem| {
+        let origin = document.origin(&format!("/mcp/{}", problem.at));
+        Finding::error(file, format!("mcp/{problem}")).placed(&origin)
+    };
+    config.check().into_iter().map(placed).collect()
 }
 
 /// What the file says of the web tools. Its keys were checked before.

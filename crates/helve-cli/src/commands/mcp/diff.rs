@@ -1,0 +1,74 @@
+//! `helve mcp diff`: tools that are not what was accepted.
+
+use helve_mcp::pins::Pending;
+use serde_json::{Value, json};
+
+use super::trust::print_diff;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::ui::escape;
+use crate::wire;
+use crate::wire::mcp::{self, Configured, Which};
+
+const AFTER_HELP: &str = "\
+A tool is held to what it was when it was first seen or accepted: its name, description, schemas and
+annotations, and its server's configuration. One that has changed is not used until you accept it.
+
+Exit codes:
+  0 nothing waits   1 tools wait to be accepted   2 wrong use
+
+Examples:
+  helve mcp diff github
+  helve mcp accept github create_issue";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The server
+    name: String,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let (one, pending) = pending(&args.name, app)?;
+    if app.ui.is_json() {
+        app.ui.json(&pending.iter().map(document).collect::<Vec<_>>())?;
+    } else if pending.is_empty() {
+        app.ui.note(format!("the tools of `{}` are what was accepted", one.name))?;
+    } else {
+        print(&pending, app)?;
+        let name = &one.name;
+        app.ui.note(format!("accept them: helve mcp accept {name} TOOL…, or --all"))?;
+    }
+    Ok(if pending.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// The tools that wait, after a look at the server if it can be had.
+pub(super) fn pending(name: &str, app: &mut App<'_>) -> anyhow::Result<(Configured, Vec<Pending>)> {
+    let loaded = app.load_config()?;
+    let one = mcp::find_configured(&loaded, name)?;
+    let registry = wire::registry(&loaded)?;
+    let remarks = wire::block_on(async {
+        let attached = mcp::attach(&loaded, &registry, Which::Named(name), app).await?;
+        let remarks = attached.remarks();
+        attached.close().await;
+        Ok(remarks)
+    })?;
+    app.note(&remarks);
+    let pending = mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).pending(name)?;
+    Ok((one, pending))
+}
+
+pub(super) fn document(one: &Pending) -> Value {
+    json!({ "tool": one.tool, "new": one.new, "digest": one.digest, "diff": one.diff })
+}
+
+pub(super) fn print(pending: &[Pending], app: &mut App<'_>) -> anyhow::Result<()> {
+    let paint = app.ui.paint();
+    for one in pending {
+        let what = if one.new { "is new" } else { "has changed" };
+        app.ui.line(format!("{} {what}", paint.bold(escape::one_line(&one.tool, 128))))?;
+        print_diff(&one.diff, app)?;
+    }
+    Ok(())
+}

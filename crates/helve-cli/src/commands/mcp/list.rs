@@ -1,0 +1,81 @@
+//! `helve mcp list`: every server that is configured. Nothing is started.
+
+use helve_mcp::trust::{Scope, Verdict, shown};
+use serde_json::{Value, json};
+
+use super::show;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::ui::table::{Cell, Tone, Yield};
+use crate::ui::{Table, escape};
+use crate::wire::mcp::{Configured, configured};
+
+pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let servers = configured(&loaded);
+    if app.ui.is_json() {
+        app.ui.json(&servers.iter().map(document).collect::<Vec<_>>())?;
+        return Ok(Exit::Done);
+    }
+    if servers.is_empty() {
+        app.ui.note(
+            "no MCP server is configured; `helve mcp add` adds one, `helve mcp import` finds those you have",
+        )?;
+        return Ok(Exit::Done);
+    }
+    const YIELDS: &[Yield] = &[Yield::Cut(2, 24), Yield::Drop(3)];
+    let mut table = Table::new(["name", "may run", "what", "from"]).one_line_rows(YIELDS);
+    for one in &servers {
+        let (word, tone) = word(one);
+        table.row([
+            Cell::new(&one.name, Tone::Strong),
+            Cell::new(word, tone),
+            Cell::from(show::place(&one.config)),
+            Cell::new(one.origin.to_string(), Tone::Dim),
+        ]);
+    }
+    app.ui.table(table)?;
+    let waiting: Vec<_> = servers
+        .iter()
+        .filter(|one| one.hold().is_some())
+        .map(|one| escape::one_line(&one.name, 64))
+        .collect();
+    if !waiting.is_empty() {
+        app.ui
+            .note(format!("see what they would run, and let them: helve mcp trust {}", waiting.join(" ")))?;
+    } else if app.ui.on_terminal() {
+        app.ui.note("\nhelve mcp status · helve mcp test NAME · helve tools list --source mcp")?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether it may run, in a word.
+fn word(one: &Configured) -> (&'static str, Tone) {
+    match (&one.verdict, &one.scope) {
+        _ if !one.config.enabled => ("disabled", Tone::Dim),
+        (Verdict::Trusted, Scope::User) => ("yes, yours", Tone::Good),
+        (Verdict::Trusted, Scope::Project(_)) => ("yes, trusted", Tone::Good),
+        (Verdict::Changed { .. }, _) => ("no, changed", Tone::Bad),
+        (_, _) => ("not yet trusted", Tone::Warn),
+    }
+}
+
+fn document(one: &Configured) -> Value {
+    let (trust, diff) = match &one.verdict {
+        Verdict::Trusted => ("trusted", None),
+        Verdict::Changed { diff, .. } => ("changed", Some(diff)),
+        _ => ("unknown", None),
+    };
+    let scope = match &one.scope {
+        Scope::User => "user",
+        Scope::Project(_) => "project",
+    };
+    let mut document = json!({
+        "name": one.name, "enabled": one.config.enabled, "scope": scope, "origin": one.origin,
+        "trust": trust, "config": shown(&one.config),
+    });
+    if let Some(diff) = diff {
+        document["diff"] = json!(diff);
+    }
+    document
+}

@@ -1,0 +1,74 @@
+//! `helve mcp`: servers whose tools are used, and tools served.
+
+mod accept;
+mod add;
+mod ask;
+mod diff;
+mod file;
+mod import;
+pub(crate) mod instance;
+mod list;
+mod login;
+mod logs;
+mod remove;
+mod restart;
+mod serve;
+mod show;
+mod status;
+mod test;
+mod trust;
+
+use crate::app::App;
+use crate::exit::Exit;
+
+/// Use the tools of MCP servers, and serve tools to MCP clients.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Every server that is configured; nothing is started
+    List,
+    /// Add a server to helve.toml, and test it
+    Add(add::Args),
+    /// Take a server out of helve.toml
+    Remove(remove::Args),
+    /// Servers from the files of Claude Code, Claude Desktop, VS Code and Cursor
+    Import(import::Args),
+    /// Let a project's server run, after a look at what it is
+    Trust(trust::Args),
+    /// How servers are
+    Status(status::Args),
+    /// What a server wrote beside its messages
+    Logs(logs::Args),
+    /// Connect to any server once, and say what happened
+    Test(test::Args),
+    /// Stop a server and start it anew, in the `helve up` that runs
+    Restart(restart::Args),
+    /// Tools that are not what was accepted
+    Diff(diff::Args),
+    /// Accept tools as they are now
+    Accept(accept::Args),
+    /// Log in to a server that wants it
+    Login(login::LoginArgs),
+    /// Forget a login
+    Logout(login::LogoutArgs),
+    /// Serve one MCP client over standard input and output
+    Serve(serve::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List => list::run(app),
+        Command::Add(args) => add::run(args, app),
+        Command::Remove(args) => remove::run(&args, app),
+        Command::Import(args) => import::run(&args, app),
+        Command::Trust(args) => trust::run(&args, app),
+        Command::Status(args) => status::run(&args, app),
+        Command::Logs(args) => logs::run(&args, app),
+        Command::Test(args) => test::run(args, app),
+        Command::Restart(args) => restart::run(&args, app),
+        Command::Diff(args) => diff::run(&args, app),
+        Command::Accept(args) => accept::run(&args, app),
+        Command::Login(args) => login::login(&args, app),
+        Command::Logout(args) => login::logout(&args, app),
+        Command::Serve(args) => serve::run(args, app),
+    }
+}

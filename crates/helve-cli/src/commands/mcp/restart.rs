@@ -1,0 +1,33 @@
+//! `helve mcp restart`: stop a server and start it anew, in the `helve up` that runs.
+
+use super::instance::Running;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::wire::mcp;
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The server
+    name: String,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let one = mcp::find_configured(&loaded, &args.name)?;
+    let Some(running) = Running::find(&loaded) else {
+        return Err(Failure::failed("no `helve up` runs here, so there is nothing to restart")
+            .hint("without one, every command starts the servers it needs anew")
+            .into());
+    };
+    let status = running.restart(&one.name)?;
+    if app.ui.is_json() {
+        app.ui.json(&status)?;
+    } else {
+        let sign = app.ui.paint().good("✓");
+        app.ui.line(format!("{sign} {} was started anew", one.name))?;
+        app.ui.note(format!("helve mcp status {}", one.name))?;
+    }
+    Ok(Exit::Done)
+}

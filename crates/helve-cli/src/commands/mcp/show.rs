@@ -1,0 +1,86 @@
+//! A server as a person must see it before it runs: exactly what is started, and what it may do.
+
+use helve_mcp::config::{Place, Reference, ServerConfig, Setting};
+use helve_mcp::trust::shown;
+use serde_json::Value;
+
+use crate::ui::Table;
+use crate::ui::escape;
+use crate::ui::table::{Cell, Tone};
+
+/// Where it is, on one line: the command as it would be typed, or the address.
+pub(super) fn place(config: &ServerConfig) -> String {
+    let value = shown(config).unwrap_or_default();
+    let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match config.place() {
+        Some(Place::Command(_)) => {
+            let args = value.get("args").and_then(Value::as_array).into_iter().flatten();
+            let words = args.filter_map(Value::as_str).map(quoted);
+            std::iter::once(quoted(&text("command"))).chain(words).collect::<Vec<_>>().join(" ")
+        }
+        Some(Place::Url(_)) => text("url"),
+        None => "neither `command` nor `url`".to_owned(),
+    }
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// All that matters about it.
+pub(super) fn facts(config: &ServerConfig) -> Table {
+    let mut table = Table::bare().indented();
+    let mut fact = |name: &str, value: String, tone: Tone| {
+        if !value.is_empty() {
+            table.row([Cell::new(name, Tone::Dim), Cell::new(value, tone)]);
+        }
+    };
+    let paths = |paths: &[std::path::PathBuf]| {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    match config.place() {
+        Some(Place::Command(_)) => {
+            fact("runs", place(config), Tone::Strong);
+            fact(
+                "in",
+                config.cwd.as_ref().map(|cwd| cwd.display().to_string()).unwrap_or_default(),
+                Tone::Plain,
+            );
+            fact("with", settings(&config.env), Tone::Plain);
+            match config.confined {
+                true => fact(
+                    "box",
+                    "confined: sees the system's programs and what follows".to_owned(),
+                    Tone::Good,
+                ),
+                false => fact("box", "NOT confined: it can do all that you can".to_owned(), Tone::Bad),
+            }
+            fact("reads", paths(&config.read), Tone::Plain);
+            fact("changes", paths(&config.write), Tone::Warn);
+            fact("reaches", config.network.join(", "), Tone::Warn);
+        }
+        Some(Place::Url(_)) => {
+            fact("reaches", place(config), Tone::Strong);
+            fact("sends", settings(&config.headers), Tone::Plain);
+        }
+        None => fact("runs", place(config), Tone::Bad),
+    }
+    fact("roots", paths(&config.roots), Tone::Plain);
+    if config.sampling {
+        fact("model", "may ask for a model's answers".to_owned(), Tone::Warn);
+    }
+    table
+}
+
+/// Names and where the values come from; of a value that looks like a secret nothing.
+fn settings(settings: &std::collections::BTreeMap<String, Setting>) -> String {
+    let one = |(name, setting): (&String, &Setting)| match setting {
+        Setting::Text(text) => format!("{name}={}", escape::one_line(text, 60)),
+        Setting::Reference(Reference { source, prefix }) => format!("{name}={prefix}… from {source}"),
+    };
+    settings.iter().map(one).collect::<Vec<_>>().join(", ")
+}

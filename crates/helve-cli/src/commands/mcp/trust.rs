@@ -1,0 +1,121 @@
+//! `helve mcp trust`: let a project's server run, after a look at what it is.
+
+use helve_mcp::trust::Verdict;
+use serde_json::json;
+
+use super::ask::{Answer, ask};
+use super::show;
+use crate::app::App;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::escape;
+use crate::wire::mcp::{self, Configured};
+
+const AFTER_HELP: &str = "\
+What a project brings never runs before you have seen it. A server is trusted exactly as it is shown
+here, in this project; when its configuration changes you are asked again.
+
+Exit codes:
+  0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
+
+Examples:
+  helve mcp trust github
+  helve mcp trust github files --yes";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Servers
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Trust them as they are shown, without a question
+    #[arg(long, short)]
+    yes: bool,
+    /// Trust them no longer
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    // All names first: a typing error must not leave half of it done.
+    let find = |name: &String| mcp::find_configured(&loaded, name);
+    let servers = args.names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    let mut trust = mcp::trust()?;
+    if let Some(problem) = trust.problem() {
+        return Err(Failure::failed("what was trusted cannot be read").because(problem).into());
+    }
+    let mut said = Vec::new();
+    let mut exit = Exit::Done;
+    for one in &servers {
+        let name = &one.name;
+        if args.revoke {
+            let was = trust.revoke(&one.scope, name)?;
+            said.push(json!({ "name": name, "revoked": was }));
+            if !app.ui.is_json() {
+                app.ui.line(if was {
+                    format!("{name} is trusted no longer")
+                } else {
+                    format!("{name} was not trusted")
+                })?;
+            }
+            continue;
+        }
+        if one.hold().is_none() {
+            said.push(json!({ "name": name, "trusted": true, "asked": false }));
+            app.ui.note(format!("{name} may run already"))?;
+            continue;
+        }
+        if !app.ui.is_json() {
+            print(one, app)?;
+        }
+        let answer = ask(&format!("Let {name} run like this?"), args.yes, app)?;
+        match answer {
+            Answer::Yes => {
+                trust.accept(&one.scope, name, &one.config)?;
+                if !app.ui.is_json() {
+                    let sign = app.ui.paint().good("✓");
+                    app.ui.line(format!("{sign} {name} is trusted"))?;
+                }
+            }
+            Answer::No => exit = Exit::Denied,
+            Answer::Nobody => {
+                app.ui.note(format!("nobody is there to be asked; helve mcp trust {name} --yes"))?;
+                exit = Exit::Waiting;
+            }
+        }
+        said.push(json!({ "name": name, "trusted": answer == Answer::Yes, "asked": true }));
+    }
+    if app.ui.is_json() {
+        app.ui.json(&said)?;
+    }
+    Ok(exit)
+}
+
+fn print(one: &Configured, app: &mut App<'_>) -> anyhow::Result<()> {
+    let paint = app.ui.paint();
+    let origin = one.origin.to_string();
+    app.ui.line(format!("{}  {}", paint.bold(&one.name), paint.dim(escape::one_line(&origin, 200))))?;
+    app.ui.table(show::facts(&one.config))?;
+    if let Verdict::Changed { diff, .. } = &one.verdict {
+        app.ui.line(format!("  {}", paint.warn("it has changed since it was trusted:")))?;
+        print_diff(diff, app)?;
+    }
+    Ok(())
+}
+
+/// Lines of a difference, painted.
+pub(super) fn print_diff(diff: &[String], app: &mut App<'_>) -> anyhow::Result<()> {
+    let paint = app.ui.paint();
+    for line in diff {
+        let text = escape::one_line(line, 600);
+        let painted = match line.as_bytes().first() {
+            Some(b'+') => paint.good(text),
+            Some(b'-') => paint.bad(text),
+            _ => paint.dim(text),
+        };
+        app.ui.line(format!("    {painted}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Everything there is, served to MCP clients: over HTTP (`helve up --listen`) or over standard
+//! input and output (`helve mcp serve`).
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use helve::{Caller, Runtime};
+use helve_mcp::gateway::Gateway;
+use helve_mcp::server::{McpServer, ServerOptions, random_id};
+use helve_mcp::servers::{Servers, SetServers};
+use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_store::Store;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::App;
+use crate::commands::interrupt;
+use crate::commands::mcp::instance::Instance;
+use crate::config::{Inputs, Loaded, load};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::Table;
+use crate::ui::escape;
+use crate::ui::table::{Cell, Tone};
+use crate::wire;
+use crate::wire::mcp;
+
+/// How often the configuration is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// Serves over HTTP until Ctrl-C.
+pub(crate) fn http(
+    address: SocketAddr,
+    token_file: Option<PathBuf>,
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
+    if token_file.is_none() && !address.ip().is_loopback() {
+        return Err(Failure::usage(format!("`{address}` can be reached from other machines"))
+            .hint("say where their token is to be kept: --token-file FILE; Helve makes one")
+            .hint("or listen on 127.0.0.1")
+            .into());
+    }
+    let loaded = app.load_config()?;
+    let (runtime, store) = open(&loaded)?;
+    let token_file = match token_file {
+        // One that the person made is theirs to keep as they like, but they should know.
+        Some(file) if file.exists() => {
+            if trusted(&file).is_err() {
+                app.ui.note(format!("note: others can read {}; `chmod 600` it", file.display()))?;
+            }
+            file
+        }
+        Some(file) => own_token(&file)?,
+        None => own_token(&loaded.journal_path.with_file_name("token"))?,
+    };
+    wire::block_on(async {
+        let tokens = Tokens::read(&token_file).await.map_err(|error| {
+            Failure::usage(format!("{} cannot be used", token_file.display())).because(&error)
+        })?;
+        let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let mcp = upstream.served(runtime);
+        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
+        let server = server.with_servers(upstream.servers.clone());
+        let _instance = Instance::announce(&loaded, server.address()?, &token_file)?;
+        announce(server.address()?, &token_file, app)?;
+        let stop = CancellationToken::new();
+        let App { ui, inputs } = app;
+        let running = async {
+            tokio::select! {
+                () = server.run(stop.cancelled()) => {}
+                () = upstream.watch(inputs) => {}
+            }
+        };
+        interrupt::until_interrupt(running, ui, async || stop.cancel()).await;
+        upstream.servers.close().await;
+        Ok(())
+    })?;
+    store.close().context("the record of the last calls may not be on disk")?;
+    Ok(Exit::Done)
+}
+
+/// Serves one client over standard input and output, until the input ends.
+pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let (runtime, store) = open(&loaded)?;
+    wire::block_on(async {
+        let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let server = upstream.served(runtime);
+        let stop = CancellationToken::new();
+        let running = async {
+            tokio::select! {
+                ended = server.serve_stdio(caller) => ended,
+                () = stop.cancelled() => Ok(()),
+            }
+        };
+        let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        upstream.servers.close().await;
+        ended.context("the connection to the client broke")
+    })?;
+    store.close().context("the record of the last calls may not be on disk")?;
+    Ok(Exit::Done)
+}
+
+fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
+    let registry = wire::registry(loaded)?;
+    let store = Arc::new(wire::open_store(loaded)?);
+    let runtime = wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))?;
+    Ok((runtime, store))
+}
+
+/// The MCP servers behind what is served.
+struct Upstream {
+    servers: Servers,
+}
+
+impl Upstream {
+    /// Starts those that may be started, and says which may not. Nobody waits for a connection.
+    async fn start(loaded: &Loaded, runtime: &Runtime, app: &mut App<'_>) -> anyhow::Result<Self> {
+        let (started, held): (Vec<_>, Vec<_>) =
+            mcp::configured(loaded).into_iter().partition(|one| one.hold().is_none());
+        let servers = mcp::open(loaded, runtime.registry(), &started)?;
+        let set = servers.set(mcp::configs(started)).await;
+        let wrong = set.errors.iter().map(|(name, reason)| (name.clone(), reason.clone()));
+        let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
+        for (name, reason) in held.chain(wrong) {
+            app.ui.note(format!("note: MCP server `{name}`: {}", escape::one_line(&reason, 300)))?;
+        }
+        Ok(Self { servers })
+    }
+
+    /// What is served: the runtime's tools, and all else that the servers have.
+    fn served(&self, runtime: Runtime) -> McpServer {
+        let gateway = Arc::new(Gateway::new(runtime, self.servers.clone()));
+        tokio::spawn(Arc::clone(&gateway).resubscribe());
+        McpServer::new(gateway, ServerOptions::default())
+    }
+
+    /// Follows the configuration, and says what became of it. Runs until dropped.
+    async fn watch(&self, inputs: &Inputs) {
+        let mut before = mcp::fingerprint(inputs);
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            let now = mcp::fingerprint(inputs);
+            if now == before {
+                continue;
+            }
+            before = now;
+            match load(inputs) {
+                Ok(loaded) => {
+                    let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
+                    say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                }
+                Err(failure) => {
+                    say(&format!(
+                        "the configuration is not followed: {failure}: {}",
+                        failure.details.join("; ")
+                    ));
+                }
+            }
+        }
+    }
+}
+
+fn say_set(set: &SetServers) {
+    for (what, names) in [("added", &set.added), ("removed", &set.removed)] {
+        if !names.is_empty() {
+            say(&format!("MCP servers {what}: {}", names.join(", ")));
+        }
+    }
+    for (name, reason) in &set.errors {
+        say(&format!("MCP server `{name}` cannot be used: {reason}"));
+    }
+}
+
+/// Says something while everything else waits for Ctrl-C.
+fn say(text: &str) {
+    // Standard error may be closed; there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "{}", escape::one_line(text, 1_000));
+}
+
+/// The token that Helve makes itself, in a file that nobody else can read.
+fn own_token(file: &Path) -> Result<PathBuf, Failure> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let made = match options.open(file) {
+        Ok(mut made) => made.write_all(format!("{}{}\n", random_id(), random_id()).as_bytes()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return trusted(file),
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(()) => Ok(file.to_owned()),
+        Err(error) => {
+            Err(Failure::failed(format!("cannot write a token to {}", file.display())).because(&error))
+        }
+    }
+}
+
+/// A token that others can read, or that came with a project's files, is nobody's secret.
+fn trusted(file: &Path) -> Result<PathBuf, Failure> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let is_private = fs::symlink_metadata(file)
+            .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o077 == 0);
+        if !is_private {
+            return Err(Failure::usage(format!("others could read the token in {}", file.display()))
+                .hint("delete the file; Helve makes a new one"));
+        }
+    }
+    Ok(file.to_owned())
+}
+
+/// Says where, and how the usual clients are connected. The token itself is never shown.
+fn announce(address: SocketAddr, token_file: &Path, app: &mut App<'_>) -> anyhow::Result<()> {
+    let url = format!("http://{address}/mcp");
+    let file = token_file.canonicalize().unwrap_or_else(|_| token_file.to_owned());
+    let file = escape::visible(&file.display().to_string()).into_owned();
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "listening": address, "url": url, "token_file": file }))?;
+        app.ui.flush()?;
+        return Ok(());
+    }
+    app.ui.line("")?;
+    app.ui.heading("Serving MCP, until Ctrl-C")?;
+    let header = format!("Authorization: Bearer $(cat {file})");
+    let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
+    let inspector =
+        format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
+    let older = format!("{url}/sse (server-sent events), {}/ws (WebSocket)", url.replace("http:", "ws:"));
+    let mut table = Table::bare().indented();
+    for (name, what) in [
+        ("address", url),
+        ("token", format!("in {file}")),
+        ("Claude Code", claude),
+        ("inspector", inspector),
+        ("older clients", older),
+        ("over stdio", "command `helve`, arguments `mcp serve`".to_owned()),
+    ] {
+        table.row([Cell::new(name, Tone::Dim), Cell::new(what, Tone::Strong)]);
+    }
+    app.ui.table(table)?;
+    app.ui.flush()?;
+    Ok(())
+}

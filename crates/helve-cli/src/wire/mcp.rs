@@ -1,0 +1,410 @@
+//! MCP servers: from configuration to connections, and what a person must have trusted first.
+//!
+//! INVARIANT: a server that a project brought is started only as a person has trusted it. [`attach`]
+//! is the one way to start configured servers, and asks [`Configured::hold`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use helve::json::{escape_pointer, sha256_hex};
+use helve::{ErrorCode, Registry, ToolError};
+use helve_mcp::config::{Place, Secrets, ServerConfig};
+use helve_mcp::log::Line;
+use helve_mcp::oauth::TokenStore;
+use helve_mcp::pins::Pins;
+use helve_mcp::servers::{ServerState, ServerStatus, Servers, Surroundings};
+use helve_mcp::trust::{Scope, Trust, Verdict};
+use helve_net::{Client, HostPattern, NetPolicy};
+
+use crate::app::App;
+use crate::commands::progress;
+use crate::config::{Inputs, Loaded, Origin, find};
+use crate::failure::Failure;
+use crate::remark::Remark;
+
+/// A server that the configuration names.
+#[derive(Debug, Clone)]
+pub(crate) struct Configured {
+    pub(crate) name: String,
+    /// With paths that start at the file's folder.
+    pub(crate) config: ServerConfig,
+    pub(crate) scope: Scope,
+    /// The file, or whatever else, that names it.
+    pub(crate) origin: Origin,
+    pub(crate) verdict: Verdict,
+}
+
+impl Configured {
+    /// Why it may not be started, if it may not.
+    pub(crate) fn hold(&self) -> Option<String> {
+        let name = &self.name;
+        match &self.verdict {
+            Verdict::Trusted => None,
+            Verdict::Changed { .. } => Some(format!(
+                "its configuration has changed since it was trusted; `helve mcp trust {name}` shows how"
+            )),
+            _ => Some(format!("not trusted yet; run `helve mcp trust {name}`")),
+        }
+    }
+
+    /// What is in place of a connection: `pending`, and why.
+    pub(crate) fn held_status(&self) -> Option<ServerStatus> {
+        let state = if self.config.enabled { ServerState::Pending } else { ServerState::Disabled };
+        Some(ServerStatus { state, ..unconnected(&self.name, &self.hold()?) })
+    }
+
+    /// Whether its tools could have this name. A server without a namespace could have any.
+    fn may_have(&self, tool: &str) -> bool {
+        let namespace = self.config.namespace(&self.name);
+        let has = |separator: &str| {
+            let prefix = format!("{}{separator}", namespace.replace('/', separator));
+            tool.starts_with(&prefix)
+        };
+        namespace.is_empty() || has("/") || has("__")
+    }
+}
+
+/// Every server that the configuration names, by name, with whether it may be started.
+pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
+    let trust = find::mcp_state().map(|folder| Trust::open(trust_file(&folder)));
+    let servers = loaded.config.mcp.servers.iter();
+    servers
+        .map(|(name, config)| {
+            let (scope, origin) = scope_of(loaded, name);
+            let folder = match &origin {
+                Origin::File { path, .. } => path.parent().unwrap_or(Path::new("")),
+                Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => Path::new(""),
+            };
+            let config = config.clone().relative_to(folder);
+            let verdict = match (&scope, &trust) {
+                // What the person wrote into a file of their own is what they want.
+                (Scope::User, _) => Verdict::Trusted,
+                (Scope::Project(_), Some(trust)) => trust.check(&scope, name, &config),
+                (Scope::Project(_), None) => Verdict::Unknown,
+            };
+            Configured { name: name.clone(), config, scope, origin, verdict }
+        })
+        .collect()
+}
+
+/// One server by name, or what was probably meant.
+pub(crate) fn find_configured(loaded: &Loaded, name: &str) -> Result<Configured, Failure> {
+    let mut all = configured(loaded);
+    if let Some(at) = all.iter().position(|one| one.name == name) {
+        return Ok(all.swap_remove(at));
+    }
+    let failure = Failure::usage(format!("there is no MCP server named `{name}`"));
+    Err(match crate::suggest::nearest(name, all.iter().map(|one| one.name.as_str())) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure.hint("`helve mcp list` shows them all; `helve mcp add` adds one"),
+    })
+}
+
+/// Whose word a server is: the project's, if the project's file has anything to say about it.
+fn scope_of(loaded: &Loaded, name: &str) -> (Scope, Origin) {
+    let origins = loaded.origins_below(&format!("/mcp/servers/{}", escape_pointer(name)));
+    let of_file = |file: &Path| {
+        let lines =
+            origins.iter().filter(|origin| matches!(origin, Origin::File { path, .. } if path == file));
+        lines.min_by_key(|origin| match origin {
+            Origin::File { line, .. } => *line,
+            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => usize::MAX,
+        })
+    };
+    if let Some(file) = &loaded.project_file
+        && let Some(origin) = of_file(file)
+    {
+        let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+        return (Scope::Project(folder), (*origin).clone());
+    }
+    let origin = loaded.user_file.as_deref().and_then(of_file).or_else(|| origins.first());
+    (Scope::User, origin.map_or(Origin::Default, |origin| (*origin).clone()))
+}
+
+/// Where Helve keeps what it knows about servers; made where it is not there.
+pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
+    let folder = find::mcp_state().ok_or_else(|| {
+        Failure::usage("there is no place to remember MCP servers: neither HOME nor XDG_STATE_HOME is set")
+    })?;
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(&folder)
+        .map_err(|error| Failure::failed(format!("cannot make {}", folder.display())).because(&error))?;
+    Ok(folder)
+}
+
+/// What a person trusted.
+pub(crate) fn trust() -> Result<Trust, Failure> {
+    Ok(Trust::open(trust_file(&state_folder()?)))
+}
+
+fn trust_file(state: &Path) -> PathBuf {
+    state.join("trust.json")
+}
+
+/// The folder of a scope: of two projects with a server of one name, each has its own.
+pub(crate) fn scope_folder(scope: &Scope) -> String {
+    match scope {
+        Scope::User => "user".to_owned(),
+        Scope::Project(path) => {
+            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+            format!("project-{}", &sha256_hex(real.as_os_str().as_encoded_bytes())[..16])
+        }
+    }
+}
+
+/// What the tools of these servers looked like.
+pub(crate) fn pins(state: &Path, servers: &[Configured]) -> Pins {
+    let folder = |scope: &Scope| state.join("pins").join(scope_folder(scope));
+    servers
+        .iter()
+        .fold(Pins::open(folder(&Scope::User)), |pins, one| pins.server_in(&one.name, folder(&one.scope)))
+}
+
+/// Where the log of a server is kept.
+pub(crate) fn log_file(state: &Path, scope: &Scope, name: &str) -> PathBuf {
+    // A name that is no file's name is refused long before; here it must not lead elsewhere.
+    let safe = name.replace(['/', '\\', '\0'], "_");
+    state.join("logs").join(scope_folder(scope)).join(format!("{safe}.log"))
+}
+
+/// The lines of a server's log, oldest first.
+pub(crate) fn kept_log(one: &Configured) -> Result<Vec<Line>, Failure> {
+    let file = log_file(&state_folder()?, &one.scope, &one.name);
+    helve_mcp::log::read_kept(&file)
+        .map_err(|error| Failure::failed(format!("cannot read {}", file.display())).because(&error))
+}
+
+/// What servers need of the world. `reached` are addresses that a person has agreed to: one on this
+/// machine or in a private network can be reached although `[net]` does not list it.
+pub(crate) fn surroundings(
+    loaded: &Loaded,
+    servers: &[Configured],
+    reached: &[&ServerConfig],
+) -> Result<Surroundings, Failure> {
+    let state = state_folder()?;
+    let tokens = TokenStore::open(&state)
+        .map_err(|error| Failure::failed("the logins to MCP servers cannot be read").because(&error))?;
+    Ok(Surroundings {
+        sandbox: super::sandbox(loaded),
+        net: client(&loaded.config.net, reached)?,
+        secrets: Secrets::process(),
+        pins: Some(pins(&state, servers)),
+        sampler: None,
+        tokens: Some(tokens),
+    })
+}
+
+/// The guarded client, which may also reach these servers themselves.
+pub(crate) fn client(policy: &NetPolicy, reached: &[&ServerConfig]) -> Result<Client, Failure> {
+    let mut policy = policy.clone();
+    policy.allow.extend(reached.iter().filter_map(|config| own_address(config)));
+    Client::new(policy).map_err(|error| Failure::failed("requests cannot be sent").because(&error))
+}
+
+fn own_address(config: &ServerConfig) -> Option<HostPattern> {
+    let Some(Place::Url(url)) = config.place() else { return None };
+    let url = url::Url::parse(url).ok()?;
+    let port = url.port_or_known_default()?;
+    format!("{}:{port}", url.host_str()?).parse().ok()
+}
+
+/// Which servers a command needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Which<'a> {
+    /// All.
+    All,
+    /// The one of this name.
+    Named(&'a str),
+    /// Those that could have this tool, if nobody else has.
+    With(&'a str),
+}
+
+/// Servers that are connected, as far as they can be.
+pub(crate) struct Attached {
+    pub(crate) servers: Option<Servers>,
+    /// Those that may not be started.
+    held: Vec<Configured>,
+    /// Those that the configuration describes wrongly.
+    errors: BTreeMap<String, String>,
+}
+
+impl Attached {
+    /// How each is.
+    pub(crate) fn status(&self) -> Vec<ServerStatus> {
+        let mut all: Vec<_> = self.servers.iter().flat_map(Servers::status).collect();
+        all.extend(self.held.iter().filter_map(Configured::held_status));
+        let failed = |(name, reason): (&String, &String)| ServerStatus {
+            state: ServerState::Failed,
+            ..unconnected(name, reason)
+        };
+        all.extend(self.errors.iter().map(failed));
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// What keeps servers from being used.
+    pub(crate) fn remarks(&self) -> Vec<Remark> {
+        let troubled = self.status().into_iter().filter(|one| match one.state {
+            ServerState::Connected => one.reason.is_some(),
+            ServerState::Disabled => false,
+            ServerState::Pending | ServerState::NeedsAuth | ServerState::Failed => true,
+        });
+        troubled
+            .map(|one| Remark {
+                found: format!(
+                    "MCP server `{}`: {}",
+                    one.name,
+                    one.reason.unwrap_or_else(|| "it is not connected".to_owned())
+                ),
+                fix: format!("see `helve mcp status {}`", one.name),
+            })
+            .collect()
+    }
+
+    /// Why a tool that a server should have is not there.
+    pub(crate) fn why_not(&self) -> Option<ToolError> {
+        let troubled = |one: &ServerStatus| one.state != ServerState::Connected || one.reason.is_some();
+        let one = self.status().into_iter().find(troubled)?;
+        let name = &one.name;
+        let reason = one.reason.unwrap_or_else(|| one.state.as_str().to_owned());
+        let held = self.held.iter().any(|held| held.name == *name);
+        let code = match one.state {
+            _ if held => ErrorCode::PermissionDenied,
+            ServerState::NeedsAuth => ErrorCode::IntegrationMissing,
+            ServerState::Disabled => ErrorCode::ToolNotFound,
+            ServerState::Pending | ServerState::Connected | ServerState::Failed => ErrorCode::McpConnection,
+        };
+        Some(
+            ToolError::new(code, format!("MCP server `{name}`: {reason}"))
+                .suggest(format!("see `helve mcp status {name}`")),
+        )
+    }
+
+    /// Ends them.
+    pub(crate) async fn close(&self) {
+        if let Some(servers) = &self.servers {
+            servers.close().await;
+        }
+    }
+}
+
+fn unconnected(name: &str, reason: &str) -> ServerStatus {
+    ServerStatus {
+        name: name.to_owned(),
+        state: ServerState::Pending,
+        reason: Some(reason.to_owned()),
+        since: jiff::Timestamp::now(),
+        transport: None,
+        era: None,
+        protocol: None,
+        server: None,
+        tools: 0,
+        resources: 0,
+        prompts: 0,
+        latency_ms: None,
+        restarts: 0,
+        remarks: Vec::new(),
+    }
+}
+
+/// Starts the servers that are needed and may be started, and waits until each is connected and
+/// listed or has failed. Their tools go into `registry`.
+pub(crate) async fn attach(
+    loaded: &Loaded,
+    registry: &Registry,
+    which: Which<'_>,
+    app: &mut App<'_>,
+) -> Result<Attached, Failure> {
+    let mut chosen = configured(loaded);
+    match which {
+        Which::All => {}
+        Which::Named(name) => chosen.retain(|one| one.name == name),
+        Which::With(tool) if registry.get(tool).is_some() => chosen.clear(),
+        Which::With(tool) => chosen.retain(|one| one.may_have(tool)),
+    }
+    if chosen.is_empty() {
+        return Ok(Attached { servers: None, held: Vec::new(), errors: BTreeMap::new() });
+    }
+    let (held, started): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.hold().is_some());
+    let servers = open(loaded, registry, &started)?;
+    let set = servers.set(configs(started)).await;
+    settle(&servers, app).await;
+    Ok(Attached { servers: Some(servers), held, errors: set.errors })
+}
+
+/// Servers to be set, which remember what they should.
+pub(crate) fn open(loaded: &Loaded, registry: &Registry, started: &[Configured]) -> Result<Servers, Failure> {
+    let reached: Vec<_> = started.iter().map(|one| &one.config).collect();
+    let servers = Servers::new(registry.clone(), surroundings(loaded, started, &reached)?);
+    let state = state_folder()?;
+    let scopes: BTreeMap<_, _> = started.iter().map(|one| (one.name.clone(), one.scope.clone())).collect();
+    servers.keep_logs(Box::new(move |name| log_file(&state, scopes.get(name).unwrap_or(&Scope::User), name)));
+    Ok(servers)
+}
+
+/// Servers as they are set.
+pub(crate) fn configs(servers: Vec<Configured>) -> BTreeMap<String, ServerConfig> {
+    servers.into_iter().map(|one| (one.name, one.config)).collect()
+}
+
+/// What the files look like that say which servers run: another one when one of them has changed.
+pub(crate) fn fingerprint(inputs: &Inputs) -> String {
+    let project = match &inputs.config {
+        Some(file) => Some(inputs.work_dir.join(file)),
+        None => find::project_file(&inputs.work_dir).ok().flatten(),
+    };
+    let trust = find::mcp_state().map(|state| trust_file(&state));
+    let files = [find::user_file(), project, trust];
+    let digest =
+        |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
+    files.map(|file| digest(file).unwrap_or_default()).join(" ")
+}
+
+/// Waits for the servers, and shows for whom.
+async fn settle(servers: &Servers, app: &mut App<'_>) {
+    let mut line = progress::Line::new(app.ui);
+    let mut events = servers.subscribe();
+    let settled = servers.settled();
+    tokio::pin!(settled);
+    loop {
+        let waits_for: Vec<_> = servers
+            .status()
+            .into_iter()
+            .filter(|one| one.state == ServerState::Pending)
+            .map(|one| one.name)
+            .collect();
+        if !waits_for.is_empty() {
+            line.show(&format!("connecting {}", waits_for.join(", ")));
+        }
+        tokio::select! {
+            () = &mut settled => return,
+            // One that was missed is as good as one that came.
+            _ = events.recv() => {}
+        }
+    }
+}
+
+/// Does something with the tools of the servers at hand, and says which could not be had.
+pub(crate) fn with_tools<T>(
+    loaded: &Loaded,
+    registry: &Registry,
+    which: Which<'_>,
+    app: &mut App<'_>,
+    then: impl FnOnce(&mut App<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    if loaded.config.mcp.servers.is_empty() {
+        return then(app);
+    }
+    super::block_on(async {
+        let attached = attach(loaded, registry, which, app).await?;
+        app.note(&attached.remarks());
+        let done = then(app);
+        attached.close().await;
+        done
+    })
+}

@@ -1,0 +1,173 @@
+//! The server over a pair of streams.
+
+use std::time::Duration;
+
+use helve::ports::Question;
+use helve::{Caller, Context, Runtime, Tool, ToolError};
+use helve_mcp::message::raw;
+use helve_mcp::server::McpServer;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+
+struct Client {
+    read: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    write: WriteHalf<DuplexStream>,
+}
+
+fn tool(name: &str) -> helve::ToolBuilder {
+    Tool::builder(name).description("A tool.").read_only().input_schema(json!({ "type": "object" }))
+}
+
+fn connect() -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
+    let ask = tool("ask").handler(|_, context: Context| async move {
+        let client = context.client().ok_or_else(|| ToolError::failed("nobody to ask"))?.clone();
+        let answer = client.ask(Question::Sample, raw(&json!({ "messages": [], "maxTokens": 1 }))).await;
+        let answer = answer.map_err(|error| ToolError::failed(error.message))?;
+        Ok(serde_json::from_str(answer.get()).unwrap())
+    });
+    let hang = tool("hang").handler(|_, context: Context| async move {
+        context.cancelled().await;
+        Err(ToolError::failed("taken back"))
+    });
+    let wait = tool("wait").handler(|_, _| async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok(json!("waited"))
+    });
+    let runtime = Runtime::builder().tool(ask).unwrap().tool(hang).unwrap().tool(wait).unwrap().build();
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (input, output) = tokio::io::split(theirs);
+    let server = McpServer::from_runtime(runtime);
+    let served = tokio::spawn(async move { server.serve(input, output, Caller::local()).await });
+    let (read, write) = tokio::io::split(ours);
+    (Client { read: BufReader::new(read).lines(), write }, served)
+}
+
+impl Client {
+    async fn say(&mut self, line: &str) {
+        self.write.write_all(line.as_bytes()).await.unwrap();
+        self.write.write_all(b"\n").await.unwrap();
+    }
+
+    async fn send(&mut self, message: Value) {
+        self.say(&message.to_string()).await;
+    }
+
+    async fn hear(&mut self) -> Value {
+        let line = tokio::time::timeout(Duration::from_secs(20), self.read.next_line()).await;
+        serde_json::from_str(&line.expect("an answer in time").unwrap().expect("not the end")).unwrap()
+    }
+
+    async fn initialize(&mut self, capabilities: Value) -> Value {
+        let params = json!({ "protocolVersion": "2024-11-05", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
+        self.send(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params })).await;
+        self.hear().await
+    }
+}
+
+fn call(id: i64, tool: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool } })
+}
+
+#[tokio::test]
+async fn a_session_from_its_beginning_to_its_end() {
+    let (mut client, served) = connect();
+    client.send(call(1, "wait")).await;
+    assert_eq!(client.hear().await["error"]["code"], -32600, "`initialize` must come first");
+    let greeting = client.initialize(json!({})).await;
+    assert_eq!(greeting["result"]["protocolVersion"], "2024-11-05");
+    client.send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    // Requests run side by side: the second is answered first.
+    client.send(call(1, "wait")).await;
+    client.send(json!({ "jsonrpc": "2.0", "id": 2, "method": "ping" })).await;
+    assert_eq!(client.hear().await["id"], 2);
+    assert_eq!(client.hear().await["result"]["content"][0]["text"], "waited");
+    // What was asked before the input ended is answered after.
+    client.send(call(3, "wait")).await;
+    client.write.shutdown().await.unwrap();
+    assert_eq!(client.hear().await["id"], 3);
+    served.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_server_asks_and_takes_its_question_back() {
+    let (mut client, _served) = connect();
+    client.initialize(json!({ "sampling": {} })).await;
+    client.send(call(1, "ask")).await;
+    let question = client.hear().await;
+    assert_eq!(question["method"], "sampling/createMessage");
+    client.send(json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "said": "hello" } })).await;
+    assert_eq!(client.hear().await["result"]["structuredContent"], json!({ "said": "hello" }));
+    client.send(call(2, "ask")).await;
+    let question = client.hear().await;
+    client
+        .send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } }))
+        .await;
+    let taken_back = client.hear().await;
+    assert_eq!(taken_back["method"], "notifications/cancelled");
+    assert_eq!(taken_back["params"]["requestId"], question["id"]);
+}
+
+#[tokio::test]
+async fn both_eras_on_one_connection() {
+    let (mut client, _served) = connect();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "sampling": {} },
+    });
+    let discover =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": { "_meta": meta } });
+    client.send(discover).await;
+    assert_eq!(client.hear().await["result"]["supportedVersions"], json!(["2026-07-28"]));
+    let mut body = call(2, "ask");
+    body["params"]["_meta"] = meta;
+    client.send(body.clone()).await;
+    let asked = client.hear().await;
+    assert_eq!(asked["result"]["resultType"], "input_required");
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    body["params"]["requestState"] = asked["result"]["requestState"].clone();
+    body["params"]["inputResponses"] =
+        json!({ key: { "role": "assistant", "content": { "type": "text", "text": "hi" }, "model": "m" } });
+    client.send(body).await;
+    assert_eq!(client.hear().await["result"]["structuredContent"]["model"], "m");
+    client.initialize(json!({})).await;
+    client.send(call(3, "wait")).await;
+    assert_eq!(client.hear().await["id"], 3);
+}
+
+#[tokio::test]
+async fn noise_is_answered_and_does_not_end_the_session() {
+    let (mut client, _served) = connect();
+    client.initialize(json!({})).await;
+    for (noise, code) in [
+        ("not json", -32700),
+        ("[]", -32600),
+        ("{}", -32600),
+        (r#"{"jsonrpc":"2.0","id":[],"method":"x"}"#, -32600),
+    ] {
+        client.say(noise).await;
+        let refused = client.hear().await;
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(code)), "{noise}");
+    }
+    client.say("").await;
+    client.send(json!({ "jsonrpc": "2.0", "id": 5, "method": "no/such" })).await;
+    assert_eq!(client.hear().await["error"]["code"], -32601);
+    let endless = format!(r#"{{"jsonrpc":"2.0","id":6,"method":"{}"}}"#, "x".repeat(17 << 20));
+    client.say(&endless).await;
+    assert_eq!(client.hear().await["error"]["code"], -32600);
+    client.send(json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" })).await;
+    assert_eq!(client.hear().await["id"], 7);
+}
+
+#[tokio::test]
+async fn a_call_that_was_taken_back_is_not_answered() {
+    let (mut client, _served) = connect();
+    client.initialize(json!({})).await;
+    client.send(call(1, "hang")).await;
+    client
+        .send(json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }))
+        .await;
+    client.send(call(2, "wait")).await;
+    assert_eq!(client.hear().await["id"], 2);
+    let quiet = tokio::time::timeout(Duration::from_millis(300), client.read.next_line()).await;
+    assert!(quiet.is_err(), "{quiet:?}");
+}

@@ -1,0 +1,78 @@
+//! Hearing of changed resources, in both eras and across the death of a server.
+
+use std::sync::Arc;
+
+use helve::Caller;
+use helve_mcp::config::{EraChoice, ServerConfig};
+use helve_mcp::gateway::Gateway;
+use helve_mcp::server::{Backend, Peer, Visitor};
+use helve_mcp::servers::{ServerEvent, ServerEventKind, ServerState};
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+
+use crate::plain::{LONG, comes_to, eventually, kill, plain, text};
+use crate::setup::Setup;
+
+const URI: &str = "plain://a";
+
+fn visitor() -> Visitor {
+    Visitor { caller: Caller::local(), session: "one".into(), peer: Arc::new(Peer::unknown()) }
+}
+
+async fn hears_of(events: &mut Receiver<ServerEvent>, uri: &str) {
+    let heard =
+        async { while events.recv().await.unwrap().kind != ServerEventKind::Updated(uri.to_owned()) {} };
+    tokio::time::timeout(LONG, heard).await.expect("the change is heard of");
+}
+
+async fn touch(setup: &Setup) {
+    assert_eq!(text(setup.call("it/touch", json!({ "uri": URI })).await), "touched");
+}
+
+#[tokio::test]
+async fn a_subscription_outlives_the_death_of_a_server_in_both_eras() {
+    for (era, tool, mark) in [
+        (EraChoice::Session, "it/subscribed", URI),
+        (EraChoice::Stateless, "it/listens", "resourceSubscriptions"),
+    ] {
+        let setup = Setup::with("it", ServerConfig { era, ..plain() }).await;
+        let mut events = setup.servers.subscribe();
+        let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
+        let subscribe = || Arc::clone(&gateway).subscribe(URI.to_owned(), visitor());
+        let unsubscribe = || Arc::clone(&gateway).unsubscribe(URI.to_owned(), visitor());
+        // Asked of the server once, however many want it.
+        let is_there = async |times: usize| {
+            eventually("the server knows", async || {
+                let known = text(setup.call(tool, json!({})).await);
+                known.matches(mark).count() == times
+            })
+            .await;
+        };
+        is_there(0).await;
+        subscribe().await.unwrap();
+        subscribe().await.unwrap();
+        is_there(1).await;
+        touch(&setup).await;
+        hears_of(&mut events, URI).await;
+
+        let mut states = setup.servers.subscribe();
+        kill(setup.pid("it").await);
+        comes_to(&mut states, "it", ServerState::Failed).await;
+        comes_to(&mut states, "it", ServerState::Connected).await;
+        is_there(1).await;
+        touch(&setup).await;
+        hears_of(&mut events, URI).await;
+
+        unsubscribe().await.unwrap();
+        is_there(1).await;
+        unsubscribe().await.unwrap();
+        is_there(0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_resource_that_nobody_has_cannot_be_subscribed_to() {
+    let setup = Setup::with("it", plain()).await;
+    let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
+    assert!(gateway.subscribe("plain://none".to_owned(), visitor()).await.is_err());
+}
