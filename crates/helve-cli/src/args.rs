@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    audit, call, completions, config, doctor, init, mcp, memory, net, runs, sandbox, tools, up,
+    approvals, audit, call, completions, config, doctor, init, mcp, memory, net, runs, sandbox, tools, up,
 };
 use crate::ui::Colour;
 
@@ -81,6 +81,9 @@ pub(crate) enum Command {
     /// Run any program confined
     #[command(subcommand)]
     Sandbox(sandbox::Command),
+    /// See and decide what calls ask a person
+    #[command(subcommand)]
+    Approvals(approvals::Command),
     /// See, resume, undo and stop calls that change things or have parts
     #[command(subcommand)]
     Runs(runs::Command),
@@ -104,7 +107,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Look back", &["runs", "audit"]),
+    ("Decide and look back", &["approvals", "runs", "audit"]),
     ("Set up", &["config", "net", "doctor", "completions"]),
 ];
 

@@ -42,7 +42,8 @@ pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
     // What is wrong with configuration, journal or tools is said by the checks that follow.
     let loaded = load(&app.inputs).ok()?;
     let (store, holders) = open(&loaded)?;
-    if !holders.contains(&Holder::Nobody) {
+    // One that waits may have been decided meanwhile.
+    if !holders.iter().any(|holder| matches!(holder, Holder::Nobody | Holder::Person)) {
         return None;
     }
     let store = Arc::new(store);
@@ -87,7 +88,7 @@ fn summary(recovered: &[Recovered]) -> Option<Check> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let verb = if recovered.len() == 1 { "was" } else { "were" };
-    let found = format!("{} {verb} cut short: {}", count(recovered.len() as u64, "run"), became.join(", "));
+    let found = format!("{} {verb} cut short or decided: {}", count(recovered.len() as u64, "run"), became.join(", "));
     match recovered {
         [] => None,
         _ if failed + waits + left == 0 => Some(Check::good("runs", found)),

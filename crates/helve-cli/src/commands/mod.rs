@@ -18,6 +18,7 @@ pub(crate) mod progress;
 mod serve;
 mod when;
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod runs;
 

@@ -190,11 +190,13 @@ fn print_pending(pending: &Pending, outcome: &Outcome, ui: &mut Ui) -> anyhow::R
         ui.error_line(format!("  {}", escape::one_line(reason, 400)))?;
     }
     ui.error_line(format!("  approval {}", pending.approval_id))?;
-    let tool = &outcome.tool;
-    ui.error_line(format!(
-        "{} deciding comes with a later version; `helve tools show {tool}` says what asks, `helve config show security.ask_from` from which risk on",
-        paint.accent("hint:")
-    ))?;
+    let (id, hint) = (pending.approval_id, paint.accent("hint:"));
+    ui.error_line(format!("{hint} `helve approvals show {id}` shows what exactly would run"))?;
+    ui.error_line(format!("{hint} `helve approvals approve {id}` lets it run, `helve approvals deny {id}` does not"))?;
+    // A run says by itself how it goes on.
+    if outcome.parts.is_empty() {
+        ui.error_line(format!("{hint} then make the same call again; with `--wait` it goes on by itself"))?;
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use helve::event::EventKind;
 use helve::run::Progress;
-use helve::{Delivery, Runtime};
+use helve::{ApprovalId, Delivery, Runtime};
 
 use crate::ui::{Detail, Ui, escape};
 
@@ -18,12 +18,29 @@ const CHARS_MAX: usize = 60;
 pub(crate) struct Line {
     enabled: bool,
     shown: bool,
+    /// Whether to say that a person is asked, while the call waits for them.
+    tells_questions: bool,
 }
 
 impl Line {
     pub(crate) fn new(ui: &Ui) -> Self {
         let enabled = ui.errors_on_terminal() && ui.detail() != Detail::Quiet && !ui.is_json();
-        Self { enabled, shown: false }
+        Self { enabled, shown: false, tells_questions: false }
+    }
+
+    /// Says that a person is asked, where the call waits for them.
+    pub(crate) fn telling_questions(mut self, ui: &Ui) -> Self {
+        self.tells_questions = ui.detail() != Detail::Quiet && !ui.is_json();
+        self
+    }
+
+    fn ask(&mut self, id: ApprovalId) {
+        let erase = if std::mem::take(&mut self.shown) { ERASE } else { "" };
+        let _ = writeln!(
+            std::io::stderr(),
+            "{erase}waiting for a person: `helve approvals show {id}` shows what exactly would run\n\
+             `helve approvals approve {id}` lets it run, `helve approvals deny {id}` does not"
+        );
     }
 
     pub(crate) fn show(&mut self, text: &str) {
@@ -45,7 +62,7 @@ impl Drop for Line {
 
 /// Runs to the end, and shows how far it has come meanwhile.
 pub(crate) async fn watched<T>(runtime: &Runtime, mut line: Line, running: impl Future<Output = T>) -> T {
-    if !line.enabled {
+    if !line.enabled && !line.tells_questions {
         return running.await;
     }
     let mut events = runtime.subscribe();
@@ -55,10 +72,11 @@ pub(crate) async fn watched<T>(runtime: &Runtime, mut line: Line, running: impl 
             ended = &mut running => return ended,
             Some(delivery) = events.next() => delivery,
         };
-        if let Delivery::Event(event) = event
-            && let EventKind::Progress { progress, .. } = &event.kind
-        {
-            line.show(&said(progress));
+        let Delivery::Event(event) = event else { continue };
+        match &event.kind {
+            EventKind::Progress { progress, .. } => line.show(&said(progress)),
+            EventKind::Pending { approval_id, .. } if line.tells_questions => line.ask(*approval_id),
+            _ => {}
         }
     }
 }

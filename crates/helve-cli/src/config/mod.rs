@@ -19,4 +19,4 @@ pub(crate) mod schema;
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
-pub(crate) use types::{CheckSection, Config, Durability, Resource};
+pub(crate) use types::{ApprovalsSection, CheckSection, Config, Durability, Resource};

@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) redact: Redact,
     /// Who may call.
     pub(crate) security: Security,
+    /// How calls ask a person, and how long an answer holds.
+    pub(crate) approvals: ApprovalsSection,
     /// What outgoing requests may reach.
     pub(crate) net: helve_net::NetPolicy,
     /// How programs are confined.
@@ -282,6 +284,48 @@ impl Default for Security {
     fn default() -> Self {
         let settings = Settings::default();
         Self { require_authentication: settings.require_authentication, ask_from: settings.ask_from }
+    }
+}
+
+/// How calls ask a person, and how long an answer holds.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ApprovalsSection {
+    /// How long a question can be decided, and then how long its approval can be used, in seconds.
+    /// What nobody decides in time is denied.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub(crate) ttl_s: u64,
+    /// How long calls wait for a person, in seconds. 0: they end as pending, and are made again once
+    /// somebody has decided.
+    #[schemars(range(max = 31_536_000))]
+    pub(crate) wait_s: u64,
+    /// How long a denial answers the same call again without anybody being asked, in seconds.
+    #[schemars(range(max = 31_536_000))]
+    pub(crate) denied_for_s: u64,
+    /// How long “always for this session” holds at most, in seconds, where whoever says it does not
+    /// say how long.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub(crate) session_rule_ttl_s: u64,
+    /// Most questions that may wait at a time. Calls that would ask beyond that are refused.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) pending_max: usize,
+    /// How long questions that came to an end can be listed, in seconds. The journal keeps what was
+    /// asked and decided for ever.
+    #[schemars(range(min = 86_400, max = 315_360_000))]
+    pub(crate) keep_s: u64,
+}
+
+impl Default for ApprovalsSection {
+    fn default() -> Self {
+        let Settings { approvals, .. } = Settings::default();
+        Self {
+            ttl_s: approvals.ttl.as_secs(),
+            wait_s: approvals.wait.as_secs(),
+            denied_for_s: approvals.denied_for.as_secs(),
+            session_rule_ttl_s: approvals.rule_ttl.as_secs(),
+            pending_max: approvals.pending_max,
+            keep_s: approvals.keep.as_secs(),
+        }
     }
 }
 

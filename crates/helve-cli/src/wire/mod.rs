@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve::approvals::ApprovalSettings;
 use helve::json::JsonLimits;
 use helve::ports::Ledger;
 use helve::schema::Redactor;
@@ -50,6 +51,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,
         ask_from: config.security.ask_from,
+        approvals: approvals(&config.approvals),
         durability: match config.journal.durability {
             Durability::Changes => helve::Durability::Changes,
             Durability::All => helve::Durability::All,
@@ -67,6 +69,17 @@ pub(crate) fn settings(config: &Config) -> Settings {
             tokens: config.retry_budget.tokens,
             per_success: config.retry_budget.per_success,
         },
+    }
+}
+
+fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
+    ApprovalSettings {
+        ttl: Duration::from_secs(section.ttl_s),
+        wait: Duration::from_secs(section.wait_s),
+        denied_for: Duration::from_secs(section.denied_for_s),
+        rule_ttl: Duration::from_secs(section.session_rule_ttl_s),
+        pending_max: section.pending_max,
+        keep: Duration::from_secs(section.keep_s),
     }
 }
 

@@ -99,6 +99,7 @@ fn facts(call: &CallRecord) -> Table {
     optional("finished", call.finished_at.map(when::shown));
     optional("risk", call.facts.risk.map(|risk| risk.to_string()));
     optional("changes things", Some(if call.facts.changes_world { "may" } else { "no" }.to_owned()));
+    optional("approved by", call.approval_used.map(|id| id.to_string()));
     optional("part", call.facts.part.as_ref().map(|part| format!("`{}` of the run {}", part.path, part.run)));
     optional("undoes", call.facts.undo_of.map(|run| run.to_string()));
     optional("correlation", call.facts.correlation_id.clone());
@@ -117,7 +118,9 @@ fn facts(call: &CallRecord) -> Table {
     for step in &call.steps {
         let effect = |index: u32| effect(call, index);
         let (_, what, _) = words::step(&step.kind, effect);
-        optional("step", Some(format!("{what}, {}", when::after(call.facts.received_at, step.at))));
+        let said = words::said(&step.kind, step.payload.as_ref());
+        let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+        optional("step", Some(format!("{what}{said}, {}", when::after(call.facts.received_at, step.at))));
     }
     optional("erased", call.erased_at.map(when::shown));
     for link in &call.chain {

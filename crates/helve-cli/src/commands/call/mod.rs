@@ -72,6 +72,12 @@ pub(crate) struct Args {
     /// Joins this call with others in the journal
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
+    /// Where a person must approve, wait for them: as long as it takes, or for so many seconds
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "31536000")]
+    wait: Option<u64>,
+    /// Ask a person once more although they said no a moment ago
+    #[arg(long)]
+    ask_again: bool,
     /// Write the result to a file instead of the screen
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -170,6 +176,12 @@ fn resolve(args: Args, value: Value) -> Call {
     if let Some(ms) = args.timeout_ms {
         call = call.timeout(Duration::from_millis(ms));
     }
+    if let Some(seconds) = args.wait {
+        call = call.wait_for_approval(Duration::from_secs(seconds));
+    }
+    if args.ask_again {
+        call = call.ask_again();
+    }
     if let Some(id) = args.correlation_id {
         call = call.correlation_id(id);
     }
@@ -182,6 +194,7 @@ fn resolve(args: Args, value: Value) -> Call {
 async fn call_until_interrupt(runtime: &Runtime, call: Call, ui: &mut Ui) -> Outcome {
     let cancellation = CancellationToken::new();
     let line = progress::Line::new(ui);
+    let line = if call.approval_wait.is_some() { line.telling_questions(ui) } else { line };
     let running = Box::pin(runtime.call(call.cancellation(cancellation.clone())));
     let watched = progress::watched(runtime, line, running);
     interrupt::until_interrupt(watched, ui, async || cancellation.cancel()).await

@@ -110,7 +110,7 @@ fn shown(time: Timestamp) -> String {
 }
 
 /// A time span such as `90s`, `2h` or `7d`.
-fn span(text: &str) -> Result<SignedDuration, String> {
+pub(crate) fn span(text: &str) -> Result<SignedDuration, String> {
     let wrong = || "give a time such as `90s`, `2h` or `7d`".to_owned();
     let span: Span = text.parse().map_err(|_| wrong())?;
     let time = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| wrong())?;

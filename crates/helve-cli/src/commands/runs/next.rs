@@ -19,7 +19,14 @@ pub(super) fn next(story: &Story) -> Vec<Next> {
         State::Stopping => vec![of("show", "", "see whether it has")],
         State::CutShort => vec![of("resume", "", "go on after the last step that had finished"), cancel()],
         State::WaitingForApproval if story.finished.is_some() => Vec::new(),
-        State::WaitingForApproval => vec![of("resume", "", "go on, once it is approved"), cancel()],
+        State::WaitingForApproval => {
+            let approval = story.waiting.as_ref().and_then(|waiting| waiting.approval_id);
+            let show = approval.map(|id| Next {
+                command: format!("helve approvals show {id}"),
+                what: "see what exactly would run, and decide",
+            });
+            show.into_iter().chain([of("resume", "", "go on, once it is decided"), cancel()]).collect()
+        }
         State::WaitingForUnknownOutcome => vec![
             of("resume", " --happened --result JSON", "it had its effect, and this is its result"),
             of("resume", " --did-not-happen", "it had none; do it now, and go on"),

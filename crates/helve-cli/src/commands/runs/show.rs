@@ -111,7 +111,7 @@ fn entry(entry: &Entry) -> Value {
     match entry {
         Entry::Started(started) => json!({
             "type": "started", "at": started.at, "call_id": started.facts.call_id, "facts": started.facts,
-            "arguments": started.arguments, "withheld": started.withheld, "digest": started.digest,
+            "grant": started.grant, "arguments": started.arguments, "withheld": started.withheld, "digest": started.digest,
         }),
         Entry::Step(step) => {
             let mut document = json!({ "type": "step", "at": step.at, "call_id": step.call_id });

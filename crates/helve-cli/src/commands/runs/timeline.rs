@@ -164,8 +164,11 @@ impl Telling<'_> {
     }
 }
 
-/// Why something could not be undone.
+/// Why something could not be undone, why a person is asked, or why they said so.
 fn reason(step: &Step) -> Option<String> {
+    if let Some(said) = words::said(&step.kind, step.payload.as_ref()) {
+        return Some(said);
+    }
     let StepKind::UndoFailed { .. } = step.kind else { return None };
     let error: ToolError = serde_json::from_str(step.payload.as_ref()?.get()).ok()?;
     Some(error.message().to_owned())

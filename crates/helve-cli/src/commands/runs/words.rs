@@ -1,7 +1,11 @@
 //! Words for what happens in a run, the same wherever it is told.
 
+use helve::ApprovalState;
+use helve::record::RawJson;
 use helve::run::{Answer, EffectState, PartState, StepKind, WaitingFor};
+use serde_json::Value;
 
+use crate::ui::{escape, json};
 use crate::ui::table::Tone;
 
 /// A sign and words for what became of a part.
@@ -63,9 +67,49 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             };
             ("·", format!("a person says: {answer}"), Tone::Strong)
         }
+        StepKind::Asked { approval_id } => {
+            ("?", format!("a person is asked ({approval_id})"), Tone::Warn)
+        }
+        StepKind::Decided { approval_id, decision, by } => {
+            let by = by.as_ref().map(|by| format!(" by {}", escape::one_line(by, 100))).unwrap_or_default();
+            let (sign, tone) = match decision {
+                ApprovalState::Approved | ApprovalState::Used => ("✓", Tone::Good),
+                ApprovalState::Denied => ("✗", Tone::Bad),
+                ApprovalState::Pending | ApprovalState::Expired | ApprovalState::Withdrawn => {
+                    ("·", Tone::Warn)
+                }
+            };
+            (sign, format!("{decision}{by} ({approval_id})"), tone)
+        }
+        StepKind::RuleUsed { rule_id } => {
+            ("·", format!("nobody is asked: allowed for the session ({rule_id})"), Tone::Dim)
+        }
+        StepKind::RuleRevoked { rule_id, by } => {
+            ("·", format!("{rule_id} was taken back by {}", escape::one_line(by, 100)), Tone::Dim)
+        }
         StepKind::RollingBack => ("↶", "rolled back after a crash".to_owned(), Tone::Warn),
         StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
     }
+}
+
+/// Why a person is asked, or what they said.
+pub(crate) fn said(kind: &StepKind, payload: Option<&RawJson>) -> Option<String> {
+    let payload: Value = serde_json::from_str(payload?.get()).ok()?;
+    let text = match kind {
+        StepKind::Asked { .. } => {
+            let reasons = payload["reasons"].as_array()?.iter().filter_map(Value::as_str);
+            reasons.collect::<Vec<_>>().join("; ")
+        }
+        StepKind::Decided { .. } => {
+            let reason = payload["reason"].as_str().map(str::to_owned);
+            let edited = payload.get("edited").filter(|edited| !edited.is_null());
+            let edited = edited.and_then(|edited| json::compact(edited).ok());
+            let edited = edited.map(|edited| format!("with other arguments: {edited}"));
+            reason.into_iter().chain(edited).collect::<Vec<_>>().join("; ")
+        }
+        _ => return None,
+    };
+    (!text.is_empty()).then(|| escape::one_line(&text, 400))
 }
 
 /// What a run waits for.

@@ -1,0 +1,134 @@
+//! `helve approvals show`: one question, with all that a person needs to decide it.
+
+use helve::record::RawJson;
+use helve::{Approval, ApprovalState};
+use serde_json::Value;
+
+use super::list::state_cell;
+use super::{Desk, who};
+use crate::app::App;
+use crate::commands::when;
+use crate::exit::Exit;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, Ui, escape, json};
+use crate::wire;
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The approval's id, or the beginning of it
+    id: String,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let desk = Desk::needed(app)?;
+    let approval = wire::block_on(desk.find(&args.id))?;
+    desk.store.close()?;
+    if app.ui.is_json() {
+        app.ui.json(&approval)?;
+    } else {
+        print(&approval, app.ui)?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {
+    let paint = ui.paint();
+    ui.line(format!("{} · {}", paint.bold(approval.id.to_string()), escape::one_line(&approval.tool, 128)))?;
+    ui.line("")?;
+    ui.table(facts(approval))?;
+    section("Arguments", &approval.arguments, ui)?;
+    if approval.withheld {
+        ui.line(format!("  {}", paint.warn("something secret is not shown; the approval is bound to it too")))?;
+    }
+    if let Some(edited) = approval.ruling.as_ref().and_then(|ruling| ruling.edited.as_ref()) {
+        section("Edited to", edited, ui)?;
+    }
+    if let Some(preview) = &approval.preview {
+        ui.line("")?;
+        ui.heading("What the tool says would happen")?;
+        for line in escape::visible(preview).lines() {
+            ui.line(format!("  {line}"))?;
+        }
+    }
+    let next = next(approval);
+    if !next.is_empty() {
+        ui.line("")?;
+        ui.heading("Next")?;
+        let mut table = Table::bare().indented();
+        for (command, what) in next {
+            table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
+        }
+        ui.table(table)?;
+    }
+    Ok(())
+}
+
+fn facts(approval: &Approval) -> Table {
+    let mut table = Table::bare().indented();
+    let mut fact = |name: &str, value: Cell| table.row([Cell::new(name, Tone::Dim), value]);
+    fact("state", state_cell(approval));
+    fact("asked by", who(approval).into());
+    fact("asked", when::shown(approval.created_at).into());
+    fact("until", when::shown(approval.expires_at).into());
+    for reason in &approval.reasons {
+        fact("because", escape::one_line(reason, 400).into());
+    }
+    fact("risk", approval.risk.to_string().into());
+    for mark in &approval.marks {
+        fact("mind", Cell::new(mark.words(), Tone::Warn));
+    }
+    match &approval.part {
+        Some(part) => fact("call", format!("step `{}` of the run {}", part.path, part.run).into()),
+        None => fact("call", approval.call_id.to_string().into()),
+    }
+    if let Some(ruling) = &approval.ruling {
+        fact("decided by", escape::one_line(&ruling.by, 200).into());
+        fact("decided", when::shown(ruling.at).into());
+        if let Some(reason) = &ruling.reason {
+            fact("reason", escape::one_line(reason, 400).into());
+        }
+        if let Some(rule) = ruling.rule {
+            fact("made the rule", rule.to_string().into());
+        }
+    }
+    if let Some(call) = approval.used_by {
+        fact("used by", call.to_string().into());
+    }
+    fact("tool digest", approval.digest.to_string().into());
+    fact("binding", approval.binding.clone().into());
+    table
+}
+
+fn section(title: &str, value: &RawJson, ui: &mut Ui) -> anyhow::Result<()> {
+    let value: Value = serde_json::from_str(value.get())?;
+    ui.line("")?;
+    ui.heading(title)?;
+    for line in json::pretty(&value)?.lines() {
+        ui.line(format!("  {line}"))?;
+    }
+    Ok(())
+}
+
+/// What can be typed next.
+fn next(approval: &Approval) -> Vec<(String, &'static str)> {
+    let id = approval.id;
+    let of = |verb: &str, flags: &str, what| (format!("helve approvals {verb} {id}{flags}"), what);
+    match approval.state {
+        ApprovalState::Pending => vec![
+            of("approve", "", "let it run, once"),
+            of("approve", " --edit JSON", "… with other arguments"),
+            of("approve", " --always", "… and do not ask again in this session for the same arguments"),
+            of("deny", " --reason TEXT", "do not let it run; the caller is told why"),
+        ],
+        ApprovalState::Approved => match &approval.part {
+            Some(part) => vec![(format!("helve runs resume {}", part.run), "go on with the run")],
+            None => Vec::new(),
+        },
+        ApprovalState::Used => approval
+            .used_by
+            .map(|call| vec![(format!("helve audit show {call}"), "what came of it")])
+            .unwrap_or_default(),
+        ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Withdrawn => Vec::new(),
+    }
+}
