@@ -17,7 +17,8 @@ use helve::{Approval, ApprovalId, ApprovalQuery, Registry, Runtime};
 use helve_store::{Audit, Store, StoreError};
 
 use crate::app::App;
-use crate::config::{Loaded, short};
+use crate::config::Loaded;
+use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::wire;

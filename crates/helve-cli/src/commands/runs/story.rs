@@ -232,6 +232,10 @@ impl Known {
             | StepKind::Resumed
             | StepKind::Waiting { .. }
             | StepKind::Settled { .. }
+            | StepKind::Asked { .. }
+            | StepKind::Decided { .. }
+            | StepKind::RuleUsed { .. }
+            | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
             | StepKind::RollingBack => {}
         }
