@@ -133,15 +133,19 @@ pub enum Mark {
     Egress,
     /// It changes something that stays.
     Mutates,
+    /// Nobody has said what it reads, sends and changes: it may be anything.
+    Unlabelled,
 }
 
 impl Mark {
     /// What a tool says of itself that a person should know.
     pub fn of(definition: &Definition) -> Vec<Self> {
         let destructive = definition.changes_world() && definition.annotations.destructive;
-        let facets = Facet::ALL.into_iter().filter(|facet| definition.has_facet(*facet));
-        let facets = facets.filter(|facet| *facet != Facet::Mutates || definition.changes_world());
-        destructive.then_some(Self::Destructive).into_iter().chain(facets.map(Self::from)).collect()
+        let destructive = destructive.then_some(Self::Destructive).into_iter();
+        match &definition.facets {
+            Some(facets) => destructive.chain(facets.iter().map(|facet| Self::from(*facet))).collect(),
+            None => destructive.chain([Self::Unlabelled]).collect(),
+        }
     }
 
     /// In words, for people.
@@ -153,6 +157,7 @@ impl Mark {
             Self::ReadsPrivate => "brings in what not everybody may know",
             Self::Egress => "sends what it is given out of this machine",
             Self::Mutates => "changes something that stays",
+            Self::Unlabelled => "nobody has said what it reads, sends and changes; it may be anything",
         }
     }
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior};
 
+use crate::approvals::table as approvals;
 use crate::chain::Position;
 use crate::error::StoreError;
-use crate::approvals::table as approvals;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
 

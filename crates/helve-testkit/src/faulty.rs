@@ -193,11 +193,7 @@ impl Approvals for FaultyLedger {
         self.inner.approvals(query)
     }
 
-    fn decide(
-        &self,
-        id: ApprovalId,
-        verdict: Box<Verdict>,
-    ) -> BoxFuture<'_, Result<Decided, JournalError>> {
+    fn decide(&self, id: ApprovalId, verdict: Box<Verdict>) -> BoxFuture<'_, Result<Decided, JournalError>> {
         self.guard(move |inner| inner.decide(id, verdict))
     }
 

@@ -88,7 +88,11 @@ fn summary(recovered: &[Recovered]) -> Option<Check> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let verb = if recovered.len() == 1 { "was" } else { "were" };
-    let found = format!("{} {verb} cut short or decided: {}", count(recovered.len() as u64, "run"), became.join(", "));
+    let found = format!(
+        "{} {verb} cut short or decided: {}",
+        count(recovered.len() as u64, "run"),
+        became.join(", ")
+    );
     match recovered {
         [] => None,
         _ if failed + waits + left == 0 => Some(Check::good("runs", found)),

@@ -192,7 +192,9 @@ fn print_pending(pending: &Pending, outcome: &Outcome, ui: &mut Ui) -> anyhow::R
     ui.error_line(format!("  approval {}", pending.approval_id))?;
     let (id, hint) = (pending.approval_id, paint.accent("hint:"));
     ui.error_line(format!("{hint} `helve approvals show {id}` shows what exactly would run"))?;
-    ui.error_line(format!("{hint} `helve approvals approve {id}` lets it run, `helve approvals deny {id}` does not"))?;
+    ui.error_line(format!(
+        "{hint} `helve approvals approve {id}` lets it run, `helve approvals deny {id}` does not"
+    ))?;
     // A run says by itself how it goes on.
     if outcome.parts.is_empty() {
         ui.error_line(format!("{hint} then make the same call again; with `--wait` it goes on by itself"))?;

@@ -22,6 +22,7 @@
 
 mod home;
 
+mod approvals;
 mod audit;
 mod call;
 mod composition;

@@ -24,11 +24,7 @@ pub trait Approvals: Send + Sync + 'static {
     fn approvals(&self, query: ApprovalQuery) -> BoxFuture<'_, Result<Vec<Approval>, JournalError>>;
 
     /// Decides a question. Of two who decide at the same time one does, and the other is told.
-    fn decide(
-        &self,
-        id: ApprovalId,
-        verdict: Box<Verdict>,
-    ) -> BoxFuture<'_, Result<Decided, JournalError>>;
+    fn decide(&self, id: ApprovalId, verdict: Box<Verdict>) -> BoxFuture<'_, Result<Decided, JournalError>>;
 
     /// Questions that were put or changed after `since`, in order, at most `limit`, each with the
     /// number of its last change. Without `since`: none, and the number of the last change of all.

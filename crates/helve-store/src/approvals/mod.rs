@@ -24,11 +24,7 @@ impl Approvals for Store {
         Box::pin(self.readers.read(move |db| table::list(db, &query)))
     }
 
-    fn decide(
-        &self,
-        id: ApprovalId,
-        verdict: Box<Verdict>,
-    ) -> BoxFuture<'_, Result<Decided, JournalError>> {
+    fn decide(&self, id: ApprovalId, verdict: Box<Verdict>) -> BoxFuture<'_, Result<Decided, JournalError>> {
         Box::pin(self.ask_about(move |reply| Request::Decide { id, verdict, reply }))
     }
 

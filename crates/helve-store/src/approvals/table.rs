@@ -113,9 +113,9 @@ pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<V
     // Sorts after every id.
     let before = query.before.map_or_else(|| "apr_~".to_owned(), |id| id.to_string());
     let mut select = match query.state {
-        Some(_) => db.prepare_cached(
-            "SELECT body FROM approvals WHERE state = ?2 AND id < ?1 ORDER BY id DESC",
-        )?,
+        Some(_) => {
+            db.prepare_cached("SELECT body FROM approvals WHERE state = ?2 AND id < ?1 ORDER BY id DESC")?
+        }
         None => db.prepare_cached("SELECT body FROM approvals WHERE id < ?1 AND ?2 = -1 ORDER BY id DESC")?,
     };
     let mut rows = select.query(params![before, query.state.map_or(-1, number)])?;
@@ -143,9 +143,8 @@ pub(crate) fn changes(db: &Connection) -> rusqlite::Result<u64> {
 /// Questions that changed after `since`.
 pub(crate) fn changed(db: &Connection, since: u64, max: usize) -> rusqlite::Result<(u64, Vec<Approval>)> {
     let (mut last, mut found) = (since, Vec::new());
-    let mut select = db.prepare_cached(
-        "SELECT body, changed FROM approvals WHERE changed > ?1 ORDER BY changed LIMIT ?2",
-    )?;
+    let mut select = db
+        .prepare_cached("SELECT body, changed FROM approvals WHERE changed > ?1 ORDER BY changed LIMIT ?2")?;
     let mut rows = select.query(params![i64::try_from(since).unwrap_or(i64::MAX), limit(max)])?;
     while let Some(row) = rows.next()? {
         last = u64::try_from(row.get::<_, i64>(1)?).unwrap_or(last);
@@ -227,9 +226,9 @@ pub(crate) fn rule(db: &Connection, id: &str) -> rusqlite::Result<Option<Rule>> 
 /// Rules about a tool, or all, newest first.
 pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite::Result<Vec<Rule>> {
     let mut select = match tool {
-        Some(_) => db.prepare_cached(
-            "SELECT body FROM approval_rules WHERE tool = ?1 ORDER BY id DESC LIMIT ?2",
-        )?,
+        Some(_) => {
+            db.prepare_cached("SELECT body FROM approval_rules WHERE tool = ?1 ORDER BY id DESC LIMIT ?2")?
+        }
         None => {
             db.prepare_cached("SELECT body FROM approval_rules WHERE ?1 = '' ORDER BY id DESC LIMIT ?2")?
         }
@@ -264,7 +263,8 @@ pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> 
             _ => continue,
         };
         let states = ApprovalState::ALL.into_iter();
-        let state = states.clone().find(|known| number(*known) == state).map_or("unknown", |known| known.as_str());
+        let state =
+            states.clone().find(|known| number(*known) == state).map_or("unknown", |known| known.as_str());
         let what = format!("the approval {id} is {state} in the table `approvals`, and {what}");
         return Ok(Some(Disagreement { seq: asked, what }));
     }

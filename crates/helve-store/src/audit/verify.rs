@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::Audit;
 use crate::anchor::{self, Reading};
+use crate::approvals::table as approvals;
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::keys::{self, Disagreement, KeyError};
-use crate::approvals::table as approvals;
 use crate::runs::table as runs;
 use crate::schema;
 

@@ -12,10 +12,10 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::encode::Fence;
 use super::rows::Rows;
+use crate::approvals::table as approvals;
 use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
-use crate::approvals::table as approvals;
 use crate::memory::{Settings, effects};
 use crate::owners::Owner;
 use crate::queue::{Job, Mark};

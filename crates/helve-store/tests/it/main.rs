@@ -3,6 +3,7 @@
 //! - `journal`: the port's contract, group commits, closing and opening
 //! - `keys`: idempotency across instances and deaths
 //! - `runs`: who is at which run, across instances
+//! - `approvals`: questions to people, across instances and restarts
 //! - `memory`: what is remembered, and what effects did
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
@@ -12,6 +13,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod approvals;
 mod audit;
 mod crash;
 mod disk_full;

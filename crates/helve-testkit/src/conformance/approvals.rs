@@ -223,10 +223,7 @@ async fn a_key_that_has_its_answer_uses_nothing((ledger, clock): Bench) {
         (call, within(ledger.begin(started, claim(1, 1))).await)
     };
     let (_, refused) = begin(&asked).await;
-    assert_eq!(
-        refused.expect_err("it is refused").is_spent(),
-        Some(&Spent::Is(ApprovalState::Pending))
-    );
+    assert_eq!(refused.expect_err("it is refused").is_spent(), Some(&Spent::Is(ApprovalState::Pending)));
     approve(&*ledger, &clock, &asked).await;
     // The key was given back with the refusal.
     let (call, begun) = begin(&asked).await;
@@ -378,7 +375,8 @@ async fn rules_come_with_a_decision_and_are_taken_back((ledger, clock): Bench) {
     assert!(matches!(decide(&*ledger, asked.id, approved).await, Decided::Before(_)));
     assert_eq!(rules(None).await.len(), 1);
 
-    let revoke = async |id| within(ledger.revoke_rule(id, "eve".to_owned(), clock.now())).await.expect("works");
+    let revoke =
+        async |id| within(ledger.revoke_rule(id, "eve".to_owned(), clock.now())).await.expect("works");
     assert_eq!(revoke(RuleId::new(clock.now())).await, None);
     for _ in 0..2 {
         let revoked = revoke(id).await.expect("it is there");

@@ -125,7 +125,9 @@ pub enum DecideError {
     #[error("whoever asks cannot decide: `{0}` made this call")]
     OwnCall(String),
     /// The tool is not as it was.
-    #[error("`{0}` has changed since it was asked, so that an approval would fit nothing; the caller must ask again")]
+    #[error(
+        "`{0}` has changed since it was asked, so that an approval would fit nothing; the caller must ask again"
+    )]
     ToolChanged(String),
     /// Without the tool, edited arguments cannot be checked.
     #[error("there is no tool `{0}` here, so edited arguments cannot be checked")]
@@ -257,8 +259,9 @@ impl Approvals<'_> {
             (Some(_), None) => return Err(DecideError::ToolUnknown(approval.tool.to_string())),
             (None, _) => None,
         };
-        let granted =
-            arguments.as_ref().map_or_else(|| approval.binding.clone(), |edited| binding_of(approval, edited));
+        let granted = arguments
+            .as_ref()
+            .map_or_else(|| approval.binding.clone(), |edited| binding_of(approval, edited));
         let expires = |ttl: Duration| ruling.at.saturating_add(ttl).unwrap_or(Timestamp::MAX);
         let rule = match remember {
             Some(Remember { same, ttl }) => {

@@ -66,16 +66,11 @@ impl Runtime {
 
 /// The question as callers see it.
 pub(crate) fn pending(approval: &Approval) -> Pending {
-    Pending {
-        approval_id: approval.id,
-        reasons: approval.reasons.clone(),
-        binding: approval.binding.clone(),
-    }
+    Pending { approval_id: approval.id, reasons: approval.reasons.clone(), binding: approval.binding.clone() }
 }
 
 fn call_of(approval: &Approval) -> Call {
-    let mut call =
-        Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::clone(&approval.caller));
+    let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::clone(&approval.caller));
     call.idempotency_key = approval.idempotency_key.clone();
     call
 }

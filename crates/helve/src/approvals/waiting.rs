@@ -31,11 +31,7 @@ pub(crate) struct Bulletin {
 
 impl Default for Bulletin {
     fn default() -> Self {
-        Self {
-            changes: broadcast::Sender::new(BEHIND_MAX),
-            looking: Mutex::default(),
-            nudge: Notify::new(),
-        }
+        Self { changes: broadcast::Sender::new(BEHIND_MAX), looking: Mutex::default(), nudge: Notify::new() }
     }
 }
 

@@ -33,8 +33,12 @@ pub(super) async fn question(
     // What an agent says of its call may repeat what it was given.
     reasons.iter_mut().for_each(|reason| *reason = without(record, std::mem::take(reason)));
     let (arguments, withheld) = record.shown_arguments();
-    let mut approval =
-        Approval::new(ApprovalId::new(now), tool.name().to_shared(), Arc::clone(tool.digest()), record.call_id());
+    let mut approval = Approval::new(
+        ApprovalId::new(now),
+        tool.name().to_shared(),
+        Arc::clone(tool.digest()),
+        record.call_id(),
+    );
     approval.caller = Arc::clone(&call.caller);
     approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
     approval.withheld = withheld;

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use helve_core::approval::{Asked, Grant, Rule};
 use helve_core::event::EventKind;
 use helve_core::run::StepKind;
-use helve_core::{
-    AdvisedAction, Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Tool, ToolError,
-};
+use helve_core::{AdvisedAction, Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Tool, ToolError};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -182,8 +180,7 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 /// A person has approved the call, perhaps with other arguments.
 fn permit(tool: Tool, mut call: Call, approval: Approval, record: &mut OpenRecord<'_>) -> PermittedCall {
     let asked = approval.binding;
-    let edited: Option<Value> =
-        approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
+    let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {
         let grant = Grant { approval_id: approval.id, binding: asked, asked: None };
         return PermittedCall { tool, call, grant: Some(grant) };
@@ -213,10 +210,7 @@ pub(crate) fn denied(approval: &Approval) -> ToolError {
         ApprovalState::Withdrawn => {
             ToolError::new(ErrorCode::Cancelled, format!("the question {} was taken back", approval.id))
         }
-        ApprovalState::Pending
-        | ApprovalState::Approved
-        | ApprovalState::Denied
-        | ApprovalState::Used => {
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Used => {
             let message = format!("this call of `{tool}` was denied{by}{why}");
             ToolError::new(ErrorCode::ApprovalDenied, message)
                 .suggest("do not repeat it; do what the reason says, or ask the user what they want instead")

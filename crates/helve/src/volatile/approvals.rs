@@ -182,11 +182,7 @@ impl Approvals for VolatileLedger {
         Box::pin(ready(Ok(found)))
     }
 
-    fn decide(
-        &self,
-        id: ApprovalId,
-        verdict: Box<Verdict>,
-    ) -> BoxFuture<'_, Result<Decided, JournalError>> {
+    fn decide(&self, id: ApprovalId, verdict: Box<Verdict>) -> BoxFuture<'_, Result<Decided, JournalError>> {
         let (decided, steps) = lock(&self.approvals).decide(id, *verdict);
         self.tell(steps);
         Box::pin(ready(Ok(decided)))

@@ -111,7 +111,7 @@ async fn an_approved_call_runs_once_and_the_next_asks_again() {
     let shown = bench.get(first.approval_id).await;
     assert_eq!(shown.arguments.get(), r#"{"text":"hi","to":"ada"}"#);
     assert_eq!((&*shown.tool, &*shown.caller), ("send", &*bot()));
-    assert!(shown.marks.contains(&Mark::FirstUse) && shown.marks.contains(&Mark::Egress), "{shown:?}");
+    assert!(shown.marks.contains(&Mark::FirstUse) && shown.marks.contains(&Mark::Unlabelled), "{shown:?}");
     assert_eq!(shown.expires_at, shown.created_at + jiff::SignedDuration::from_hours(24));
     assert_eq!(bench.witness.seen(), Vec::<Value>::new());
 
@@ -297,9 +297,9 @@ async fn edited_arguments_are_validated_kept_beside_the_others_and_run() {
 async fn secrets_are_bound_but_not_shown() {
     let bench = Bench::new();
     let call = |password: &str| {
-        Call::new("send", json!({ "to": "ada", "password": password }))
-            .by(bot())
-            .advised(helve::Advice::new(helve::AdvisedAction::RequestApproval).because(format!("it is {password}")))
+        Call::new("send", json!({ "to": "ada", "password": password })).by(bot()).advised(
+            helve::Advice::new(helve::AdvisedAction::RequestApproval).because(format!("it is {password}")),
+        )
     };
     let id = bench.ask(call("hunter2-hunter2")).await.approval_id;
     let shown = bench.get(id).await;
@@ -373,9 +373,7 @@ async fn a_waiting_call_goes_on_as_soon_as_it_is_decided() {
     let bench = Arc::new(Bench::new());
     let waiting = |to: &'static str| {
         let runtime = bench.runtime.clone();
-        tokio::spawn(async move {
-            runtime.call(send(to).wait_for_approval(Duration::from_secs(60))).await
-        })
+        tokio::spawn(async move { runtime.call(send(to).wait_for_approval(Duration::from_secs(60))).await })
     };
     let asked = async |count: usize| loop {
         let found = bench.runtime.approvals().list(ApprovalQuery::pending()).await.unwrap();
@@ -443,9 +441,7 @@ async fn reading_too_uses_its_approval_up_before_it_starts() {
     assert_eq!(bench.get(id).await.used_by, Some(outcome.call_id));
     let entries = bench.ledger.entries();
     let used = |entry: &Entry| matches!(entry, Entry::Started(started) if started.grant.is_some());
-    let ended = |entry: &Entry| {
-        matches!(entry, Entry::Finished(finished) if finished.facts.call_id == outcome.call_id)
-    };
+    let ended = |entry: &Entry| matches!(entry, Entry::Finished(finished) if finished.facts.call_id == outcome.call_id);
     assert!(entries.iter().position(used) < entries.iter().position(ended));
     assert!(bench.ledger.open_runs(None, 10).await.unwrap().is_empty());
     bench.ask(send("ada")).await;

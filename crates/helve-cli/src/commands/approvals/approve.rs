@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use helve::Approval;
 use helve::approval::Same;
 use helve::approvals::{Decision, Remember};
-use helve::Approval;
 use serde_json::Value;
 
 use super::{Desk, decider, failure, missing};
@@ -119,7 +119,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     app.ui.line(format!("approved: `{}` may run once", approval.tool))?;
     if let Some(rule) = rules {
-        app.ui.note(format!("the like is not asked again in this session; `helve approvals revoke {rule}` takes that back"))?;
+        app.ui.note(format!(
+            "the like is not asked again in this session; `helve approvals revoke {rule}` takes that back"
+        ))?;
     }
     app.ui.note(goes_on(&approval))?;
     Ok(Exit::Done)
@@ -128,7 +130,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// How the call goes on.
 fn goes_on(approval: &Approval) -> String {
     match &approval.part {
-        Some(part) => format!("whoever waits goes on by themselves; `helve runs resume {}` does it now", part.run),
+        Some(part) => {
+            format!("whoever waits goes on by themselves; `helve runs resume {}` does it now", part.run)
+        }
         None => "whoever waits goes on by themselves; others make the same call again".to_owned(),
     }
 }

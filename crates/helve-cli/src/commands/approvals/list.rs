@@ -86,8 +86,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         // Nothing was ever recorded, which is an answer too.
         None => Vec::new(),
         Some(desk) => {
-            let found =
-                wire::block_on(async { Ok(desk.runtime.approvals().list(args.query()).await?) })?;
+            let found = wire::block_on(async { Ok(desk.runtime.approvals().list(args.query()).await?) })?;
             desk.store.close()?;
             found
         }

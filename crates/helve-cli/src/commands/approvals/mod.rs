@@ -130,8 +130,10 @@ fn decider() -> Result<Decider, Failure> {
     // A tool that the operator runs unconfined can open the file too. This keeps it from deciding by
     // accident; what it is trusted with is its operator's choice.
     if std::env::var_os("HELVE_CALL_ID").is_some() {
-        return Err(Failure::usage("a tool does not decide: this runs within a call (`HELVE_CALL_ID` is set)")
-            .hint("decide in a terminal of your own"));
+        return Err(Failure::usage(
+            "a tool does not decide: this runs within a call (`HELVE_CALL_ID` is set)",
+        )
+        .hint("decide in a terminal of your own"));
     }
     let uid = rustix::process::getuid().as_raw();
     let name = std::env::var("USER").ok().filter(|name| !name.is_empty());

@@ -78,8 +78,7 @@ pub(crate) fn revoke(args: &RevokeArgs, app: &mut App<'_>) -> anyhow::Result<Exi
 
 fn table(found: &[Rule], now: Timestamp) -> Table {
     const YIELDS: &[Yield] = &[Yield::Drop(5), Yield::Cut(3, 12), Yield::Drop(4)];
-    let mut table =
-        Table::new(["rule", "tool", "for", "same", "until", "made by"]).one_line_rows(YIELDS);
+    let mut table = Table::new(["rule", "tool", "for", "same", "until", "made by"]).one_line_rows(YIELDS);
     let today = Zoned::now();
     for rule in found {
         let name = rule.agent.as_deref().or(rule.principal.as_deref()).unwrap_or("nobody in particular");

@@ -39,7 +39,10 @@ pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {
     ui.table(facts(approval))?;
     section("Arguments", &approval.arguments, ui)?;
     if approval.withheld {
-        ui.line(format!("  {}", paint.warn("something secret is not shown; the approval is bound to it too")))?;
+        ui.line(format!(
+            "  {}",
+            paint.warn("something secret is not shown; the approval is bound to it too")
+        ))?;
     }
     if let Some(edited) = approval.ruling.as_ref().and_then(|ruling| ruling.edited.as_ref()) {
         section("Edited to", edited, ui)?;

@@ -5,8 +5,8 @@ use helve::record::RawJson;
 use helve::run::{Answer, EffectState, PartState, StepKind, WaitingFor};
 use serde_json::Value;
 
-use crate::ui::{escape, json};
 use crate::ui::table::Tone;
+use crate::ui::{escape, json};
 
 /// A sign and words for what became of a part.
 pub(crate) fn part(state: PartState) -> (&'static str, &'static str, Tone) {
@@ -67,9 +67,7 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             };
             ("·", format!("a person says: {answer}"), Tone::Strong)
         }
-        StepKind::Asked { approval_id } => {
-            ("?", format!("a person is asked ({approval_id})"), Tone::Warn)
-        }
+        StepKind::Asked { approval_id } => ("?", format!("a person is asked ({approval_id})"), Tone::Warn),
         StepKind::Decided { approval_id, decision, by } => {
             let by = by.as_ref().map(|by| format!(" by {}", escape::one_line(by, 100))).unwrap_or_default();
             let (sign, tone) = match decision {

@@ -1,0 +1,211 @@
+use std::sync::Arc;
+
+use helve_core::approval::{
+    Approval, ApprovalQuery, ApprovalState, Ask, Asked, Decided, Grant, Ruling, Spent, Verdict,
+};
+use helve_core::ports::{Approvals, Journal, Runs};
+use helve_core::record::Entry;
+use helve_core::{ApprovalId, CallId};
+use helve_store::{Concern, Store};
+use helve_testkit::entries::{SampleCall, raw};
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
+use serde_json::json;
+
+use crate::support::{Place, export, show};
+
+fn question(binding: &str) -> Box<Ask> {
+    let now = Timestamp::now();
+    let mut approval = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", CallId::new(now));
+    approval.arguments = raw(&json!({ "to": "ada@example.com" }));
+    approval.preview = Some("a secret preview".to_owned());
+    approval.created_at = now;
+    approval.expires_at = now + SignedDuration::from_hours(24);
+    approval.binding = binding.to_owned();
+    Box::new(Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 10_000 })
+}
+
+async fn ask(store: &Store, binding: &str) -> Approval {
+    match Approvals::ask(store, question(binding)).await.unwrap() {
+        Asked::New(approval) | Asked::Standing(approval) | Asked::Approved(approval) => approval,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn verdict(state: ApprovalState, by: &str, granted: &str) -> Box<Verdict> {
+    let granted = (state == ApprovalState::Approved).then(|| granted.to_owned());
+    Box::new(Verdict { state, ruling: Ruling::new(by, Timestamp::now()), granted, use_by: None, rule: None })
+}
+
+async fn approve(store: &Store, approval: &Approval) {
+    let approved = verdict(ApprovalState::Approved, "ada", &approval.binding);
+    assert!(matches!(store.decide(approval.id, approved).await.unwrap(), Decided::Now(_)));
+}
+
+fn start(approval: &Approval) -> (SampleCall, Entry) {
+    let call = SampleCall::new("mail/send");
+    let mut started = call.start();
+    let (approval_id, binding) = (approval.id, approval.binding.clone());
+    started.grant = Some(Grant { approval_id, binding, asked: None });
+    (call, Entry::Started(started))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_questions_are_there_after_a_restart() {
+    let place = Place::new();
+    let store = Arc::new(place.open());
+    let asking: Vec<_> = (0..1_000)
+        .map(|number| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { ask(&store, &number.to_string()).await.id })
+        })
+        .collect();
+    let mut ids = Vec::new();
+    for one in asking {
+        ids.push(one.await.unwrap());
+    }
+    store.close().unwrap();
+    drop(store);
+    let store = place.open();
+    // In pages, newest first, each once.
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let mut query = ApprovalQuery::pending();
+        (query.limit, query.before) = (150, before);
+        let page = store.approvals(query).await.unwrap();
+        let Some(last) = page.last() else { break };
+        before = Some(last.id);
+        found.extend(page.into_iter().map(|one| one.id));
+    }
+    ids.sort_by(|a, b| b.cmp(a));
+    assert_eq!(found, ids);
+    // None is asked twice, and each can be decided and used.
+    let again = ask(&store, "17").await;
+    assert!(ids.contains(&again.id));
+    approve(&store, &again).await;
+    store.commit(start(&again).1).await.unwrap();
+    let now = Timestamp::now() + SignedDuration::from_hours(25);
+    let mut swept = 0;
+    loop {
+        match store.sweep_approvals(now, Timestamp::MIN, 400).await.unwrap() {
+            0 => break,
+            some => swept += some,
+        }
+    }
+    assert_eq!(swept, 999);
+    assert!(store.approvals(ApprovalQuery::pending()).await.unwrap().is_empty());
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_processes_one_decides_and_one_uses() {
+    let place = Place::new();
+    let stores = [Arc::new(place.open()), Arc::new(place.open())];
+    for number in 0..30 {
+        let asked = ask(&stores[0], &number.to_string()).await;
+        assert_eq!(ask(&stores[1], &number.to_string()).await.id, asked.id);
+        let deciding = stores.each_ref().map(|store| {
+            let (store, verdict) =
+                (Arc::clone(store), verdict(ApprovalState::Approved, "ada", &asked.binding));
+            tokio::spawn(async move { store.decide(asked.id, verdict).await.unwrap() })
+        });
+        let mut won = 0;
+        for one in deciding {
+            won += usize::from(matches!(one.await.unwrap(), Decided::Now(_)));
+        }
+        assert_eq!(won, 1);
+        let using = stores.each_ref().map(|store| {
+            let (store, (_, entry)) = (Arc::clone(store), start(&asked));
+            tokio::spawn(async move { store.commit(entry).await })
+        });
+        let mut used = 0;
+        for one in using {
+            match one.await.unwrap() {
+                Ok(()) => used += 1,
+                Err(error) => assert_eq!(error.is_spent(), Some(&Spent::Is(ApprovalState::Used))),
+            }
+        }
+        assert_eq!(used, 1);
+    }
+    assert_eq!(stores[0].open_runs(None, 100).await.unwrap().len(), 30);
+    let [first, second] = stores;
+    first.close().unwrap();
+    second.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+}
+
+#[tokio::test]
+async fn approvals_that_do_not_agree_with_the_entries_are_found() {
+    let place = Place::new();
+    let store = place.open();
+    let pending = ask(&store, "pending").await;
+    let denied = ask(&store, "denied").await;
+    store.decide(denied.id, verdict(ApprovalState::Denied, "ada", "")).await.unwrap();
+    let used = ask(&store, "used").await;
+    approve(&store, &used).await;
+    store.commit(start(&used).1).await.unwrap();
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+    let set = |state: i64, id: ApprovalId| format!("UPDATE approvals SET state = {state} WHERE id = '{id}'");
+    for (sql, what) in [
+        (set(1, pending.id), "nobody approved it"),
+        (set(1, denied.id), "nobody approved it"),
+        (set(0, denied.id), "it was decided"),
+        (set(1, used.id), "it was used"),
+        (format!("UPDATE approvals SET id = 'apr_x' WHERE id = '{}'", pending.id), "never asked"),
+    ] {
+        let copy = place.copy();
+        Connection::open(copy.db()).unwrap().execute_batch(&sql).unwrap();
+        let verification = copy.verify();
+        let problem = verification.first_problem.unwrap_or_else(|| panic!("not noticed: {sql}"));
+        assert_eq!(verification.concern, Some(Concern::Approvals), "{sql}");
+        assert!(problem.what.contains(what), "{sql}: {problem:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_in_a_question_can_be_erased() {
+    let place = Place::new();
+    let store = place.open();
+    let asked = ask(&store, "a").await;
+    let mut denied = verdict(ApprovalState::Denied, "ada", "");
+    denied.ruling.reason = Some("a secret reason".to_owned());
+    store.decide(asked.id, denied).await.unwrap();
+    assert_eq!(store.erase(asked.call_id, Timestamp::now()).await.unwrap(), 2);
+    let left = store.approval(asked.id).await.unwrap().unwrap();
+    assert_eq!((left.state, left.withheld), (ApprovalState::Denied, true));
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+    let all = std::fs::read(place.db()).unwrap();
+    for secret in ["ada@example.com", "a secret preview", "a secret reason"] {
+        let found = all.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "{secret}");
+    }
+}
+
+#[tokio::test]
+async fn the_record_tells_what_was_asked_decided_and_used() {
+    let place = Place::new();
+    let store = place.open();
+    let asked = ask(&store, "a").await;
+    approve(&store, &asked).await;
+    let (call, entry) = start(&asked);
+    store.commit_all(vec![entry, call.done(json!(1))]).await.unwrap();
+    let record = show(&store.audit(), call.id()).unwrap();
+    assert_eq!(record.approval_used, Some(asked.id));
+    let lines = export(&store.audit());
+    assert!(lines.contains(&format!(r#""approval_used":"{}""#, asked.id)), "{lines}");
+}
+
+#[tokio::test]
+async fn a_journal_from_before_approvals_gets_its_tables() {
+    let place = Place::new();
+    place.open().close().unwrap();
+    let old = "DROP TABLE approvals; DROP TABLE approval_rules";
+    Connection::open(place.db()).unwrap().execute_batch(old).unwrap();
+    let store = place.open();
+    ask(&store, "a").await;
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+}
