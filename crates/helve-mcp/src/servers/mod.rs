@@ -37,6 +37,7 @@ pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
 pub(crate) use result::cleaned;
+use server::Around;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
 pub(crate) use tool::{RESULT, passed_on};
@@ -234,10 +235,12 @@ impl Servers {
             config,
             answers,
             namespaces,
-            self.0.registry.clone(),
-            self.0.surroundings.clone(),
-            self.0.events.clone(),
-            Arc::new(log),
+            Around {
+                registry: self.0.registry.clone(),
+                surroundings: self.0.surroundings.clone(),
+                events: self.0.events.clone(),
+                log: Arc::new(log),
+            },
         )
     }
 

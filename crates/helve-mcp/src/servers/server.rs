@@ -103,17 +103,23 @@ struct Told {
     greeting: Option<crate::client::Greeting>,
 }
 
+/// What a server is given to work with.
+pub(super) struct Around {
+    pub(super) registry: Registry,
+    pub(super) surroundings: Surroundings,
+    pub(super) events: broadcast::Sender<ServerEvent>,
+    pub(super) log: Arc<Log>,
+}
+
 impl Server {
     pub(super) fn new(
         name: &str,
         config: ServerConfig,
         answers: Answers,
         namespaces: &[String],
-        registry: Registry,
-        surroundings: Surroundings,
-        events: broadcast::Sender<ServerEvent>,
-        log: Arc<Log>,
+        around: Around,
     ) -> Arc<Self> {
+        let Around { registry, surroundings, events, log } = around;
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let told = Told {
@@ -638,5 +644,5 @@ pub(super) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
         Some(version) => format!("{name} {version}"),
         None => name,
     };
-    Some(crate::text::one_line(&shown, 100).into())
+    Some(crate::text::one_line(&shown, 100))
 }
