@@ -7,7 +7,7 @@ use helve_mcp::config::{EraChoice, ServerConfig};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{Backend, Peer, Visitor};
 use helve_mcp::servers::{ServerEvent, ServerEventKind, ServerState};
-use helve_testkit::peers::{Peer, python, script};
+use helve_testkit::peers::{self, python, script};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
@@ -81,7 +81,7 @@ async fn a_resource_that_nobody_has_cannot_be_subscribed_to() {
 #[tokio::test]
 async fn a_tool_that_appears_is_registered_while_the_server_runs() {
     for era in [EraChoice::Session, EraChoice::Stateless] {
-        let peer = Peer::start(&python("python"), &[&script("echo_mcp.py"), "http", "0"], &[]);
+        let peer = peers::Peer::start(&python("python"), &[&script("echo_mcp.py"), "http", "0"], &[]);
         let setup = Setup::with("echo", ServerConfig { era, ..ServerConfig::remote(peer.url("/mcp")) }).await;
         setup.assert_connected("echo");
         let mut events = setup.servers.subscribe();
