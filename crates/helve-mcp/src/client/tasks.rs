@@ -57,7 +57,7 @@ pub(crate) async fn ask(connection: &Connection, ask: Ask) -> Result<Answer, Lin
     let answer = connection.ask(ask).await?;
     match &answer {
         Ok(result) => match begun(result) {
-            Some(task) => follow.until_end(task).await,
+            Some(task) => follow.until_done(task).await,
             None => Ok(answer),
         },
         Err(_) => Ok(answer),
@@ -94,7 +94,7 @@ struct Follow<'a> {
 }
 
 impl Follow<'_> {
-    async fn until_end(&mut self, mut task: Task) -> Result<Answer, LinkError> {
+    async fn until_done(&mut self, mut task: Task) -> Result<Answer, LinkError> {
         let id = task.task_id.clone();
         loop {
             match (task.status, self.connection.greeting().era) {

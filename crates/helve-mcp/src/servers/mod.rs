@@ -37,7 +37,7 @@ pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
 pub(crate) use result::cleaned;
-use server::Around;
+use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
 pub(crate) use tool::{RESULT, passed_on};
@@ -230,18 +230,12 @@ impl Servers {
             self.0.log_file.get().map_or_else(Log::default, |file| {
                 Log::kept_in(file(name), config.limits.stderr_bytes as u64)
             });
-        Server::new(
-            name,
-            config,
-            answers,
-            namespaces,
-            Around {
-                registry: self.0.registry.clone(),
-                surroundings: self.0.surroundings.clone(),
-                events: self.0.events.clone(),
-                log: Arc::new(log),
-            },
-        )
+        let common = Common {
+            registry: self.0.registry.clone(),
+            surroundings: self.0.surroundings.clone(),
+            events: self.0.events.clone(),
+        };
+        Server::new(name, config, answers, namespaces, common, Arc::new(log))
     }
 
     fn answers(&self, config: &ServerConfig) -> Answers {

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::connect::connect;
 use super::discover::{Found, discover, register};
 use super::result::{self, ToolResult};
-use super::server::{Around, Server, identity};
+use super::server::{Common, Server, identity};
 use super::tool::{Failure, RESULT};
 use super::{Surroundings, text_of};
 use crate::client::Answers;
@@ -222,8 +222,8 @@ impl Looking {
         let surroundings = Surroundings { pins: None, ..surroundings };
         let (events, _) = broadcast::channel(1);
         let (answers, log) = (nobody_answers(), Arc::clone(&self.log));
-        let around = Around { registry: Registry::default(), surroundings, events, log };
-        Server::new("server", config, answers, &[], around)
+        let common = Common { registry: Registry::default(), surroundings, events };
+        Server::new("server", config, answers, &[], common, log)
     }
 
     async fn connect(

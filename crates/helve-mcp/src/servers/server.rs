@@ -45,6 +45,13 @@ const GATHER: Duration = Duration::from_millis(200);
 /// Whose account is used where all share one.
 pub(super) const SHARED: &str = "helve";
 
+/// What all servers have in common.
+pub(super) struct Common {
+    pub(super) registry: Registry,
+    pub(super) surroundings: Surroundings,
+    pub(super) events: broadcast::Sender<ServerEvent>,
+}
+
 /// One server.
 pub(crate) struct Server {
     name: Arc<str>,
@@ -103,23 +110,16 @@ struct Told {
     greeting: Option<crate::client::Greeting>,
 }
 
-/// What a server is given to work with.
-pub(super) struct Around {
-    pub(super) registry: Registry,
-    pub(super) surroundings: Surroundings,
-    pub(super) events: broadcast::Sender<ServerEvent>,
-    pub(super) log: Arc<Log>,
-}
-
 impl Server {
     pub(super) fn new(
         name: &str,
         config: ServerConfig,
         answers: Answers,
         namespaces: &[String],
-        around: Around,
+        common: Common,
+        log: Arc<Log>,
     ) -> Arc<Self> {
-        let Around { registry, surroundings, events, log } = around;
+        let Common { registry, surroundings, events } = common;
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
         let told = Told {

@@ -32,7 +32,7 @@ async fn a_server_killed_amid_a_hundred_calls_hangs_none_of_them() {
     let setup = Setup::with("it", config).await;
     let pid = setup.pid("it").await;
     let call = |at: usize| {
-        let tool = if at % 2 == 0 { "it/read" } else { "it/write" };
+        let tool = if at.is_multiple_of(2) { "it/read" } else { "it/write" };
         setup.call(tool, gate(folder.path()))
     };
     let calls = join_all((0..100).map(call));
@@ -44,7 +44,7 @@ async fn a_server_killed_amid_a_hundred_calls_hangs_none_of_them() {
     };
     let (outcomes, ()) = tokio::time::timeout(LONG, async { tokio::join!(calls, killer) }).await.unwrap();
     for (at, outcome) in outcomes.into_iter().enumerate() {
-        if at % 2 == 0 {
+        if at.is_multiple_of(2) {
             // To read twice does no harm, so it is done again.
             let read = text(outcome);
             assert!(read.starts_with("read by ") && !read.ends_with(&format!(" {pid}")), "{read}");

@@ -1,4 +1,5 @@
 //! The program that the suite tests: it does with Helve's API what any user would.
+#![expect(clippy::print_stdout, reason = "the suite keeps what its client says")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -27,9 +27,6 @@ async fn failures(requirements: &str) -> (usize, Vec<String>) {
         .await
         .unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-    if std::env::var_os("HELVE_SHOW_CONFORMANCE").is_some() {
-        eprintln!("{said}");
-    }
     let (mut count, mut failures) = (0, Vec::new());
     read(out.path(), &mut count, &mut failures);
     failures.sort();
