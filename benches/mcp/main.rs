@@ -19,7 +19,7 @@ use part::Part;
 const ROUNDS: usize = 3;
 
 fn main() {
-    if let Some(role) = std::env::var_os("HELVE_BENCH_ROLE") {
+    if let Some(role) = std::env::var_os("MCP_BENCH_ROLE") {
         roles::play(&role.into_string().unwrap());
         return;
     }
@@ -47,7 +47,7 @@ async fn measure() {
         ("rmcp proxy, HTTP to HTTP", "proxy-http", 20_000),
         ("rmcp proxy, HTTP to stdio", "proxy-stdio", 20_000),
     ] {
-        let part = Part::start(role, &[("HELVE_BENCH_UPSTREAM", &upstream)]);
+        let part = Part::start(role, &[("MCP_BENCH_UPSTREAM", &upstream)]);
         ways.push(Way { name, url: part.url(), between: Some(part), calls });
     }
     match Part::fastmcp(&upstream) {
@@ -106,14 +106,14 @@ async fn measure() {
 /// Ten servers connected: the memory of the gateway. Twenty: how long until all are listed.
 async fn many_servers() {
     for count in [10, 20] {
-        let part = Part::start("helve-many", &[("HELVE_BENCH_SERVERS", &count.to_string())]);
+        let part = Part::start("helve-many", &[("MCP_BENCH_SERVERS", &count.to_string())]);
         println!(
             "helve with {count} stdio servers: ready after {:.0} ms, RSS {:.1} MB",
             part.ready.as_secs_f64() * 1e3,
             part.rss_mb()
         );
     }
-    let one = Part::start("helve-many", &[("HELVE_BENCH_SERVERS", "1")]);
+    let one = Part::start("helve-many", &[("MCP_BENCH_SERVERS", "1")]);
     println!(
         "helve with 1 stdio server: ready after {:.0} ms, RSS {:.1} MB",
         one.ready.as_secs_f64() * 1e3,

@@ -23,7 +23,7 @@ impl Part {
     /// Starts this program in a role.
     pub(crate) fn start(role: &str, env: &[(&str, &str)]) -> Self {
         let mut command = new(std::env::current_exe().unwrap());
-        command.env("HELVE_BENCH_ROLE", role).envs(env.iter().copied());
+        command.env("MCP_BENCH_ROLE", role).envs(env.iter().copied());
         Self::ready(command, role)
     }
 

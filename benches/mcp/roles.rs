@@ -37,7 +37,9 @@ pub(crate) fn play(role: &str) {
                 service.waiting().await.unwrap();
             }
             "proxy-http" => {
-                let upstream = std::env::var("HELVE_BENCH_UPSTREAM").unwrap();
+                let upstream = std::env::var("MCP_BENCH_UPSTREAM").unwrap();
+                // For reqwest, which comes without a provider of its own.
+                let _ = Client::new(NetPolicy::default()).unwrap();
                 let client = ().serve(StreamableHttpClientTransport::from_uri(upstream)).await.unwrap();
                 proxy(client).await;
             }
@@ -46,12 +48,12 @@ pub(crate) fn play(role: &str) {
                 proxy(client).await;
             }
             "helve-http" => {
-                let upstream = std::env::var("HELVE_BENCH_UPSTREAM").unwrap();
+                let upstream = std::env::var("MCP_BENCH_UPSTREAM").unwrap();
                 helve(vec![("backend".to_owned(), Upstream::remote(upstream))]).await;
             }
             "helve-stdio" => helve(vec![("backend".to_owned(), stdio_backend())]).await,
             "helve-many" => {
-                let count: usize = std::env::var("HELVE_BENCH_SERVERS").unwrap().parse().unwrap();
+                let count: usize = std::env::var("MCP_BENCH_SERVERS").unwrap().parse().unwrap();
                 helve((0..count).map(|n| (format!("backend{n}"), stdio_backend())).collect()).await;
             }
             other => panic!("no part `{other}`"),
@@ -62,7 +64,7 @@ pub(crate) fn play(role: &str) {
 #[expect(clippy::disallowed_methods, reason = "a benchmark starts its parts")]
 fn backend_command() -> tokio::process::Command {
     let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
-    command.env("HELVE_BENCH_ROLE", "backend-stdio");
+    command.env("MCP_BENCH_ROLE", "backend-stdio");
     command
 }
 
@@ -71,7 +73,7 @@ fn stdio_backend() -> Upstream {
     config.confined = false;
     config
         .env
-        .insert("HELVE_BENCH_ROLE".to_owned(), helve_mcp::config::Setting::Text("backend-stdio".to_owned()));
+        .insert("MCP_BENCH_ROLE".to_owned(), helve_mcp::config::Setting::Text("backend-stdio".to_owned()));
     config
 }
 

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use schemars::JsonSchema;
+use schemars::transform::RecursiveTransform;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ pub(crate) enum Direction {
 
 /// The schema of a type, as a model should see it.
 pub(crate) fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
-    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let settings = schemars::generate::SchemaSettings::draft2020_12()
+        .with_transform(RecursiveTransform(without_rusts_formats));
     let settings = match direction {
         Direction::Input => settings.for_deserialize(),
         Direction::Output => settings.for_serialize(),
@@ -38,6 +40,18 @@ pub(crate) fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
         }
     }
     schema
+}
+
+/// Names of Rust's number types are no formats of JSON Schema: strict readers warn of them, and the
+/// bounds beside them say all there is to say.
+fn without_rusts_formats(schema: &mut schemars::Schema) {
+    let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
+    let size = format.trim_start_matches("uint").trim_start_matches("int");
+    let is_rusts = matches!(format, "float" | "double")
+        || (format.starts_with(['u', 'i']) && matches!(size, "" | "8" | "16" | "32" | "64" | "128"));
+    if is_rusts {
+        schema.remove("format");
+    }
 }
 
 /// A handler whose author promises that its first step is short.
@@ -118,5 +132,28 @@ where
             serde_json::to_value(output)
                 .map_err(|error| ToolError::failed("the tool's answer is not JSON").with_source(error))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Numbers {
+        a: u64,
+        b: Option<usize>,
+        c: Vec<i32>,
+        d: f64,
+        #[schemars(extend("format" = "uri"))]
+        e: String,
+    }
+
+    #[test]
+    fn formats_that_only_rust_knows_are_left_out() {
+        let text = schema_of::<Numbers>(Direction::Input).to_string();
+        assert_eq!(text.matches("\"format\"").count(), 1, "{text}");
+        assert!(text.contains("\"format\":\"uri\"") && text.contains("\"minimum\":0"), "{text}");
     }
 }

@@ -135,9 +135,8 @@ impl Upstream {
 
     /// What is served: the runtime's tools, and all else that the servers have.
     fn served(&self, runtime: Runtime) -> McpServer {
-        let gateway = Arc::new(Gateway::new(runtime, self.servers.clone()));
-        tokio::spawn(Arc::clone(&gateway).resubscribe());
-        McpServer::new(gateway, ServerOptions::default())
+        let gateway = Gateway::new(runtime, self.servers.clone());
+        McpServer::new(Arc::new(gateway), ServerOptions::default())
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.

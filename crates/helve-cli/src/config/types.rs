@@ -154,8 +154,8 @@ impl Default for Limits {
 pub(crate) struct Breaker {
     /// Whether a tool that keeps failing is left alone.
     pub(crate) enabled: bool,
-    /// How many calls to a tool in a row must end in `network`, `server_error`, `timeout` or
-    /// `mcp_connection` before it is left alone.
+    /// How many calls to a tool in a row must end in `network`, `server_error` or `timeout`
+    /// before it is left alone.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) failures: u32,
     /// How long a tool is left alone, in milliseconds. Then one call is let through, and its end

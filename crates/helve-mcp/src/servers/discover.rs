@@ -211,7 +211,8 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
         .unwrap_or_else(|| Annotations { title: text("title").map(str::to_owned), ..Annotations::default() });
     let risk = risk(&annotations, definition.get("annotations"));
     let risk = config.tools.risk_of(own).map_or(risk, |least| risk.max(least));
-    let description = text("description").or(text("title")).unwrap_or("(its server does not describe it)");
+    let said = |field| text(field).filter(|words| !words.trim().is_empty());
+    let description = said("description").or(said("title")).unwrap_or("(its server does not describe it)");
     let end = description.floor_char_boundary(DESCRIPTION_BYTES_MAX);
     let takes_task = definition.pointer("/execution/taskSupport").and_then(Value::as_str) == Some("required");
     let remote =

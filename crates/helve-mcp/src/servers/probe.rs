@@ -316,9 +316,12 @@ impl Looking {
     fn report(&self, outcome: Result<(), ToolError>, began: Instant) -> Report {
         let mut report = std::mem::take(&mut *self.seen());
         report.ok = outcome.is_ok();
-        report.error = outcome.err().map(|error| ReportError {
-            code: error.code().as_str(),
-            message: text::one_line(error.message(), SHOWN_CHARS_MAX),
+        report.error = outcome.err().map(|error| {
+            // There is only one server, and it has no name.
+            let message = error.message();
+            let message = message.strip_prefix("MCP server `server`: ").unwrap_or(message);
+            let message = message.replacen("MCP server `server`", "the server", 1);
+            ReportError { code: error.code().as_str(), message: text::one_line(&message, SHOWN_CHARS_MAX) }
         });
         let noise = self.log.last(usize::MAX).into_iter().filter(|line| line.source == Source::Noise).count();
         if noise > 0 {

@@ -56,6 +56,31 @@ async fn a_call_that_is_cancelled_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
+async fn a_call_over_http_is_cancelled_at_the_server_in_both_eras() {
+    let peer = Peer::start(&python("python"), &[&script("echo_mcp.py"), "http", "0"], &[]);
+    for (era, label) in [(EraChoice::Session, "session"), (EraChoice::Stateless, "stateless")] {
+        let setup = Setup::with("echo", ServerConfig { era, ..ServerConfig::remote(peer.url("/mcp")) }).await;
+        let noted = async |words: String| {
+            eventually(&words, async || text(setup.call("echo/patience", json!({})).await).contains(&words))
+                .await;
+        };
+        let token = CancellationToken::new();
+        let call = Call::new("echo/patient", json!({ "label": label })).cancellation(token.clone());
+        let cancel = async {
+            noted(format!("'{label}'] given up")).await;
+            token.cancel();
+        };
+        let (outcome, ()) = tokio::join!(setup.runtime.call(call), cancel);
+        assert_eq!(outcome.error().map(|error| error.code()), Some(ErrorCode::Cancelled), "{outcome:?}");
+        eventually("it was given up", async || {
+            let noted = text(setup.call("echo/patience", json!({})).await);
+            noted.split("given up").nth(1).is_some_and(|given_up| given_up.contains(label))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn whoever_called_hears_how_far_it_has_come_and_what_is_logged() {
     let setup = Setup::with("it", plain()).await;
     let ann = Person::named("ann");
@@ -112,6 +137,11 @@ async fn forms_are_filled_in_by_whoever_called_in_both_eras() {
         assert!(!format!("{outcome:?}").contains("Hello"), "{era:?} {outcome:?}");
         assert_eq!(ann.asked().len(), 5, "{era:?}: it may not ask");
     }
+    // This one asks although it was not told that it may.
+    let shy = Setup::with("it", ServerConfig { elicitation: false, ..plain() }).await;
+    let ann = Person::named("ann");
+    let asked = text(shy.call_for(&ann, "it/ask", json!({})).await);
+    assert!(asked.contains(r#""action": "cancel""#) && ann.asked().is_empty(), "{asked}");
 }
 
 #[tokio::test]

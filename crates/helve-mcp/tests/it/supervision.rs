@@ -296,6 +296,29 @@ async fn a_server_sees_nothing_of_our_environment_and_its_last_words_are_kept() 
     setup.logged("it", "its last words: line 1999", 1).await;
 }
 
+#[tokio::test]
+async fn a_confined_server_works_and_reads_only_what_it_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret.json");
+    std::fs::write(&secret, r#"[{ "name": "leaked", "inputSchema": { "type": "object" } }]"#).unwrap();
+    // It reads the file when it lists its tools.
+    let with = |read: Vec<std::path::PathBuf>| {
+        let script = Path::new(&script("plain.py")).canonicalize().unwrap();
+        let args = [script.display().to_string(), secret.display().to_string()];
+        ServerConfig { read: [read, vec![script]].concat(), ..ServerConfig::program("python3", args) }
+    };
+    let setup = Setup::with("it", with(vec![secret.clone()])).await;
+    assert!(
+        setup.runtime.registry().has("it/leaked"),
+        "{:?} {:?}",
+        setup.status("it"),
+        setup.servers.log("it", 20)
+    );
+    assert!(text(setup.call("it/read", json!({})).await).starts_with("read by"));
+    let setup = Setup::with("it", with(Vec::new())).await;
+    assert!(!setup.runtime.registry().has("it/leaked"));
+}
+
 /// Not a test: a Helve to be killed.
 #[tokio::test]
 async fn helper_that_is_killed() {

@@ -7,6 +7,7 @@ use helve_mcp::config::{EraChoice, ServerConfig};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{Backend, Peer, Visitor};
 use helve_mcp::servers::{ServerEvent, ServerEventKind, ServerState};
+use helve_testkit::peers::{self, python, script};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
@@ -75,4 +76,24 @@ async fn a_resource_that_nobody_has_cannot_be_subscribed_to() {
     let setup = Setup::with("it", plain()).await;
     let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
     assert!(gateway.subscribe("plain://none".to_owned(), visitor()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_tool_that_appears_is_registered_while_the_server_runs() {
+    for era in [EraChoice::Session, EraChoice::Stateless] {
+        let peer = peers::Peer::start(&python("python"), &[&script("echo_mcp.py"), "http", "0"], &[]);
+        let setup = Setup::with("echo", ServerConfig { era, ..ServerConfig::remote(peer.url("/mcp")) }).await;
+        setup.assert_connected("echo");
+        let mut events = setup.servers.subscribe();
+        // In the stateless era the server has to be listened to first.
+        eventually("the new tool is there", async || {
+            assert!(text(setup.call("echo/grow", json!({})).await).contains("new tool"));
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            setup.runtime.registry().has("echo/grown")
+        })
+        .await;
+        assert!(text(setup.call("echo/grown", json!({})).await).contains("grown"));
+        let offered = async { while events.recv().await.unwrap().kind != ServerEventKind::Offer {} };
+        tokio::time::timeout(LONG, offered).await.expect("it is told");
+    }
 }

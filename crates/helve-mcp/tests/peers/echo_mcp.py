@@ -49,6 +49,28 @@ async def slow(seconds: float, ctx: Context) -> str:
     return f"slept {seconds}"
 
 
+begun: list[str] = []
+given_up: list[str] = []
+
+
+@server.tool()
+async def patient(label: str) -> str:
+    """Waits for a minute, and notes when it is taken back."""
+    begun.append(label)
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        given_up.append(label)
+        raise
+    return "waited"
+
+
+@server.tool()
+def patience() -> str:
+    """What `patient` has noted."""
+    return f"begun {begun} given up {given_up}"
+
+
 @server.tool()
 def fail() -> str:
     """Always fails."""

@@ -84,9 +84,10 @@ impl Verdict {
     /// What an error says about the tool.
     pub(crate) fn of(code: ErrorCode) -> Self {
         match code {
-            ErrorCode::Network | ErrorCode::ServerError | ErrorCode::Timeout | ErrorCode::McpConnection => {
-                Self::Unwell
-            }
+            ErrorCode::Network | ErrorCode::ServerError | ErrorCode::Timeout => Self::Unwell,
+            // A server that died in the middle of many calls may be back for the next one. Whoever
+            // keeps the connection waits longer each time that it cannot be made.
+            ErrorCode::McpConnection => Self::Unknown,
             ErrorCode::RateLimit
             | ErrorCode::Lock
             | ErrorCode::ExecutionFailed

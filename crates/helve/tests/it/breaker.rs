@@ -146,7 +146,7 @@ async fn only_errors_that_say_unwell_count_and_an_answer_starts_the_count_anew()
         (ErrorCode::Network, true),
         (ErrorCode::ServerError, true),
         (ErrorCode::Timeout, true),
-        (ErrorCode::McpConnection, true),
+        (ErrorCode::McpConnection, false),
         (ErrorCode::ExecutionFailed, false),
         (ErrorCode::RateLimit, false),
         (ErrorCode::NotAuthorized, false),

@@ -45,7 +45,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note(format!("`{}` has written nothing yet", args.name))?;
     }
     print(&shown, app)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(Exit::Done);
+    }
+    loop {
         app.ui.flush()?;
         std::thread::sleep(LOOK_EVERY);
         let lines = mcp::kept_log(&one)?;
@@ -54,7 +57,6 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         print(&lines[seen..], app)?;
         last = lines.last().cloned().or(last);
     }
-    Ok(Exit::Done)
 }
 
 fn print(lines: &[Line], app: &mut App<'_>) -> anyhow::Result<()> {
