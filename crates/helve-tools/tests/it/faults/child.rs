@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::StreamExt;
+use helve::approvals::{DecideError, Decider, Decision, Vouch};
 use helve::ports::{Clock, Holder, Ledger, Runs};
 use helve::record::Entry;
-use helve::run::{Answer, PartState, StepKind};
+use helve::run::{Answer, PartState, StepKind, WaitingFor};
 use helve::runs::{RunError, Settlement, TakenUp};
-use helve::{CallId, Outcome, Runtime};
+use helve::{ApprovalId, ApprovalQuery, CallId, Outcome, Runtime, Status};
 use helve_store::{Store, StoreOptions};
 use helve_testkit::{FaultyLedger, ManualClock};
 use serde::{Deserialize, Serialize};
@@ -155,9 +156,26 @@ impl Order {
         let calls = numbers.map(|number| async move {
             let scenario = self.scenarios[usize::try_from(number).unwrap() % self.scenarios.len()];
             let outcome = runtime.call(scenario.call(number)).await;
-            Report::of_outcome(&outcome)
+            Report::of_outcome(&approved(runtime, outcome).await)
         });
         futures_util::stream::iter(calls).buffer_unordered(at_once).collect().await
+    }
+}
+
+/// Approves whatever a run waits for, until it has ended.
+async fn approved(runtime: &Runtime, mut outcome: Outcome) -> Outcome {
+    while let Status::Pending(pending) = &outcome.status {
+        approve(runtime, pending.approval_id).await;
+        outcome = runtime.resume_run(outcome.call_id, None).await.unwrap();
+    }
+    outcome
+}
+
+async fn approve(runtime: &Runtime, id: ApprovalId) {
+    let person = Decider::vouched("person", Vouch::LocalUser);
+    match runtime.approvals().decide(id, Decision::approve(), &person).await {
+        Ok(_) | Err(DecideError::Already(_)) => {}
+        Err(error) => panic!("{error}"),
     }
 }
 
@@ -192,6 +210,18 @@ pub(super) async fn recover(runtime: &Runtime, ledger: &dyn Ledger, remote: Remo
     }
     // Several parts of one run may have been cut short, and each asks by itself.
     for _ in 0..64 {
+        let mut every = ApprovalQuery::pending();
+        every.limit = 10_000;
+        for one in runtime.approvals().list(every).await.unwrap() {
+            approve(runtime, one.id).await;
+        }
+        for one in runtime.approvals().resume_decided().await.unwrap() {
+            match one.taken_up {
+                TakenUp::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
+                TakenUp::Waits(_) => {}
+                TakenUp::Failed(error) => panic!("{} cannot go on: {error}", one.run),
+            }
+        }
         let open = ledger.open_runs(None, 10_000).await.unwrap();
         let waiting: Vec<_> = open.iter().filter(|run| run.holder == Holder::Person).collect();
         if waiting.is_empty() {
@@ -217,9 +247,13 @@ pub(super) async fn recover(runtime: &Runtime, ledger: &dyn Ledger, remote: Remo
 async fn truth(ledger: &dyn Ledger, run: CallId, remote: Remote) -> Option<Settlement> {
     let history = Runs::history(ledger, run).await.unwrap();
     let asked = history.iter().rev().find_map(|entry| match entry {
-        Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => Some(step.call_id),
-        Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
-    })?;
+        Entry::Step(step) => match step.kind {
+            StepKind::Waiting { reason, .. } => Some((reason, step.call_id)),
+            _ => None,
+        },
+        Entry::Started(_) | Entry::Finished(_) => None,
+    });
+    let (_, asked) = asked.filter(|(reason, _)| *reason != WaitingFor::Approval)?;
     let facts = history.iter().filter_map(Entry::facts).find(|facts| facts.call_id == asked)?;
     assert!(!facts.tool.starts_with("recall-"), "{asked} could have been asked, and a person is");
     let key = match (&facts.part, &facts.idempotency_key) {

@@ -201,3 +201,8 @@ fn tools_that_can_be_asked_leave_nothing_unknown() {
 fn a_call_with_a_key_is_answered_and_not_run_again_after_a_kill_at_any_boundary() {
     survives(Scenario::Keyed, 24);
 }
+
+#[test]
+fn approvals_are_neither_lost_nor_used_twice_after_a_kill_at_any_boundary() {
+    survives(Scenario::Approved, 36);
+}

@@ -44,10 +44,12 @@ pub(super) enum Scenario {
     Recall,
     /// The call has an idempotency key.
     Keyed,
+    /// Two of the four must be approved, each by itself.
+    Approved,
 }
 
 impl Scenario {
-    pub(super) const ALL: [Self; 13] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Sequence,
         Self::Undone,
         Self::Saga,
@@ -61,6 +63,7 @@ impl Scenario {
         Self::RollBack,
         Self::Recall,
         Self::Keyed,
+        Self::Approved,
     ];
 
     /// What its tools' names begin with.
@@ -80,7 +83,7 @@ impl Scenario {
     /// What must have been done to the world in the end, and what the run's count is.
     pub(super) fn expected(self) -> (&'static [&'static str], i64) {
         match self {
-            Self::Sequence | Self::Parallel | Self::RollBack | Self::Recall | Self::Keyed => {
+            Self::Sequence | Self::Parallel | Self::RollBack | Self::Recall | Self::Keyed | Self::Approved => {
                 (&["a", "b", "c", "d"], 4)
             }
             Self::Undone => (&["a", "b", "c", "unc", "unb", "una"], 0),
@@ -104,6 +107,11 @@ impl Scenario {
         match self {
             Self::Sequence | Self::Keyed => {
                 ["a", "b", "c", "d"].iter().for_each(|what| kit.add(kit.counted(what)));
+                kit.sequence("root", &["a", "b", "c", "d"], OnError::Stop);
+            }
+            Self::Approved => {
+                ["a", "c"].iter().for_each(|what| kit.add(kit.counted(what)));
+                ["b", "d"].iter().for_each(|what| kit.add(kit.counted(what).requires_approval()));
                 kit.sequence("root", &["a", "b", "c", "d"], OnError::Stop);
             }
             Self::Recall => {
