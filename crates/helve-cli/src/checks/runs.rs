@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use helve::ports::Holder;
+use helve::ports::{Approvals as _, Holder};
 use helve::runs::{Recovered, TakenUp};
+use helve::{ApprovalQuery, ApprovalState};
 use helve_store::{Audit, Store};
 
 use super::Check;
@@ -34,10 +35,25 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
             Some(Check::warning("runs", found, "`helve runs resume --all` takes up what can be"))
         }
     };
-    waits.into_iter().chain(left).collect()
+    waits.into_iter().chain(left).chain(questions(loaded)).collect()
 }
 
-/// Takes up runs that were cut short, as their tools say. Nothing where there are none.
+/// Calls that wait for approval and are no part of a run.
+fn questions(loaded: &Loaded) -> Option<Check> {
+    const COUNT_MAX: usize = 1_000;
+    let store = wire::open_store(loaded).ok()?;
+    let mut query = ApprovalQuery::pending();
+    query.limit = COUNT_MAX;
+    let pending = wire::block_on(async { Ok(store.approvals(query).await?) }).ok()?;
+    let now = jiff::Timestamp::now();
+    let pending = pending.iter().filter(|one| one.state_at(now) == ApprovalState::Pending).count() as u64;
+    let verb = if pending == 1 { "waits" } else { "wait" };
+    let found = format!("{} {verb} for approval", count(pending, "call"));
+    (pending > 0).then(|| Check::warning("approvals", found, "`helve approvals list` says which"))
+}
+
+/// Takes up runs that were cut short, as their tools say, and those that waited for a decision which
+/// has been made. Nothing where there are none.
 pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
     // What is wrong with configuration, journal or tools is said by the checks that follow.
     let loaded = load(&app.inputs).ok()?;
@@ -54,7 +70,10 @@ pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
         tracing::error!(%error, "the journal was not closed cleanly");
     }
     match recovered {
-        Ok(recovered) => summary(&recovered),
+        Ok(recovered) => {
+            let left = holders.contains(&Holder::Nobody);
+            summary(&recovered, if left { "cut short" } else { "waiting, and is decided" })
+        }
         Err(error) => {
             let found = format!("runs that were cut short could not be taken up: {error}");
             Some(Check::warning("runs", found, "`helve runs resume --all` tries again"))
@@ -69,8 +88,8 @@ fn open(loaded: &Loaded) -> Option<(Store, Vec<Holder>)> {
     Some((store, open.into_iter().map(|open| open.holder).collect()))
 }
 
-/// What became of runs that were cut short.
-fn summary(recovered: &[Recovered]) -> Option<Check> {
+/// What became of runs that were taken up.
+fn summary(recovered: &[Recovered], why: &str) -> Option<Check> {
     let of = |fits: fn(&TakenUp) -> bool| recovered.iter().filter(|one| fits(&one.taken_up)).count();
     let done = of(|one| matches!(one, TakenUp::Ended(outcome) if outcome.is_success()));
     let failed = of(|one| matches!(one, TakenUp::Ended(outcome) if !outcome.is_success()));
@@ -88,11 +107,7 @@ fn summary(recovered: &[Recovered]) -> Option<Check> {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     let verb = if recovered.len() == 1 { "was" } else { "were" };
-    let found = format!(
-        "{} {verb} cut short or decided: {}",
-        count(recovered.len() as u64, "run"),
-        became.join(", ")
-    );
+    let found = format!("{} {verb} {why}: {}", count(recovered.len() as u64, "run"), became.join(", "));
     match recovered {
         [] => None,
         _ if failed + waits + left == 0 => Some(Check::good("runs", found)),

@@ -80,6 +80,7 @@ const SECTIONS: &[&str] = &[
     "journal",
     "redact",
     "security",
+    "approvals",
     "net",
     "sandbox",
     "code",

@@ -154,6 +154,7 @@ fn the_documentations_examples_are_valid() {
         "preconditions",
         "memory",
         "runs",
+        "approvals",
         "mcp",
         "network",
         "files",

@@ -83,9 +83,12 @@ impl Scenario {
     /// What must have been done to the world in the end, and what the run's count is.
     pub(super) fn expected(self) -> (&'static [&'static str], i64) {
         match self {
-            Self::Sequence | Self::Parallel | Self::RollBack | Self::Recall | Self::Keyed | Self::Approved => {
-                (&["a", "b", "c", "d"], 4)
-            }
+            Self::Sequence
+            | Self::Parallel
+            | Self::RollBack
+            | Self::Recall
+            | Self::Keyed
+            | Self::Approved => (&["a", "b", "c", "d"], 4),
             Self::Undone => (&["a", "b", "c", "unc", "unb", "una"], 0),
             Self::Saga => (&["post", "unpost"], 0),
             Self::Cascade => (&["root", "pack"], 2),
