@@ -94,10 +94,12 @@ pub(crate) fn last(db: &Connection, binding: &str) -> rusqlite::Result<Option<Ap
         .optional()
 }
 
-/// How many questions nobody has decided, counted up to `max`.
-pub(crate) fn pending(db: &Connection, max: usize) -> rusqlite::Result<usize> {
-    db.prepare_cached("SELECT count(*) FROM (SELECT 1 FROM approvals WHERE state = 0 LIMIT ?1)")?
-        .query_one([limit(max)], |row| row.get::<_, i64>(0))
+/// How many questions nobody has decided and somebody still can, counted up to `max`.
+pub(crate) fn pending(db: &Connection, now: Timestamp, max: usize) -> rusqlite::Result<usize> {
+    const COUNT: &str = "SELECT count(*) FROM \
+        (SELECT 1 FROM approvals WHERE state = 0 AND expires_ms > ?1 LIMIT ?2)";
+    db.prepare_cached(COUNT)?
+        .query_one(params![now.as_millisecond(), limit(max)], |row| row.get::<_, i64>(0))
         .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
 }
 

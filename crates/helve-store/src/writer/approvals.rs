@@ -33,7 +33,7 @@ impl Group<'_> {
                 return Ok(Ok(answer));
             }
         }
-        if table::pending(self.tx, ask.pending_max)? >= ask.pending_max {
+        if table::pending(self.tx, now, ask.pending_max)? >= ask.pending_max {
             return Ok(Ok(Asked::TooMany));
         }
         let mut approval = ask.approval.clone();

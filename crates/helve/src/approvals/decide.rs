@@ -286,9 +286,13 @@ fn refusal(state: ApprovalState, mut ruling: Ruling, reason: Option<String>) -> 
     Verdict { state, ruling, granted: None, use_by: None, rule: None }
 }
 
-/// Whether a question is this caller's own.
+/// Whether a question is this caller's own. Of those who do not say who they are, only one who is the
+/// same in every way.
 pub(super) fn belongs_to(approval: &Approval, caller: &Caller) -> bool {
-    approval.caller.principal == caller.principal
+    match &approval.caller.principal {
+        Some(principal) => caller.principal.as_ref() == Some(principal),
+        None => *approval.caller == *caller,
+    }
 }
 
 /// Edited arguments, validated anew. Nothing is mended: a person said exactly this.

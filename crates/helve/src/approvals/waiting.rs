@@ -118,7 +118,14 @@ pub(super) async fn sweep(parts: &Parts) -> Result<usize, JournalError> {
     const LIMIT: usize = 1_000;
     let now = parts.clock.now();
     let forget_before = now.saturating_sub(parts.settings.approvals.keep).unwrap_or(jiff::Timestamp::MIN);
-    parts.ledger.sweep_approvals(now, forget_before, LIMIT).await
+    let mut all = 0;
+    loop {
+        let swept = parts.ledger.sweep_approvals(now, forget_before, LIMIT).await?;
+        all += swept;
+        if swept < LIMIT {
+            return Ok(all);
+        }
+    }
 }
 
 /// Waits until somebody has decided, the question has run out, time is up or the call is taken back.

@@ -23,12 +23,12 @@ use crate::runtime::Parts;
 pub(super) struct PermittedCall {
     tool: Tool,
     call: Call,
-    grant: Option<Grant>,
+    grant: Option<Box<Grant>>,
 }
 
 impl PermittedCall {
     /// The tool, the call, and the approval that its start uses up.
-    pub(super) fn into_parts(self) -> (Tool, Call, Option<Grant>) {
+    pub(super) fn into_parts(self) -> (Tool, Call, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)
     }
 }
@@ -183,7 +183,7 @@ fn permit(tool: Tool, mut call: Call, approval: Approval, record: &mut OpenRecor
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {
         let grant = Grant { approval_id: approval.id, binding: asked, asked: None };
-        return PermittedCall { tool, call, grant: Some(grant) };
+        return PermittedCall { tool, call, grant: Some(Box::new(grant)) };
     };
     call.arguments = edited;
     record.keep_arguments(&call.arguments);
@@ -191,7 +191,7 @@ fn permit(tool: Tool, mut call: Call, approval: Approval, record: &mut OpenRecor
     // Made anew from what will run, and compared with what was approved when it is used up.
     let binding = binding(&tool, &call, record.part());
     let grant = Grant { approval_id: approval.id, binding, asked: Some(asked) };
-    PermittedCall { tool, call, grant: Some(grant) }
+    PermittedCall { tool, call, grant: Some(Box::new(grant)) }
 }
 
 /// Why a question was answered with no.

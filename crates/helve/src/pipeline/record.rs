@@ -51,7 +51,7 @@ pub(super) struct OpenRecord<'p> {
     content: Option<Arc<RawValue>>,
     claim: Option<KeyClaim>,
     /// The approval that its start uses up.
-    grant: Option<Grant>,
+    grant: Option<Box<Grant>>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
     wait: Wait,
@@ -207,7 +207,7 @@ impl<'p> OpenRecord<'p> {
     }
 
     /// The approval that the start will use up.
-    pub(super) fn granted(&mut self, grant: Option<Grant>) {
+    pub(super) fn granted(&mut self, grant: Option<Box<Grant>>) {
         self.grant = grant;
     }
 
@@ -342,7 +342,7 @@ impl<'p> OpenRecord<'p> {
             facts: self.facts.clone(),
             digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
             withheld: self.arguments_withheld,
-            grant: self.grant.clone(),
+            grant: self.grant.as_deref().cloned(),
             arguments: self
                 .payload
                 .arguments

@@ -8,7 +8,6 @@ use helve_core::approval::{
 };
 use helve_core::ports::{Approvals, JournalError};
 use helve_core::record::{Entry, Started};
-use helve_core::run::Step;
 use helve_core::{ApprovalId, BoxFuture, RuleId};
 use jiff::Timestamp;
 
@@ -44,7 +43,7 @@ impl ApprovalTable {
         self.approvals.get(&id).map(|kept| &kept.approval)
     }
 
-    fn ask(&mut self, mut ask: Ask) -> (Asked, Vec<Box<Step>>) {
+    fn ask(&mut self, mut ask: Ask) -> (Asked, Vec<Entry>) {
         let now = ask.approval.created_at;
         let mut steps = Vec::new();
         if let Some(last) = self.bindings.get(&ask.approval.binding).and_then(|id| self.get(*id)) {
@@ -52,7 +51,7 @@ impl ApprovalTable {
             let (was, told) = (last.state, last.told_at);
             let answer = last.answer(&ask);
             if last.state != was {
-                steps.push(last.decided_step(now));
+                steps.push(Entry::Step(last.decided_step(now)));
             }
             if last.state != was || last.told_at != told {
                 self.keep(last);
@@ -62,7 +61,7 @@ impl ApprovalTable {
             }
         }
         let all = || self.approvals.values().map(|kept| &kept.approval);
-        if all().filter(|one| one.state == ApprovalState::Pending).count() >= ask.pending_max {
+        if all().filter(|one| one.state_at(now) == ApprovalState::Pending).count() >= ask.pending_max {
             return (Asked::TooMany, steps);
         }
         let approval = &mut ask.approval;
@@ -74,7 +73,7 @@ impl ApprovalTable {
         if !all().any(|one| used(&one)) {
             approval.marks.insert(0, Mark::FirstUse);
         }
-        steps.push(approval.asked_step());
+        steps.push(Entry::Step(approval.asked_step()));
         self.make_room();
         self.keep(approval.clone());
         (Asked::New(ask.approval), steps)
@@ -100,30 +99,30 @@ impl ApprovalTable {
         }
     }
 
-    fn decide(&mut self, id: ApprovalId, verdict: Verdict) -> (Decided, Vec<Box<Step>>) {
+    fn decide(&mut self, id: ApprovalId, verdict: Verdict) -> (Decided, Vec<Entry>) {
         let Some(mut approval) = self.get(id).cloned() else { return (Decided::NotFound, Vec::new()) };
         let at = verdict.ruling.at;
         if approval.decide(&verdict) {
             verdict.rule.into_iter().for_each(|rule| drop(self.rules.insert(rule.id, rule)));
-            let step = approval.decided_step(at);
+            let step = Entry::Step(approval.decided_step(at));
             self.keep(approval.clone());
             return (Decided::Now(approval), vec![step]);
         }
         let mut steps = Vec::new();
         if approval.expire(at) {
-            steps.push(approval.decided_step(at));
+            steps.push(Entry::Step(approval.decided_step(at)));
             self.keep(approval.clone());
         }
         (Decided::Before(approval), steps)
     }
 
-    fn sweep(&mut self, now: Timestamp, forget_before: Timestamp, limit: usize) -> Vec<Box<Step>> {
+    fn sweep(&mut self, now: Timestamp, forget_before: Timestamp, limit: usize) -> Vec<Entry> {
         let due = |kept: &&Kept| kept.approval.state != kept.approval.state_at(now);
         let due: Vec<_> = self.approvals.values().filter(due).take(limit).collect();
         let mut due: Vec<_> = due.into_iter().map(|kept| kept.approval.clone()).collect();
         let steps = due.iter_mut().map(|one| {
             one.expire(now);
-            one.decided_step(now)
+            Entry::Step(one.decided_step(now))
         });
         let steps = steps.collect();
         due.into_iter().for_each(|one| self.keep(one));
@@ -158,9 +157,9 @@ impl VolatileLedger {
         Ok(())
     }
 
-    fn tell(&self, steps: Vec<Box<Step>>) {
+    fn tell(&self, steps: Vec<Entry>) {
         let mut log = lock(&self.log);
-        steps.into_iter().for_each(|step| log.push(Entry::Step(step)));
+        steps.into_iter().for_each(|step| log.push(step));
     }
 }
 
@@ -232,7 +231,7 @@ impl Approvals for VolatileLedger {
         let revoked = table.rules.get_mut(&id).map(|rule| (rule.revoke(&by, at), rule.clone()));
         drop(table);
         if let Some((true, rule)) = &revoked {
-            self.tell(vec![rule.revoked_step(&by, at)]);
+            self.tell(vec![Entry::Step(rule.revoked_step(&by, at))]);
         }
         Box::pin(ready(Ok(revoked.map(|(_, rule)| rule))))
     }
