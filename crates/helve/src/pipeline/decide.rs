@@ -163,6 +163,11 @@ async fn ask(
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
+        // Whoever took the question back does not want it put again.
+        let now = parts.ledger.approval(approval.id).await.map_err(unavailable)?;
+        if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
+            return Err(denied(&withdrawn));
+        }
     }
 }
 

@@ -393,6 +393,12 @@ async fn a_waiting_call_goes_on_as_soon_as_it_is_decided() {
     assert!(good.await.unwrap().is_success());
     assert_eq!(code(&bad.await.unwrap()), "approval_denied");
     assert_eq!(bench.witness.seen(), [json!({ "to": "ada", "text": "hi" })]);
+    // Taken back by the caller while it waits: it is not asked again.
+    let gone = waiting("bob");
+    let asked_bob = asked(1).await;
+    bench.runtime.approvals().withdraw(asked_bob[0].id, &bot()).await.unwrap();
+    assert_eq!(code(&gone.await.unwrap()), "cancelled");
+    assert!(asked(0).await.is_empty());
     // Time is up: it is pending as if it had not waited.
     let outcome = bench.runtime.call(send("tom").wait_for_approval(Duration::from_millis(20))).await;
     assert!(matches!(outcome.status, Status::Pending(_)), "{outcome:?}");
