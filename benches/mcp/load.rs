@@ -59,7 +59,7 @@ impl Client {
         } });
         let (head, _) = client.exchange(&greeting.to_string()).await;
         client.head.push_str("mcp-protocol-version: 2025-11-25\r\n");
-        let session = head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ").map(str::to_owned));
+        let session = field(&head, "mcp-session-id");
         if let Some(session) = session {
             client.head.push_str(&format!("mcp-session-id: {session}\r\n"));
         }
@@ -104,15 +104,21 @@ impl Client {
     }
 }
 
-/// The head in lower case and the body of a response, once it is all there.
+/// A field of a response's head.
+fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next()
+}
+
+/// The head and the body of a response, once it is all there.
 fn whole(buffer: &[u8]) -> Option<(String, String)> {
     let at = buffer.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&buffer[..at]).to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&buffer[..at]).into_owned();
     let body = &buffer[at + 4..];
-    if let Some(length) = head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
-        let length: usize = length.trim().parse().unwrap();
+    if let Some(length) = field(&head, "content-length") {
+        let length: usize = length.parse().unwrap();
         return (body.len() >= length).then(|| (head, String::from_utf8_lossy(body).into_owned()));
     }
-    let chunked = head.contains("transfer-encoding: chunked");
+    let chunked = field(&head, "transfer-encoding") == Some("chunked");
     (!chunked || body.ends_with(b"0\r\n\r\n")).then(|| (head, String::from_utf8_lossy(body).into_owned()))
 }
