@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use helve::approval::ApprovalState;
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
@@ -63,6 +64,7 @@ pub(crate) fn http(
             Failure::usage(format!("{} cannot be used", token_file.display())).because(&error)
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let deciding = follow_decisions(runtime.clone());
         let mcp = upstream.served(runtime);
         let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
         let server = server.with_servers(upstream.servers.clone());
@@ -74,6 +76,7 @@ pub(crate) fn http(
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
                 () = upstream.watch(inputs) => {}
+                () = deciding => {}
             }
         };
         interrupt::until_interrupt(running, ui, async || stop.cancel()).await;
@@ -111,6 +114,29 @@ fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     Ok((runtime, store))
+}
+
+/// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
+/// dropped.
+async fn follow_decisions(runtime: Runtime) {
+    let mut changes = match runtime.approvals().watch().await {
+        Ok(changes) => changes,
+        Err(error) => {
+            tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
+            return std::future::pending().await;
+        }
+    };
+    loop {
+        let changed = changes.next().await;
+        if changed.is_some_and(|approval| approval.state == ApprovalState::Pending) {
+            continue;
+        }
+        match runtime.approvals().resume_decided().await {
+            Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
+        }
+    }
 }
 
 /// The MCP servers behind what is served.

@@ -1,6 +1,7 @@
 //! What is served: a runtime, or whatever else has tools, resources and prompts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use helve::ports::Client;
@@ -112,6 +113,9 @@ pub struct Incoming {
     pub client: Arc<dyn Client>,
     /// Takes the request back.
     pub cancellation: CancellationToken,
+    /// How long its client waits for a person to approve it: not at all, unless it is a task or can
+    /// become one.
+    pub patience: Duration,
 }
 
 /// Which tool is called, and with what.

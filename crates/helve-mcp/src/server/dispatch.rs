@@ -1,6 +1,7 @@
 //! Which method does what.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve::json::JsonLimits;
 use serde_json::value::RawValue;
@@ -294,6 +295,10 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
         visitor: session.visitor(&asked.peer),
         client: Arc::clone(&asker) as _,
         cancellation: asked.cancellation.clone(),
+        patience: match asked.params.task.is_some() || asked.peer.knows_tasks_extension() {
+            true => session.shared.options.task_ttl,
+            false => Duration::ZERO,
+        },
     };
     Ok((incoming, asker))
 }

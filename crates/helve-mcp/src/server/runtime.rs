@@ -68,10 +68,13 @@ impl RuntimeBackend {
 
     /// Runs a call through the pipeline.
     pub async fn call(&self, call: ToolCall, incoming: Incoming) -> Outcome {
-        let call = Call::new(call.name, call.arguments)
+        let mut call = Call::new(call.name, call.arguments)
             .by(incoming.visitor.caller)
             .cancellation(incoming.cancellation)
             .client(incoming.client);
+        if !incoming.patience.is_zero() {
+            call = call.wait_for_approval(incoming.patience);
+        }
         self.runtime.call(call).await
     }
 

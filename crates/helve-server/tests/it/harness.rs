@@ -21,6 +21,7 @@ pub(crate) const BOB: &str = "bob-0123456789abcdef";
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) registry: Registry,
+    pub(crate) runtime: Runtime,
 }
 
 pub(crate) fn tool(name: &str) -> Tool {
@@ -77,14 +78,14 @@ pub(crate) async fn serve_with(options: ServerOptions, config: ServerConfig) -> 
     let registry = Registry::default();
     registry.register_many(helve::Layer::Project, tools()).unwrap();
     let runtime = Runtime::builder().registry(registry.clone()).build();
-    let mcp = McpServer::new(Arc::new(RuntimeBackend::new(runtime)), options);
+    let mcp = McpServer::new(Arc::new(RuntimeBackend::new(runtime.clone())), options);
     let bob = Caller::principal("bob").allow_only(["echo", "slow", "ask", "hang", "risky"]);
     let tokens = Tokens::one(ADA, Arc::new(Caller::principal("ada"))).and(BOB, Arc::new(bob));
     let address = "127.0.0.1:0".parse().unwrap();
     let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
-    Server { address, registry }
+    Server { address, registry, runtime }
 }
 
 /// An answer as it came.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use helve::Layer;
+use helve::approvals::{Decider, Decision, Vouch};
+use helve::{ApprovalQuery, Layer};
 use helve_mcp::server::ServerOptions;
 use helve_server::ServerConfig;
 use serde_json::{Value, json};
@@ -196,6 +197,15 @@ async fn errors_say_what_a_model_can_do() {
         "{pending}"
     );
     assert!(said["approval_id"].is_string() && said["reasons"].is_array());
+
+    // The same call runs once a person has approved it, and only once.
+    let id = said["approval_id"].as_str().unwrap().parse().unwrap();
+    let carol = Decider::vouched("carol", Vouch::LocalUser);
+    server.runtime.approvals().decide(id, Decision::approve(), &carol).await.unwrap();
+    let done = server.post(&header, &call(3, "risky", json!({}))).await.json();
+    assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
+    let again = server.post(&header, &call(4, "risky", json!({}))).await.json();
+    assert_eq!(again["result"]["structuredContent"]["code"], "approval_required", "{again}");
 }
 
 #[tokio::test]
@@ -224,6 +234,28 @@ async fn a_task_belongs_to_whoever_started_it() {
     // What has ended cannot be taken back.
     let late = server.post(&as_ada, &request(6, "tasks/cancel", json!({ "taskId": task }))).await.json();
     assert_eq!(late["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_task_waits_for_a_person_and_goes_on_by_itself() {
+    let server = serve().await;
+    let session = server.session(ADA, json!({})).await;
+    let header = [("mcp-session-id", session.as_str())];
+    let mut body = call(1, "risky", json!({}));
+    body["params"]["task"] = json!({ "ttl": 60_000 });
+    let started = server.post(&header, &body).await.json();
+    let task = started["result"]["task"]["taskId"].clone();
+    let approvals = server.runtime.approvals();
+    let asked = loop {
+        if let Some(asked) = approvals.list(ApprovalQuery::default()).await.unwrap().pop() {
+            break asked;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    let carol = Decider::vouched("carol", Vouch::LocalUser);
+    approvals.decide(asked.id, Decision::approve(), &carol).await.unwrap();
+    let ended = server.post(&header, &request(2, "tasks/result", json!({ "taskId": task }))).await.json();
+    assert_eq!(ended["result"]["content"][0]["text"], "done", "{ended}");
 }
 
 #[tokio::test]
