@@ -99,7 +99,7 @@ impl Client {
                 return (head, body);
             }
             let read = self.stream.read_buf(&mut self.buffer).await.unwrap();
-            assert!(read > 0, "closed: {}", String::from_utf8_lossy(&self.buffer));
+            assert!(read > 0, "{} closed: {}", self.head, String::from_utf8_lossy(&self.buffer));
         }
     }
 }

@@ -52,7 +52,7 @@ async fn measure() {
     }
     match Part::fastmcp(&upstream) {
         Some(part) => {
-            ways.push(Way { name: "FastMCP proxy", url: part.url(), between: Some(part), calls: 300 });
+            ways.push(Way { name: "FastMCP proxy", url: part.url(), between: Some(part), calls: 100 });
         }
         None => println!("FastMCP is left out: run scripts/setup-mcp.sh target/mcp-peers first"),
     }

@@ -35,17 +35,38 @@ impl Answers {
     /// Who we say we are, and what we say we can. Said to every server alike, so that it shows all
     /// it has; what nobody can answer is refused when it is asked.
     pub(crate) fn identity(&self) -> Identity {
+        let info = json!({ "name": "helve", "title": "Helve", "version": env!("CARGO_PKG_VERSION") });
+        Identity { info: raw(&info), capabilities: self.capabilities(|_| true) }
+    }
+
+    /// What we can on behalf of one client: in the stateless era every request says it anew.
+    pub(crate) fn capabilities_with(&self, client: &dyn Client) -> Raw {
+        self.capabilities(|question| match question {
+            Question::Sample => self.sampler.is_some() || client.can(question),
+            Question::ListRoots => !self.roots.is_empty() || client.can(question),
+            Question::FillForm | Question::VisitPage => client.can(question),
+        })
+    }
+
+    fn capabilities(&self, can: impl Fn(Question) -> bool) -> Raw {
         let mut capabilities = serde_json::Map::new();
-        capabilities.insert("roots".into(), json!({ "listChanged": true }));
-        if self.sampling || self.sampler.is_some() {
+        if can(Question::ListRoots) {
+            capabilities.insert("roots".into(), json!({ "listChanged": true }));
+        }
+        if (self.sampling || self.sampler.is_some()) && can(Question::Sample) {
             capabilities.insert("sampling".into(), json!({ "tools": {}, "context": {} }));
         }
-        if self.elicitation {
-            capabilities.insert("elicitation".into(), json!({ "form": {}, "url": {} }));
+        let mut modes = serde_json::Map::new();
+        for (mode, question) in [("form", Question::FillForm), ("url", Question::VisitPage)] {
+            if self.elicitation && can(question) {
+                modes.insert(mode.into(), json!({}));
+            }
+        }
+        if !modes.is_empty() {
+            capabilities.insert("elicitation".into(), modes.into());
         }
         capabilities.insert("extensions".into(), json!({ "io.modelcontextprotocol/tasks": {} }));
-        let info = json!({ "name": "helve", "title": "Helve", "version": env!("CARGO_PKG_VERSION") });
-        Identity { info: raw(&info), capabilities: raw(&capabilities) }
+        raw(&capabilities)
     }
 
     /// The answer to `method`, from whoever called if they can be asked.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use helve::BoxFuture;
 use helve::ports::Client;
 use helve::run::Progress;
@@ -18,6 +19,7 @@ use super::link::{Answer, Link, LinkError, Outgoing};
 use super::news::News;
 use crate::era::{Era, meta};
 use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
+use crate::server::QUESTION_KEY;
 
 /// How often a server may ask for more before it answers a call.
 const ROUNDS_MAX: usize = 10;
@@ -197,9 +199,13 @@ impl Connection {
         about.set("progressToken", raw(&id));
         if self.greeting.era == Era::Stateless {
             self.hub.identity.add_to(&mut about, &self.greeting.version);
-            // Whoever called gets those that it wants; a server of this era keeps the others to itself.
-            if ask.client.is_some() && self.greeting.has("logging") {
-                about.set(meta::LOG_LEVEL, raw(&"debug"));
+            if let Some(client) = &ask.client {
+                about.set(meta::CAPABILITIES, self.hub.answers.capabilities_with(&**client));
+                // Whoever called gets those that it wants; else a server of this era keeps them to
+                // itself.
+                if self.greeting.has("logging") {
+                    about.set(meta::LOG_LEVEL, raw(&"debug"));
+                }
             }
         }
         fields.set("_meta", about.to_raw());
@@ -234,14 +240,30 @@ impl Connection {
             #[serde(default)]
             params: Option<Raw>,
         }
+        // All at once: a client of this era gets them in one answer, under the server's own names.
+        let asking = requests.iter().map(|(key, wanted)| {
+            let client = client.clone();
+            async move {
+                let Wanted { method, params } = read(Some(wanted))?;
+                let answer = self.hub.answers.answer(&method, Some(named(params, key)?), client).await?;
+                Ok::<_, RpcError>((key, answer))
+            }
+        });
         let mut responses = Fields::default();
-        for (key, wanted) in requests.iter() {
-            let Wanted { method, params } = read(Some(wanted))?;
-            let answer = self.hub.answers.answer(&method, params, client.clone()).await?;
+        for (key, answer) in try_join_all(asking).await? {
             responses.set(key, answer);
         }
         Ok(responses.to_raw())
     }
+}
+
+/// The parameters of a question with the name that its server gave it, for a gateway's client.
+fn named(params: Option<Raw>, key: &str) -> Result<Raw, RpcError> {
+    let mut params = Fields::read(params.as_deref())?;
+    let mut about = Fields::read(params.get("_meta"))?;
+    about.set(QUESTION_KEY, raw(&key));
+    params.set("_meta", about.to_raw());
+    Ok(params.to_raw())
 }
 
 /// Waits for the answer, as long as the server shows that it is at work.

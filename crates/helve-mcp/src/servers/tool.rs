@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use helve::json::{JsonLimits, canonical, sha256_hex};
-use helve::ports::Client;
+use helve::ports::{Client, Question};
 use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -126,7 +126,15 @@ impl Remote {
             server.refused(&error);
             Failure::Link(error)
         })?;
-        let answer = answer.map_err(Failure::Refused)?;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                if let Some(client) = client {
+                    put_what_was_missing(&error, &**client).await;
+                }
+                return Err(Failure::Refused(error));
+            }
+        };
         server.used();
         result::read(answer, server.name(), RESULT).map_err(Failure::Unfit)
     }
@@ -160,6 +168,28 @@ pub(crate) fn passed_on(about: &RawValue) -> Option<Fields> {
         about.remove(own);
     }
     (!about.is_empty()).then_some(about)
+}
+
+/// A server that wants more of its client than the one who called can do says what. Asking that
+/// client for it lets its own edge say the same.
+async fn put_what_was_missing(error: &RpcError, client: &dyn Client) {
+    if error.code != RpcError::MISSING_CAPABILITY {
+        return;
+    }
+    let data = error.data.as_deref().and_then(|data| serde_json::from_str::<Value>(data.get()).ok());
+    let wanted = data.as_ref().and_then(|data| data.get("requiredCapabilities"));
+    let names = [
+        ("/elicitation/url", Question::VisitPage),
+        ("/elicitation", Question::FillForm),
+        ("/sampling", Question::Sample),
+        ("/roots", Question::ListRoots),
+    ];
+    let question =
+        names.into_iter().find(|(name, _)| wanted.is_some_and(|wanted| wanted.pointer(name).is_some()));
+    if let Some((_, question)) = question.filter(|(_, question)| !client.can(*question)) {
+        // It cannot answer; that is what is to be known.
+        let _unsupported = client.ask(question, crate::message::empty()).await;
+    }
 }
 
 /// Why a call gave no result.
