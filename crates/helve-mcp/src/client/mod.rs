@@ -1,7 +1,7 @@
 //! A client of one MCP server.
 //!
-//! A [`Link`] carries messages: two pipes, a WebSocket or the old SSE transport make a
-//! [`duplex`] one; streamable HTTP is its own. A [`Connection`] is a link on which both sides have
+//! A `Link` carries messages: two pipes, a WebSocket or the old SSE transport make a
+//! `duplex` one; streamable HTTP is its own. A [`Connection`] is a link on which both sides have
 //! greeted each other, in whichever era, and knows which of our calls a message belongs to.
 
 pub(crate) mod duplex;

@@ -1,6 +1,6 @@
 //! The servers that Helve is a client of: connected, watched over, and their tools registered.
 //!
-//! [`Servers`] holds them. Each is a [`server`] that connects when it is needed (`connect`), reads
+//! [`Servers`] holds them. Each is a `server` that connects when it is needed (`connect`), reads
 //! what there is (`discover`), and whose tools (`tool`) are calls over its connection.
 
 mod connect;
