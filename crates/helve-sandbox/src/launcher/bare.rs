@@ -57,12 +57,13 @@ fn supervise(
     let become_program = |streams, reporter| {
         worker::run(&order, worker::Place::Bare(&work.0), &filters, streams, reporter);
     };
-    supervisor.run(streams, become_program, |report| {
+    let confirm = |report| {
         if !first::hear_worker(report)? {
             return Err(io::Error::other("this host has neither namespaces nor a Landlock that hides files"));
         }
         Ok((confinement(why), fs::File::open(&work.0)?.into()))
-    })
+    };
+    supervisor.run(streams, become_program, confirm, || work.remove())
 }
 
 /// What holds without namespaces.
@@ -101,12 +102,18 @@ impl WorkDir {
     }
 }
 
-impl Drop for WorkDir {
-    fn drop(&mut self) {
+impl WorkDir {
+    fn remove(&self) {
         // Another user's folder of the same name is not ours to remove.
         let is_ours = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == getuid().as_raw();
         if fs::symlink_metadata(&self.0).is_ok_and(is_ours) {
             let _ = fs::remove_dir_all(&self.0);
         }
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        self.remove();
     }
 }

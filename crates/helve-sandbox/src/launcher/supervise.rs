@@ -40,12 +40,13 @@ impl<'h> Supervisor<'h> {
 
     /// Starts a program, which is `worker`'s to become, and stays until it and all that it started have
     /// ended. `confirm` is given what the worker says, and says what Helve is told, with a descriptor
-    /// of the folder it works in.
+    /// of the folder it works in. `clear_up` is done before Helve learns of the end.
     pub(super) fn run(
         &self,
         streams: [OwnedFd; 3],
         worker: impl FnOnce([OwnedFd; 3], OwnedFd),
         confirm: impl FnOnce(OwnedFd) -> io::Result<(Confinement, OwnedFd)>,
+        clear_up: impl FnOnce(),
     ) -> io::Result<()> {
         wire::send(self.helve, &FromBox::Started, &[])?;
         let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -66,6 +67,7 @@ impl<'h> Supervisor<'h> {
         });
         // Also where something went wrong.
         let status = tree::end_all(program, *attended.as_ref().unwrap_or(&None));
+        clear_up();
         attended?;
         let (cpu_ms, memory_peak_bytes) = sys::children_usage();
         let wall_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -26,10 +26,11 @@ fn supervise(order: OwnedFd, streams: [OwnedFd; 3], helve: &OwnedFd) -> io::Resu
     let (order, contents): (Order, fs::File) = wire::read_sheet(order)?;
     drop(contents);
     let become_program = |streams, reporter| worker::run_unconfined(&order, &streams, reporter);
-    supervisor.run(streams, become_program, |report| {
+    let confirm = |report| {
         first::hear_worker(report)?;
         // Not every folder that may be entered may be read.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok((Confinement::unconfined(), open(&order.work_dir, flags, Mode::empty())?))
-    })
+    };
+    supervisor.run(streams, become_program, confirm, || ())
 }
