@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::call::Caller;
+use crate::caller::Caller;
 use crate::definition::{Definition, Facet, Risk};
 use crate::id::{ApprovalId, CallId, RuleId};
 use crate::json::{canonical, sha256_hex};

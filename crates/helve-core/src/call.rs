@@ -1,4 +1,4 @@
-//! One request to run one tool, and who makes it.
+//! One request to run one tool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::name::ToolName;
+use crate::caller::Caller;
 use crate::ports::Client;
 
 /// One request to run one tool.
@@ -121,118 +121,6 @@ impl Call {
     }
 }
 
-/// Who calls, and what they may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Caller {
-    /// Who answers for the call. Absent: nobody said, and where authentication is on, no tool runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub principal: Option<String>,
-    /// Which agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent: Option<String>,
-    /// Which session of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// Which loop of that session.
-    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
-    pub loop_id: Option<String>,
-    /// What they may use.
-    #[serde(default, skip_serializing_if = "Access::is_all")]
-    pub access: Access,
-    /// What they were granted, beside what the runtime grants their principal: `browser:automate`,
-    /// or with `*` for any text.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grants: Vec<String>,
-}
-
-impl Caller {
-    /// The person at this machine, who may use everything.
-    pub fn local() -> Arc<Self> {
-        static LOCAL: std::sync::OnceLock<Arc<Caller>> = std::sync::OnceLock::new();
-        Arc::clone(LOCAL.get_or_init(|| Arc::new(Self::principal("local"))))
-    }
-
-    /// Somebody who answers for their calls.
-    pub fn principal(name: impl Into<String>) -> Self {
-        Self { principal: Some(name.into()), ..Self::anonymous() }
-    }
-
-    /// An agent that answers for its own calls.
-    pub fn agent(name: impl Into<String>) -> Self {
-        let name = name.into();
-        Self { principal: Some(name.clone()), agent: Some(name), ..Self::anonymous() }
-    }
-
-    /// Nobody in particular.
-    pub fn anonymous() -> Self {
-        Self {
-            principal: None,
-            agent: None,
-            session: None,
-            loop_id: None,
-            access: Access::All,
-            grants: Vec::new(),
-        }
-    }
-
-    /// Sets the session.
-    pub fn session(mut self, id: impl Into<String>) -> Self {
-        self.session = Some(id.into());
-        self
-    }
-
-    /// Sets the loop.
-    pub fn loop_id(mut self, id: impl Into<String>) -> Self {
-        self.loop_id = Some(id.into());
-        self
-    }
-
-    /// Allows only these tools and toolkits: `tool`, `ns/tool`, `ns/*`.
-    pub fn allow_only<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
-        self.access = Access::Only(tools.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Grants permissions: `browser:automate`, `browser:*`, `*`.
-    pub fn granted<S: Into<String>>(mut self, grants: impl IntoIterator<Item = S>) -> Self {
-        self.grants.extend(grants.into_iter().map(Into::into));
-        self
-    }
-}
-
-/// An allow-list of tools.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Access {
-    /// Every tool.
-    #[default]
-    All,
-    /// Only these: full names, or `ns/*` for a toolkit and all below it.
-    Only(Vec<String>),
-}
-
-impl Access {
-    /// Whether the list lets `tool` through.
-    pub fn allows(&self, tool: &ToolName) -> bool {
-        match self {
-            Self::All => true,
-            Self::Only(entries) => entries.iter().any(|entry| matches_entry(entry, tool.as_str())),
-        }
-    }
-
-    fn is_all(&self) -> bool {
-        *self == Self::All
-    }
-}
-
-fn matches_entry(entry: &str, name: &str) -> bool {
-    match entry.strip_suffix("/*") {
-        Some(toolkit) => name.strip_prefix(toolkit).is_some_and(|rest| rest.starts_with('/')),
-        None => entry == name || entry == "*",
-    }
-}
-
 /// What the calling agent decided about its own call. It can make the gate stricter, never laxer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -270,22 +158,4 @@ pub enum AdvisedAction {
     RequestApproval,
     /// Do not run it.
     Deny,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn allow_lists_match_whole_names_and_toolkits() {
-        let access = Access::Only(vec!["time-now".into(), "mail/*".into(), "acme/crm/find".into()]);
-        let allows = |name: &str| access.allows(&ToolName::new(name).unwrap());
-        assert!(
-            allows("time-now") && allows("mail/send") && allows("mail/inbox/read") && allows("acme/crm/find")
-        );
-        for name in ["time-now2", "mail", "mailer/send", "acme/crm/delete", "x/time-now"] {
-            assert!(!allows(name), "{name}");
-        }
-        assert!(!Access::Only(Vec::new()).allows(&ToolName::new("time-now").unwrap()));
-    }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use crate::call::{Call, Caller};
+use crate::call::Call;
+use crate::caller::Caller;
 use crate::error::{ErrorCode, ToolError};
 use crate::id::CallId;
 use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};

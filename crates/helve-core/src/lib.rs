@@ -29,7 +29,10 @@ pub mod tool;
 
 pub mod approval;
 pub mod call;
+pub mod caller;
 pub mod error;
+pub mod gate;
+pub mod label;
 pub mod outcome;
 pub mod run;
 
@@ -41,14 +44,17 @@ pub mod record;
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
-pub use call::{Access, Advice, AdvisedAction, Call, Caller};
+pub use call::{Advice, AdvisedAction, Call};
+pub use caller::{Access, Caller, Channel, PrincipalKind};
 pub use context::Context;
 pub use definition::{
     Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
+pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
 pub use id::{ApprovalId, CallId, RuleId};
+pub use label::{Label, LabelSet, Taint};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use crate::call::Caller;
+use crate::caller::Caller;
 
 /// Keys that begin so are the runtime's own: nobody else writes them, and lists leave them out.
 pub const RESERVED_PREFIX: &str = "helve/";

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::approval::Grant;
-use crate::call::Caller;
+use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
 use crate::id::{ApprovalId, CallId};

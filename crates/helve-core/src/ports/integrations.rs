@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::call::Caller;
+use crate::caller::Caller;
 
 /// Knows which accounts are connected for whom.
 pub trait Integrations: Send + Sync + 'static {

@@ -9,6 +9,7 @@ mod journal;
 mod launcher;
 mod limiter;
 mod memory;
+mod policy;
 mod runs;
 
 pub use approvals::Approvals;
@@ -20,6 +21,7 @@ pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
+pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 
 /// The one source of truth: calls, runs, approvals and memory in one place, so that what belongs together is

@@ -13,7 +13,7 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::{REDACTED, scrub};
-use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Status, Tool, ToolError};
+use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Status, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -52,6 +52,8 @@ pub(super) struct OpenRecord<'p> {
     claim: Option<KeyClaim>,
     /// The approval that its start uses up.
     grant: Option<Box<Grant>>,
+    /// Who had a say, and what they said.
+    voices: Vec<Voice>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
     wait: Wait,
@@ -112,6 +114,7 @@ impl<'p> OpenRecord<'p> {
             origin,
             claim: None,
             grant: None,
+            voices: Vec::new(),
             suspended: false,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -209,6 +212,16 @@ impl<'p> OpenRecord<'p> {
     /// The approval that the start will use up.
     pub(super) fn granted(&mut self, grant: Option<Box<Grant>>) {
         self.grant = grant;
+    }
+
+    /// Somebody has a say in whether the call runs.
+    pub(super) fn heard(&mut self, voice: Voice) {
+        self.voices.push(voice);
+    }
+
+    /// What was said so far to whether the call runs.
+    pub(super) fn voices(&self) -> &[Voice] {
+        &self.voices
     }
 
     pub(super) fn is_granted(&self) -> bool {

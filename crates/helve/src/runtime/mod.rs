@@ -11,7 +11,7 @@ use std::time::Duration;
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, Policy, SystemClock};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
@@ -40,6 +40,7 @@ pub(crate) struct Parts {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) memory: RuntimeMemory,
     pub(crate) integrations: Arc<dyn Integrations>,
+    pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) conditions: Conditions,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
@@ -58,6 +59,7 @@ impl Runtime {
             registry: Registry::default(),
             ledger: None,
             integrations: Arc::new(Connected::default()),
+            policy: None,
             conditions: Conditions::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
@@ -146,6 +148,7 @@ pub struct RuntimeBuilder {
     registry: Registry,
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
+    policy: Option<Arc<dyn Policy>>,
     conditions: Conditions,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
@@ -205,6 +208,12 @@ impl RuntimeBuilder {
     /// Asks this for connected accounts.
     pub fn integrations(mut self, integrations: Arc<dyn Integrations>) -> Self {
         self.integrations = integrations;
+        self
+    }
+
+    /// Lets this say what callers may do. Without one, whoever may come in may call everything.
+    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -268,6 +277,7 @@ impl RuntimeBuilder {
             memory: RuntimeMemory::new(Arc::clone(&ledger), Arc::clone(&self.clock)),
             ledger,
             integrations: self.integrations,
+            policy: self.policy,
             conditions: self.conditions,
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, limiter),
