@@ -34,6 +34,7 @@ pub mod error;
 pub mod gate;
 pub mod label;
 pub mod outcome;
+pub mod permission;
 pub mod run;
 
 pub mod event;
