@@ -42,6 +42,7 @@ pub mod id;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod session;
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
