@@ -70,7 +70,7 @@ const ALL_TABLES: [&str; 6] =
     [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, sessions::TABLES];
 
 /// The tables that came last: a file from before them gets them now.
-const NEWEST: [&str; 1] = ["sessions"];
+const NEWEST: [&str; 2] = ["approval_rules", "sessions"];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
