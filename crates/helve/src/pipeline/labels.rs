@@ -7,7 +7,7 @@ use helve_core::gate::{Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{Facet, Tool, ToolError};
+use helve_core::{Facet, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
@@ -83,9 +83,20 @@ pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result
     raise(parts, brought, record).await
 }
 
-/// A call has answered with what its schema calls a secret.
-pub(super) async fn answered_secret(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    raise(parts, LabelSet::NONE.with(Label::Secret), record).await
+/// A call has answered, perhaps with a failure, or with what its schema calls a secret.
+pub(super) async fn leave(
+    parts: &Parts,
+    checked: &Result<Status, ToolError>,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    match checked {
+        Ok(Status::Done(output)) if !output.is_failure => {}
+        Ok(_) | Err(_) => failed(parts, record).await?,
+    }
+    if record.answered_secret() {
+        raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+    }
+    Ok(())
 }
 
 async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {

@@ -123,10 +123,11 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
     let deed = answer.deed.take();
 
     record.enter(Stage::CheckOutput);
-    let status = check_output::check(parts, answer, record)?;
-    if is_labelled && record.answered_secret() {
-        Box::pin(labels::answered_secret(parts, record)).await?;
+    let checked = check_output::check(parts, answer, record);
+    if is_labelled {
+        Box::pin(labels::leave(parts, &checked, record)).await?;
     }
+    let status = checked?;
 
     match deed {
         Some(deed) => {
