@@ -38,6 +38,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod misbehaving;
 mod network;
+mod rules;
 mod runs;
 mod sandbox;
 mod serve;
