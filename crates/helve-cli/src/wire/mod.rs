@@ -87,6 +87,7 @@ fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
         rule_ttl: Duration::from_secs(section.session_rule_ttl_s),
         pending_max: section.pending_max,
         keep: Duration::from_secs(section.keep_s),
+        own_domains: section.own_domains.clone(),
     }
 }
 

@@ -206,7 +206,7 @@ fn unique_chars(ids: &[String]) -> usize {
 }
 
 /// The status, with the error's code where there is one.
-pub(super) fn status_cell(call: &CallRecord) -> Cell {
+pub(crate) fn status_cell(call: &CallRecord) -> Cell {
     if call.damaged.is_some() {
         return Cell::new("damaged", Tone::Bad);
     }

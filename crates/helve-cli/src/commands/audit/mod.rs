@@ -6,6 +6,7 @@ mod list;
 mod show;
 mod verify;
 
+pub(crate) use list::status_cell;
 pub(crate) use show::caller;
 
 use helve_store::{Audit, StoreError};
