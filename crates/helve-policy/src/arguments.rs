@@ -99,8 +99,13 @@ fn of_kind(kind: &str, root: &Value, schema: &Map<String, Value>, depth: usize) 
 }
 
 fn fields(root: &Value, schema: &Map<String, Value>, depth: usize) -> BTreeMap<String, Field> {
-    let required: Vec<_> =
-        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<_> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let field = |(key, node): (&String, &Value)| {
         let (shape, nullable) = read(root, node, depth + 1);
@@ -157,12 +162,15 @@ pub(crate) fn shown(
     mentions: &[&Mention],
 ) -> Result<RestrictedExpression, String> {
     let all = mentions.iter().any(|mention| mention.path.is_empty());
-    let is_wanted = |key: &str| all || mentions.iter().any(|mention| mention.path.first().is_some_and(|one| one == key));
+    let is_wanted =
+        |key: &str| all || mentions.iter().any(|mention| mention.path.first().is_some_and(|one| one == key));
     let mut hidden = Vec::new();
     let record = record(shape, arguments, &mut Vec::new(), &mut hidden, &is_wanted)?;
     let missed = hidden.iter().find(|hidden| mentions.iter().any(|mention| mention.misses(hidden)));
     match missed {
-        Some(path) => Err(format!("the argument `{}` cannot be shown to the policies that look at it", path.join("."))),
+        Some(path) => {
+            Err(format!("the argument `{}` cannot be shown to the policies that look at it", path.join(".")))
+        }
         None => Ok(record),
     }
 }

@@ -14,15 +14,18 @@ use crate::finding::{Finding, did_you_mean};
 use crate::mention::Fact;
 use crate::parse::{Parsed, diagnosed};
 use crate::policies::Known;
-use crate::scope::Bound;
 use crate::schema;
+use crate::scope::Bound;
 
 /// Everything wrong with some policies, in the order of the files.
 pub(crate) fn check(files: &[PolicyFile], policies: &[Parsed], known: Known<'_>) -> Vec<Finding> {
     let names = Names::new(known);
     let mut findings: Vec<_> = policies.iter().flat_map(|policy| names.check(policy)).collect();
-    let wrong: HashSet<_> =
-        findings.iter().filter(|one| one.severity == crate::Severity::Error).filter_map(|one| one.policy.clone()).collect();
+    let wrong: HashSet<_> = findings
+        .iter()
+        .filter(|one| one.severity == crate::Severity::Error)
+        .filter_map(|one| one.policy.clone())
+        .collect();
     let sound: Vec<_> = policies.iter().filter(|policy| !wrong.contains(&*policy.name)).collect();
     findings.extend(types(files, &sound, &names));
     let order = |finding: &Finding| files.iter().position(|file| file.name == finding.file);
@@ -60,7 +63,9 @@ impl<'a> Names<'a> {
 
     /// Whether a name is below a namespace whose tools may come later.
     fn is_awaited(&self, name: &str) -> bool {
-        self.awaited.iter().any(|one| name.strip_prefix(one.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+        self.awaited.iter().any(|one| {
+            name.strip_prefix(one.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
     }
 
     fn check(&self, policy: &Parsed) -> Vec<Finding> {
@@ -68,8 +73,12 @@ impl<'a> Names<'a> {
         for uid in policy.policy.entity_literals() {
             findings.extend(self.check_name(&uid, policy));
         }
-        findings.extend(policy.mentions.words.iter().filter_map(|(fact, word)| unknown_word(*fact, word, policy)));
-        findings.extend(policy.mentions.asked.iter().filter_map(|(var, name)| unknown_attribute(*var, name, policy)));
+        findings.extend(
+            policy.mentions.words.iter().filter_map(|(fact, word)| unknown_word(*fact, word, policy)),
+        );
+        findings.extend(
+            policy.mentions.asked.iter().filter_map(|(var, name)| unknown_attribute(var, name, policy)),
+        );
         findings.extend(self.unknown_arguments(policy));
         findings.extend(only_group(policy));
         findings.extend(policy.policy.annotations().filter_map(|(key, _)| misspelt_annotation(key, policy)));
@@ -79,13 +88,19 @@ impl<'a> Names<'a> {
     fn check_name(&self, uid: &EntityUid, policy: &Parsed) -> Option<Finding> {
         let (kind, id) = (uid.type_name(), uid.id().unescaped());
         let unknown = |what: &str, help: Option<String>| {
-            Some(Finding::error(policy.place(), format!("there is no {what} `{id}`")).of(&policy.name).help(help))
+            Some(
+                Finding::error(policy.place(), format!("there is no {what} `{id}`"))
+                    .of(&policy.name)
+                    .help(help),
+            )
         };
         let not_yet = |tool: &str| {
             let message = format!("the tool `{tool}` is not here now");
-            Some(Finding::warning(policy.place(), message).of(&policy.name).help(Some(
-                "the policy is checked against it once its server is connected".to_owned(),
-            )))
+            Some(
+                Finding::warning(policy.place(), message)
+                    .of(&policy.name)
+                    .help(Some("the policy is checked against it once its server is connected".to_owned())),
+            )
         };
         let near_tool = |name: &str| did_you_mean(name, self.tools.keys().copied());
         if *kind == TYPES.tool {
@@ -95,7 +110,12 @@ impl<'a> Names<'a> {
                 () => unknown("tool", near_tool(id)),
             }
         } else if *kind == TYPES.namespace {
-            let near = || did_you_mean(id, self.namespaces.iter().copied().chain(self.awaited.iter().map(String::as_str)));
+            let near = || {
+                did_you_mean(
+                    id,
+                    self.namespaces.iter().copied().chain(self.awaited.iter().map(String::as_str)),
+                )
+            };
             let fine = self.namespaces.contains(id) || self.is_awaited(id);
             if fine { None } else { unknown("namespace", near()) }
         } else if *kind == TYPES.action {
@@ -110,7 +130,10 @@ impl<'a> Names<'a> {
                 None => {
                     let near = did_you_mean(id, Action::ALL.iter().map(|action| action.as_str()));
                     let all = || Action::ALL.map(Action::as_str).join(", ");
-                    unknown("action", near.or_else(|| Some(format!("there are {}, and `call TOOL` for each tool", all()))))
+                    unknown(
+                        "action",
+                        near.or_else(|| Some(format!("there are {}, and `call TOOL` for each tool", all()))),
+                    )
                 }
             }
         } else if *kind == TYPES.runtime && id != RUNTIME {
@@ -189,9 +212,12 @@ fn only_group(policy: &Parsed) -> Option<Finding> {
     let Bound::Equals(uid) = &policy.scope.action else { return None };
     let call = *uid.type_name() == TYPES.action && uid.id().unescaped() == Action::Call.as_str();
     call.then(|| {
-        Finding::error(policy.place(), "`action == Action::\"call\"` never holds: each tool has an action of its own")
-            .of(&policy.name)
-            .help(Some("write `action in Action::\"call\"`, or `action == Action::\"call TOOL\"`".to_owned()))
+        Finding::error(
+            policy.place(),
+            "`action == Action::\"call\"` never holds: each tool has an action of its own",
+        )
+        .of(&policy.name)
+        .help(Some("write `action in Action::\"call\"`, or `action == Action::\"call TOOL\"`".to_owned()))
     })
 }
 
@@ -202,26 +228,41 @@ fn unknown_word(fact: Fact, word: &str, policy: &Parsed) -> Option<Finding> {
         Fact::Source => ("source", Source::ALL.map(Source::as_str).to_vec()),
         Fact::Facet => ("facet", Facet::ALL.map(Facet::as_str).to_vec()),
         Fact::Label => ("label", Label::ALL.map(Label::as_str).to_vec()),
-        Fact::Channel => {
-            ("channel", [Channel::Rust, Channel::Cli, Channel::Stdio, Channel::Http].map(Channel::as_str).to_vec())
-        }
+        Fact::Channel => (
+            "channel",
+            [Channel::Rust, Channel::Cli, Channel::Stdio, Channel::Http].map(Channel::as_str).to_vec(),
+        ),
     };
     if words.contains(&word) {
         return None;
     }
     let near = did_you_mean(word, words.iter().copied());
     let help = near.unwrap_or_else(|| format!("there are {}", words.join(", ")));
-    Some(Finding::error(policy.place(), format!("there is no {what} `{word}`")).of(&policy.name).help(Some(help)))
+    Some(
+        Finding::error(policy.place(), format!("there is no {what} `{word}`"))
+            .of(&policy.name)
+            .help(Some(help)),
+    )
 }
 
-fn unknown_attribute(var: Var, name: &str, policy: &Parsed) -> Option<Finding> {
+fn unknown_attribute(var: &Var, name: &str, policy: &Parsed) -> Option<Finding> {
     let (what, known): (_, &[&str]) = match var {
         Var::Principal => ("principal", &["roles", "anonymous", "agent"]),
         Var::Resource => (
             "resource",
             &[
-                "risk", "risk_level", "category", "source", "namespace", "read_only", "destructive", "idempotent",
-                "open_world", "facets", "server", "name",
+                "risk",
+                "risk_level",
+                "category",
+                "source",
+                "namespace",
+                "read_only",
+                "destructive",
+                "idempotent",
+                "open_world",
+                "facets",
+                "server",
+                "name",
             ],
         ),
         Var::Context => ("context", &["approved", "labels", "channel", "now", "session", "arguments"]),
@@ -237,7 +278,11 @@ fn unknown_attribute(var: Var, name: &str, policy: &Parsed) -> Option<Finding> {
 fn misspelt_annotation(key: &str, policy: &Parsed) -> Option<Finding> {
     const KNOWN: [&str; 2] = ["id", "reason"];
     let near = (!KNOWN.contains(&key)).then(|| did_you_mean(key, KNOWN)).flatten()?;
-    Some(Finding::warning(policy.place(), format!("`@{key}` means nothing here")).of(&policy.name).help(Some(near)))
+    Some(
+        Finding::warning(policy.place(), format!("`@{key}` means nothing here"))
+            .of(&policy.name)
+            .help(Some(near)),
+    )
 }
 
 /// What Cedar's own check finds, each policy against the tools that it can tell apart: those that it
@@ -261,14 +306,16 @@ fn types(files: &[PolicyFile], policies: &[&Parsed], names: &Names<'_>) -> Vec<F
         .flat_map(|policy| &policy.mentions.arguments)
         .filter_map(|mention| mention.path.first().map(String::as_str))
         .collect();
-    let all = looking.iter().any(|policy| policy.mentions.arguments.iter().any(|mention| mention.path.is_empty()));
+    let all =
+        looking.iter().any(|policy| policy.mentions.arguments.iter().any(|mention| mention.path.is_empty()));
     let named: HashSet<_> = looking.iter().flat_map(|policy| named_actions(policy)).collect();
     let mut tools: Vec<_> = names
         .tools
         .values()
         .copied()
         .filter(|tool| {
-            all || named.contains(tool.name().as_str()) || shape_of(tool).keys().any(|key| keys.contains(key.as_str()))
+            all || named.contains(tool.name().as_str())
+                || shape_of(tool).keys().any(|key| keys.contains(key.as_str()))
         })
         .collect();
     tools.sort_by_key(|tool| tool.name().as_str());
@@ -290,7 +337,10 @@ fn validate(files: &[PolicyFile], policies: &[&Parsed], schema: String) -> Vec<F
         Ok((schema, _)) => schema,
         Err(error) => {
             let place = policies.first().map(|policy| policy.place());
-            return place.map(|place| Finding::error(place, format!("the schema of the tools: {error}"))).into_iter().collect();
+            return place
+                .map(|place| Finding::error(place, format!("the schema of the tools: {error}")))
+                .into_iter()
+                .collect();
         }
     };
     let by_name: HashMap<_, _> = policies.iter().map(|policy| (&*policy.name, *policy)).collect();
@@ -317,7 +367,8 @@ fn validate(files: &[PolicyFile], policies: &[&Parsed], schema: String) -> Vec<F
     }
     for warning in result.validation_warnings() {
         let policy: &str = warning.policy_id().as_ref();
-        let looks_at_arguments = by_name.get(policy).is_some_and(|parsed| !parsed.mentions.arguments.is_empty());
+        let looks_at_arguments =
+            by_name.get(policy).is_some_and(|parsed| !parsed.mentions.arguments.is_empty());
         let severity = match warning {
             // No tool has such an argument today; one may tomorrow.
             ValidationWarning::ImpossiblePolicy(_) if looks_at_arguments => crate::Severity::Warning,
@@ -335,7 +386,10 @@ fn validate(files: &[PolicyFile], policies: &[&Parsed], schema: String) -> Vec<F
 /// Cedar begins each message with the policy, which stands beside it anyway.
 fn plain_words(message: &str, policy: &str) -> String {
     let prefix = format!("for policy `{policy}`, ");
-    message.strip_prefix(&prefix).unwrap_or(message).replace(&format!("{CALL}{}", schema::ANY_TOOL), "call of any tool")
+    message
+        .strip_prefix(&prefix)
+        .unwrap_or(message)
+        .replace(&format!("{CALL}{}", schema::ANY_TOOL), "call of any tool")
 }
 
 /// Whether files that can only narrow hold any `permit`.

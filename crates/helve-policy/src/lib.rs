@@ -51,13 +51,13 @@ mod policies;
 mod file;
 mod finding;
 
-mod parse;
-mod mention;
-mod scope;
 mod check;
+mod mention;
+mod parse;
+mod scope;
 
-mod entities;
 mod arguments;
+mod entities;
 mod schema;
 
 mod cache;

@@ -123,7 +123,9 @@ impl Mentions {
     fn compare(&mut self, op: BinaryOp, left: &Expr, right: &Expr) {
         let sides = match op {
             BinaryOp::Eq | BinaryOp::NotEq => [(left, right), (right, left)],
-            BinaryOp::Contains | BinaryOp::ContainsAll | BinaryOp::ContainsAny => [(left, right), (right, left)],
+            BinaryOp::Contains | BinaryOp::ContainsAll | BinaryOp::ContainsAny => {
+                [(left, right), (right, left)]
+            }
             _ => return,
         };
         for (one, other) in sides {
@@ -171,7 +173,7 @@ fn path(expr: &Expr) -> Option<(Var, Vec<String>)> {
             }
             Expr::Var(var) => {
                 attributes.reverse();
-                return Some((*var, attributes));
+                return Some((var.clone(), attributes));
             }
             _ => return None,
         }

@@ -131,7 +131,9 @@ fn add_shape(text: &mut String, shape: &Shape, indent: usize) {
             text.push('>');
         }
         Shape::Record(fields) => add_record(text, fields, indent),
-        Shape::Hidden => unreachable!("a record leaves hidden fields out, and a set with hidden items is hidden"),
+        Shape::Hidden => {
+            unreachable!("a record leaves hidden fields out, and a set with hidden items is hidden")
+        }
     }
 }
 

@@ -3,7 +3,9 @@
 //! INVARIANT: a policy whose scope does not fit can neither apply nor fail, so leaving it out changes
 //! nothing. Cedar evaluates the scope before all conditions, and a scope cannot fail.
 
-use cedar_policy::{ActionConstraint, EntityTypeName, EntityUid, Policy, PrincipalConstraint, ResourceConstraint};
+use cedar_policy::{
+    ActionConstraint, EntityTypeName, EntityUid, Policy, PrincipalConstraint, ResourceConstraint,
+};
 
 /// Which requests a policy is about.
 #[derive(Debug)]
