@@ -89,7 +89,7 @@ impl<'a> Names<'a> {
         let (kind, id) = (uid.type_name(), uid.id().unescaped());
         let unknown = |what: &str, help: Option<String>| {
             Some(
-                Finding::error(policy.place(), format!("there is no {what} `{id}`"))
+                Finding::error(policy.place_of(&schema::quoted(id)), format!("there is no {what} `{id}`"))
                     .of(&policy.name)
                     .help(help),
             )
@@ -164,7 +164,8 @@ impl<'a> Names<'a> {
                     ),
                     Look::Unknown(near) => (format!("`{}` has no argument `{path}`", tool.name()), near),
                 };
-                findings.push(Finding::error(policy.place(), message).of(&policy.name).help(help));
+                let place = policy.place_of(mention.path.last().map_or("", String::as_str));
+                findings.push(Finding::error(place, message).of(&policy.name).help(help));
             }
         }
         findings
@@ -213,7 +214,7 @@ fn only_group(policy: &Parsed) -> Option<Finding> {
     let call = *uid.type_name() == TYPES.action && uid.id().unescaped() == Action::Call.as_str();
     call.then(|| {
         Finding::error(
-            policy.place(),
+            policy.place_of("action =="),
             "`action == Action::\"call\"` never holds: each tool has an action of its own",
         )
         .of(&policy.name)
@@ -239,7 +240,7 @@ fn unknown_word(fact: Fact, word: &str, policy: &Parsed) -> Option<Finding> {
     let near = did_you_mean(word, words.iter().copied());
     let help = near.unwrap_or_else(|| format!("there are {}", words.join(", ")));
     Some(
-        Finding::error(policy.place(), format!("there is no {what} `{word}`"))
+        Finding::error(policy.place_of(&schema::quoted(word)), format!("there is no {what} `{word}`"))
             .of(&policy.name)
             .help(Some(help)),
     )
@@ -269,7 +270,7 @@ fn unknown_attribute(var: &Var, name: &str, policy: &Parsed) -> Option<Finding> 
         _ => return None,
     };
     (!known.contains(&name)).then(|| {
-        Finding::error(policy.place(), format!("`{what}` never has `{name}`"))
+        Finding::error(policy.place_of(name), format!("`{what}` never has `{name}`"))
             .of(&policy.name)
             .help(did_you_mean(name, known.iter().copied()))
     })
@@ -357,7 +358,13 @@ fn validate(files: &[PolicyFile], policies: &[&Parsed], schema: String) -> Vec<F
         if let Some(parsed) = by_name.get(policy) {
             let mut finding = diagnosed(&files[parsed.file_index], error).of(policy);
             finding.severity = severity;
+            if finding.message.contains(&format!("{CALL}{}", schema::ANY_TOOL)) {
+                let help =
+                    "not every tool has it: ask `context.arguments has …` first, or name the tool's action";
+                finding.help = Some(help.to_owned());
+            }
             finding.message = plain_words(&finding.message, policy);
+            finding.help = finding.help.map(|help| plain_words(&help, policy));
             findings.push(finding);
         }
     };
@@ -389,7 +396,7 @@ fn plain_words(message: &str, policy: &str) -> String {
     message
         .strip_prefix(&prefix)
         .unwrap_or(message)
-        .replace(&format!("{CALL}{}", schema::ANY_TOOL), "call of any tool")
+        .replace(&format!("Action::\"{CALL}{}\"", schema::ANY_TOOL), "a call of any tool")
 }
 
 /// Whether files that can only narrow hold any `permit`.

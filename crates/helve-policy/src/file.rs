@@ -7,7 +7,11 @@ pub mod limits {
     /// Most policies, all files together.
     pub const POLICIES_MAX: usize = 10_000;
     /// Deepest nesting of a policy's conditions.
-    pub const DEPTH_MAX: usize = 100;
+    pub const DEPTH_MAX: usize = 200;
+    /// Deepest nesting of brackets.
+    pub const BRACKETS_MAX: usize = 50;
+    /// Most operators in one policy.
+    pub const OPERATORS_MAX: usize = 2_000;
 }
 
 /// The text of one file of policies.

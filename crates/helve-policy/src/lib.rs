@@ -53,6 +53,7 @@ mod finding;
 
 mod check;
 mod mention;
+mod nesting;
 mod parse;
 mod scope;
 

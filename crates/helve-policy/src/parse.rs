@@ -9,6 +9,7 @@ use miette::Diagnostic;
 use crate::file::{PolicyFile, Weight, limits};
 use crate::finding::{Finding, Place, did_you_mean};
 use crate::mention::Mentions;
+use crate::nesting;
 use crate::scope::Scope;
 
 /// One policy, and all that is known of it before any request.
@@ -38,6 +39,15 @@ impl Parsed {
         Place { file: self.file.to_string(), line: self.line, column: self.column }
     }
 
+    /// Where a word of it stands, or the policy itself.
+    pub(crate) fn place_of(&self, word: &str) -> Place {
+        let text = self.text();
+        let Some(at) = text.find(word) else { return self.place() };
+        let within = Place::of(&self.file, &text, at);
+        let column = if within.line == 1 { within.column + self.column - 1 } else { within.column };
+        Place { line: within.line + self.line - 1, column, ..within }
+    }
+
     pub(crate) fn text(&self) -> String {
         self.policy.to_cedar().unwrap_or_default()
     }
@@ -54,6 +64,10 @@ pub(crate) fn parse(files: &[PolicyFile]) -> Result<Vec<Parsed>, Vec<Finding>> {
         return Err(vec![Finding::error(start(file), message)]);
     }
     for (index, file) in files.iter().enumerate() {
+        if let Err(finding) = nesting::check(file) {
+            findings.push(finding);
+            continue;
+        }
         match file.text.parse::<PolicySet>() {
             Ok(set) => {
                 findings.extend(set.templates().map(|template| {

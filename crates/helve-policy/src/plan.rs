@@ -7,9 +7,11 @@ use cedar_policy::{Context, Decision, Entities, EntityUid, PolicySet, Request, R
 use helve_core::{Action, PolicyRequest, PolicyResource, Stance, Voice};
 
 use crate::arguments::{Field, shape_of, shown};
+use crate::check::check_against;
 use crate::entities::{self, text, texts};
 use crate::file::Weight;
 use crate::mention::Mention;
+use crate::nesting::on_a_large_stack;
 use crate::parse::Parsed;
 use crate::policies::Loaded;
 use crate::scope::Placed;
@@ -168,7 +170,10 @@ impl Loaded {
         if looking.is_empty() {
             return None;
         }
-        let finding = crate::check::check_against(&self.files, &looking, tool)?;
+        let finding = match on_a_large_stack(|| check_against(&self.files, &looking, tool)) {
+            Some(finding) => finding?,
+            None => return Some("the policies could not be checked against the tool".to_owned()),
+        };
         let name = tool.name();
         Some(format!(
             "a policy does not fit the tool `{name}` as it is now, and so nothing may call it: {finding}"

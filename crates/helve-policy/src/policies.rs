@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::cache::Cache;
 use crate::check;
 use crate::file::{PolicyFile, Weight};
-use crate::finding::{Finding, Severity};
+use crate::finding::{Finding, Place, Severity};
+use crate::nesting;
 use crate::parse::{Parsed, parse};
 use crate::plan::{ChosenSets, Plan};
 
@@ -119,6 +120,14 @@ impl Policies {
     /// Everything that is wrong, with its place, if anything is. [`Policies::broken`] makes a set of
     /// it that denies.
     pub fn load(files: &[PolicyFile], known: Known<'_>) -> Result<Self, Vec<Finding>> {
+        nesting::on_a_large_stack(|| Self::load_here(files, known)).unwrap_or_else(|| {
+            let file = files.first().map_or_else(|| "default.cedar".to_owned(), |file| file.name.clone());
+            let place = Place { file, line: 1, column: 1 };
+            Err(vec![Finding::error(place, "there is no memory or no thread to check the policies with")])
+        })
+    }
+
+    fn load_here(files: &[PolicyFile], known: Known<'_>) -> Result<Self, Vec<Finding>> {
         let files = with_default(files);
         let policies = parse(&files)?;
         let findings = check::check(&files, &policies, known);

@@ -157,6 +157,8 @@ proptest! {
                 caller: &asked.caller,
                 action: asked.action,
                 resource: match asked.resource {
+                    // Only tools are called.
+                    index if asked.action == Action::Call => PolicyResource::Tool(&tools[index % 2]),
                     0 | 1 => PolicyResource::Tool(&tools[asked.resource]),
                     2 => PolicyResource::Served { server: "s", name: "n" },
                     _ => PolicyResource::Runtime,

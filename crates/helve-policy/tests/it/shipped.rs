@@ -43,7 +43,7 @@ fn nobody_anonymous_does_anything() {
     let policies = Policies::default_policy();
     let caller = Caller::anonymous().roles(["admin", "approver", "auditor"]);
     for action in Action::ALL {
-        for resource in [PolicyResource::Tool(&tools()[0]), PolicyResource::Runtime] {
+        for resource in [PolicyResource::Tool(&tools()[0]), PolicyResource::Tool(&tools()[2])] {
             let voice = ask(&policies, &caller, action, resource, Some(&json!({ "to": "x" })));
             assert_eq!((voice.stance, &*voice.by), (Stance::Deny, "policy no-anonymous"), "{action:?}");
         }
