@@ -61,10 +61,12 @@ impl<'a> Names<'a> {
         Self { tools, namespaces, awaited: known.awaited }
     }
 
-    /// Whether a name is below a namespace whose tools may come later.
+    /// Whether a name is below a namespace whose tools may come later. A server without a namespace
+    /// may have tools of any name.
     fn is_awaited(&self, name: &str) -> bool {
         self.awaited.iter().any(|one| {
-            name.strip_prefix(one.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            let rest = name.strip_prefix(one.as_str());
+            one.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         })
     }
 

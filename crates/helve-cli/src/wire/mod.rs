@@ -6,6 +6,7 @@ mod conditions;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
+pub(crate) mod policy;
 mod sandbox;
 mod tools;
 pub(crate) mod web;
@@ -121,6 +122,7 @@ pub(crate) fn runtime(
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
+        .policy(Arc::new(policy::policies(loaded, &registry)))
         .settings(settings);
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }
