@@ -109,6 +109,10 @@ fn one(
     if named.is_none() && names.contains(&name) {
         name = format!("{name}:{}", place.column).into();
     }
+    // A project may have begun with a copy of the policy that ships.
+    if named.is_some() && names.contains(&name) && file.weight == Weight::Narrows {
+        name = format!("{name} ({})", file.name).into();
+    }
     if !names.insert(Arc::clone(&name)) {
         return Err(Finding::error(place, format!("there are two policies named `{name}`"))
             .of(&name)

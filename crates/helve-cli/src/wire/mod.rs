@@ -70,6 +70,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
             tokens: config.retry_budget.tokens,
             per_success: config.retry_budget.per_success,
         },
+        ..Settings::default()
     }
 }
 

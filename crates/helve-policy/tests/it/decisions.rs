@@ -262,6 +262,9 @@ fn a_project_can_only_narrow() {
     let permits = project("permit (principal, action in Action::\"call\", resource == Tool::\"mail/send\");");
     assert_eq!(rule(std::slice::from_ref(&permits), &ada, 1), "deny by policy: no policy permits it");
     assert!(rule(&[permits], &ada, 0).starts_with("allow"));
+    // A copy of the policy that ships is no clash of names.
+    let copy = PolicyFile::narrowing("copy.cedar", helve_policy::DEFAULT_POLICY);
+    assert_eq!(rule(&[copy], &ada, 0), "allow by policy named-callers, named-callers (copy.cedar)");
 }
 
 #[test]
