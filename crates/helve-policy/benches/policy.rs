@@ -67,7 +67,7 @@ fn main() {
 /// Policies for one agent each, a tenth of them on labels.
 fn narrow(count: usize) -> String {
     let policy = |index: usize| {
-        let when = if index % 10 == 0 { "when { !context.labels.contains(\"secret\") }" } else { "" };
+        let when = if index.is_multiple_of(10) { "when { !context.labels.contains(\"secret\") }" } else { "" };
         format!(
             "permit (principal == Agent::\"agent-{index}\", action in [Action::\"list\", Action::\"call\"], \
              resource in Namespace::\"shop\") {when};\n"
