@@ -6,8 +6,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, init, mcp, memory, net, rules, runs, sandbox,
-    session, tools, up,
+    approvals, audit, call, completions, config, doctor, init, mcp, memory, net, policy, rules, runs,
+    sandbox, session, tools, up,
 };
 use crate::ui::Colour;
 
@@ -94,6 +94,9 @@ pub(crate) enum Command {
     /// See, resume, undo and stop calls that change things or have parts
     #[command(subcommand)]
     Runs(runs::Command),
+    /// Check, test and explain who may do what
+    #[command(subcommand)]
+    Policy(policy::Command),
     /// Read and verify the record of every call
     #[command(subcommand)]
     Audit(audit::Command),
@@ -114,7 +117,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Decide and look back", &["rules", "approvals", "session", "runs", "audit"]),
+    ("Decide and look back", &["policy", "rules", "approvals", "session", "runs", "audit"]),
     ("Set up", &["config", "net", "doctor", "completions"]),
 ];
 

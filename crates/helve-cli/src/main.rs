@@ -64,6 +64,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Session(command) => commands::session::run(command, &mut app),
         Command::Approvals(command) => commands::approvals::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),
+        Command::Policy(command) => commands::policy::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),
         Command::Net(command) => commands::net::run(command, &mut app),
         Command::Doctor(args) => commands::doctor::run(&args, &mut app),

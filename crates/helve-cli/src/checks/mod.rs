@@ -2,6 +2,7 @@
 //! the ones that matter for a start.
 
 mod host;
+mod policy;
 mod runs;
 pub(crate) mod sandbox;
 mod store;
@@ -95,6 +96,7 @@ pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
     checks.extend(runs::checks(&loaded));
     checks.push(host::clock(&loaded));
     checks.extend(tools::checks(&loaded));
+    checks.extend(policy::checks(&loaded));
     checks
 }
 

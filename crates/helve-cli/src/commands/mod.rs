@@ -20,6 +20,7 @@ mod when;
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod policy;
 pub(crate) mod rules;
 pub(crate) mod runs;
 pub(crate) mod session;

@@ -80,6 +80,7 @@ const SECTIONS: &[&str] = &[
     "journal",
     "redact",
     "security",
+    "policy",
     "approvals",
     "net",
     "sandbox",

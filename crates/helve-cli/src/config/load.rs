@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::overrides::{self, Override};
-use super::{Config, Origin, Resource, find, keys, schema};
+use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
@@ -40,6 +40,8 @@ pub(crate) struct Loaded {
     pub(crate) remarks: Vec<Remark>,
     /// Where calls are recorded.
     pub(crate) journal_path: PathBuf,
+    /// Where policies are read from: all layers, because one must not replace another's.
+    pub(crate) policy_files: Vec<PolicyPath>,
     merged: Value,
     origins: HashMap<String, Origin>,
 }
@@ -108,6 +110,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         });
         tools.extend(tool_entries(*layer, document));
     }
+    let policy_files = policy::files(&documents, &overrides, inputs);
     for Override { pointer, value, origin } in overrides {
         overrides::put(&mut merged, &pointer, value);
         origins.insert(pointer, origin);
@@ -123,7 +126,17 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     merged["journal"]["path"] = json!(journal_path);
     let remarks = unused_variables(inputs, &config, &tools);
     let user_file = file_of(Layer::Org);
-    Ok(Loaded { config, tools, user_file, project_file, remarks, journal_path, merged, origins })
+    Ok(Loaded {
+        config,
+        tools,
+        user_file,
+        project_file,
+        remarks,
+        journal_path,
+        policy_files,
+        merged,
+        origins,
+    })
 }
 
 /// A server of a later file takes the place of one of the same name as a whole: a project must not
@@ -312,7 +325,7 @@ fn journal_path(
     }
 }
 
-fn expand_home(path: &Path) -> PathBuf {
+pub(super) fn expand_home(path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::home_dir()) {
         (Ok(rest), Some(home)) => home.join(rest),
         (Ok(_), None) | (Err(_), _) => path.to_owned(),
@@ -441,7 +454,7 @@ mod tests {
         insta::assert_snapshot!(refused("by = 'colour'\nconcurrency = 0\nat_once = 1"), @r#"
         DIR/helve.toml:3:1  `limits.calls[0].by`: expected one of "tool", "caller", "session", received "colour"
         DIR/helve.toml:4:1  `limits.calls[0].concurrency`: expected a number of at least 1, received 0
-        DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: burst, by, concurrency, rate, tool
+        DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: tool, by, rate, burst, concurrency
         "#);
         insta::assert_snapshot!(refused("rate = '1/3d'"), @"DIR/helve.toml:1:10  `limits.calls`: `1/3d` is not a rate: write a count and a time, such as `100/1m`, `5/s` or `1000/1h`; the time is from a millisecond to a day");
     }

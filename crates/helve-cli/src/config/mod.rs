@@ -14,10 +14,12 @@ pub(crate) mod keys;
 mod load;
 pub(crate) mod origin;
 mod overrides;
+mod policy;
 pub(crate) mod rules;
 pub(crate) mod schema;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
+pub(crate) use policy::PolicyPath;
 pub(crate) use types::{ApprovalsSection, CheckSection, Config, Durability, Resource};

@@ -44,6 +44,8 @@ pub(crate) struct Config {
     pub(crate) rules: helve::permission::PermissionSet,
     /// What sessions have touched, so that strangers' words and private data do not meet unseen.
     pub(crate) labels: LabelsSection,
+    /// Who may do what, in Cedar.
+    pub(crate) policy: PolicySection,
     /// How calls ask a person, and how long an answer holds.
     pub(crate) approvals: ApprovalsSection,
     /// What outgoing requests may reach.
@@ -292,6 +294,16 @@ impl Default for Security {
         let settings = Settings::default();
         Self { require_authentication: settings.require_authentication, ask_from: settings.ask_from }
     }
+}
+
+/// Who may do what, in Cedar.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PolicySection {
+    /// Files of policies, relative to this file. None: the policy that ships. Those of a project can
+    /// only take away from what yours, or the one that ships, permit.
+    #[schemars(length(max = 100))]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// How calls ask a person, and how long an answer holds.

@@ -6,6 +6,7 @@ mod conditions;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
+pub(crate) mod policy;
 pub(crate) mod rules;
 mod sandbox;
 mod tools;
@@ -135,6 +136,7 @@ pub(crate) fn runtime(
         .ledger(ledger)
         .integrations(integrations)
         .permissions(rules::options(loaded)?)
+        .policy(Arc::new(policy::policies(loaded, &registry)))
         .settings(settings);
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }

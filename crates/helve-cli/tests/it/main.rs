@@ -7,6 +7,7 @@
 //! - `composition`: tools made of tools;
 //! - `call`: arguments, results, every exit code;
 //! - `conditions`: what must hold before a tool runs;
+//! - `policy`: who may do what, in Cedar;
 //! - `memory`: what agents remember;
 //! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
@@ -38,6 +39,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod misbehaving;
 mod network;
+mod policy;
 mod rules;
 mod runs;
 mod sandbox;

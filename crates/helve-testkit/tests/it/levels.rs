@@ -10,6 +10,7 @@ const LEVELS: &[(&str, Option<u32>)] = &[
     ("helve-core", Some(0)),
     ("helve", Some(1)),
     ("helve-net", Some(1)),
+    ("helve-policy", Some(1)),
     ("helve-sandbox", Some(1)),
     ("helve-store", Some(1)),
     ("helve-mcp", Some(2)),

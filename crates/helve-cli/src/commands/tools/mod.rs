@@ -7,6 +7,8 @@ mod list;
 mod search;
 mod show;
 
+pub(crate) use show::find;
+
 use crate::app::App;
 use crate::exit::Exit;
 

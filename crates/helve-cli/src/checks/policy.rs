@@ -1,0 +1,23 @@
+//! Whether the policies can be used.
+
+use helve_policy::Severity;
+
+use super::Check;
+use crate::config::Loaded;
+use crate::ui::count;
+use crate::wire;
+
+pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
+    let Ok(registry) = wire::registry(loaded) else { return Vec::new() };
+    let policies = wire::policy::policies(loaded, &registry);
+    if let Some(reason) = policies.is_broken() {
+        return vec![Check::broken("policy", reason, "`helve policy check` lists everything with its place")];
+    }
+    let which = if loaded.policy_files.is_empty() { " (the policy that ships)" } else { "" };
+    let found = format!("{}{which}", count(policies.statements().len(), "policy"));
+    let warnings = policies.warnings().iter().filter(|finding| finding.severity == Severity::Warning);
+    let warnings = warnings.map(|finding| {
+        Check::warning("policy", finding.to_string(), "`helve policy check` lists everything with its place")
+    });
+    std::iter::once(Check::good("policy", found)).chain(warnings).collect()
+}
