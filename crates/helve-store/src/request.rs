@@ -1,4 +1,4 @@
-//! What else the writer is asked for: changes of runs, of memory and of questions to people, each with an answer.
+//! What else the writer is asked for: changes of runs, of memory, of keys and of questions to people, each with an answer.
 //!
 //! All of these announce something. Where one is refused it does not happen, and nothing is kept.
 
@@ -6,9 +6,10 @@ use helve_core::approval::{Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
 use helve_core::ports::{Adoption, EffectId, JournalError};
 use helve_core::run::Step;
-use helve_core::{ApprovalId, CallId, RuleId};
+use helve_core::{ApprovalId, CallId, Key, RuleId};
 use jiff::Timestamp;
 
+use crate::identity::KeyChange;
 use crate::queue::Reply;
 
 /// A change that somebody waits for.
@@ -37,6 +38,8 @@ pub(crate) enum Request {
     Sweep { now: Timestamp, forget_before: Timestamp, limit: usize, reply: Reply<usize> },
     /// Take back what was allowed for a session.
     Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
+    /// Change an API key.
+    Keys { change: KeyChange, reply: Reply<Option<Key>> },
 }
 
 /// What became of a request, once it is on disk.
@@ -49,6 +52,7 @@ pub(crate) enum Response {
     Decided(Box<Decided>),
     Swept(usize),
     Revoked(Option<Box<Rule>>),
+    Keys(Option<Box<Key>>),
 }
 
 impl Request {
@@ -68,6 +72,7 @@ impl Request {
             (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
                 drop(reply.send(Ok(rule.map(|rule| *rule))));
             }
+            (Self::Keys { reply, .. }, Response::Keys(key)) => drop(reply.send(Ok(key.map(|key| *key)))),
             (
                 Self::Adopt { .. }
                 | Self::Cancel { .. }
@@ -77,7 +82,8 @@ impl Request {
                 | Self::Question { .. }
                 | Self::Decide { .. }
                 | Self::Sweep { .. }
-                | Self::Revoke { .. },
+                | Self::Revoke { .. }
+                | Self::Keys { .. },
                 _,
             ) => unreachable!("each request has its response"),
         }
@@ -95,6 +101,7 @@ impl Request {
             Self::Decide { reply, .. } => drop(reply.send(Err(error))),
             Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
+            Self::Keys { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavio
 use crate::approvals::table as approvals;
 use crate::chain::Position;
 use crate::error::StoreError;
+use crate::identity::table as identity;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
 
@@ -65,7 +66,8 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 ";
 
 /// All tables. Those of runs, memory and approvals are described where they are used.
-const ALL_TABLES: [&str; 5] = [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES];
+const ALL_TABLES: [&str; 6] =
+    [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, identity::TABLES];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -123,7 +125,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
     // The last ones that came: a file from before them gets them now.
-    if table_exists(db, "approval_rules")? {
+    if table_exists(db, "api_keys")? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

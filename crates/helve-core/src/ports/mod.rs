@@ -6,6 +6,7 @@ mod clock;
 mod host;
 mod integrations;
 mod journal;
+mod keys;
 mod launcher;
 mod limiter;
 mod memory;
@@ -18,14 +19,15 @@ pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
+pub use keys::{KEYS_MAX, Keys};
 pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 
-/// The one source of truth: calls, runs, approvals and memory in one place, so that what belongs together is
+/// The one source of truth: calls, runs, approvals, keys and memory in one place, so that what belongs together is
 /// written together.
-pub trait Ledger: Journal + Memory + Runs + Approvals {}
+pub trait Ledger: Journal + Memory + Runs + Approvals + Keys {}
 
-impl<T: Journal + Memory + Runs + Approvals> Ledger for T {}
+impl<T: Journal + Memory + Runs + Approvals + Keys> Ledger for T {}

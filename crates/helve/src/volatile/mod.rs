@@ -1,6 +1,7 @@
 //! A ledger in memory: for tests, and for programs that keep their own records.
 
 mod approvals;
+mod identity;
 mod journal;
 mod memory;
 mod runs;
@@ -20,6 +21,7 @@ pub struct VolatileLedger {
     keys: Mutex<HashMap<[u8; 32], journal::Key>>,
     memory: Mutex<MemoryTable>,
     approvals: Mutex<approvals::ApprovalTable>,
+    identity: Mutex<identity::KeyTable>,
     clock: Arc<dyn Clock>,
 }
 
@@ -37,6 +39,7 @@ impl VolatileLedger {
             keys: Mutex::default(),
             memory: Mutex::new(MemoryTable::new(limits)),
             approvals: Mutex::default(),
+            identity: Mutex::default(),
             clock,
         }
     }
