@@ -61,6 +61,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Memory(command) => commands::memory::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
         Command::Approvals(command) => commands::approvals::run(command, &mut app),
+        Command::Keys(command) => commands::keys::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),
         Command::Net(command) => commands::net::run(command, &mut app),

@@ -26,6 +26,9 @@ const PREFIX: &str = "helve_";
 /// The secret's hexadecimal digits: 256 bits.
 const SECRET_DIGITS: usize = 64;
 
+/// The principal of the person at this machine. No key, and nobody from elsewhere, has this name.
+pub const LOCAL: &str = "local";
+
 /// How long a sign-in code can be used.
 pub const CODE_TTL: SignedDuration = SignedDuration::from_mins(10);
 
@@ -136,6 +139,9 @@ pub enum KeyError {
     /// The name will not do.
     #[error("a key's name has 1 to {NAME_BYTES_MAX} bytes, and no line breaks or other control characters")]
     Name,
+    /// The name of the person at this machine is nobody else's.
+    #[error("`local` is the person at this machine; give the key a name of its own")]
+    Reserved,
     /// Too many roles or tools.
     #[error("a key has at most {LIST_MAX} roles and {LIST_MAX} patterns of tools")]
     TooMany,
@@ -181,6 +187,9 @@ impl Key {
         let fits = !self.name.trim().is_empty() && self.name.len() <= NAME_BYTES_MAX;
         if !fits || self.name.chars().any(char::is_control) {
             return Err(KeyError::Name);
+        }
+        if self.purpose != Purpose::SignIn && self.name.eq_ignore_ascii_case(LOCAL) {
+            return Err(KeyError::Reserved);
         }
         let tools = match &self.access {
             Access::All => 0,

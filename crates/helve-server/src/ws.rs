@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message as Frame, Role, WebSocketConfig};
 
 use crate::guard::{plain, sole};
-use crate::mcp::{App, admit};
+use crate::mcp::{App, caller};
 
 const PROTOCOL: &str = "mcp";
 /// How long requests may still run once the client has gone.
@@ -23,7 +23,7 @@ const END_GRACE: Duration = Duration::from_millis(100);
 /// Turns a connection into a WebSocket.
 pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
-    let caller = match admit(&app, &parts) {
+    let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };

@@ -69,6 +69,9 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 const ALL_TABLES: [&str; 6] =
     [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, identity::TABLES];
 
+/// Tables that came later than the others. A file from before them gets them when it is opened.
+const LAST_TABLES: [&str; 2] = ["approval_rules", "api_keys"];
+
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
@@ -125,7 +128,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
     // The last ones that came: a file from before them gets them now.
-    if table_exists(db, "api_keys")? {
+    if LAST_TABLES.iter().try_fold(true, |all, table| table_exists(db, table).map(|found| all && found))? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

@@ -22,6 +22,8 @@ pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod runs;
 
+pub(crate) mod keys;
+
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;

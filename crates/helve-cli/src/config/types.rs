@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) redact: Redact,
     /// Who may call.
     pub(crate) security: Security,
+    /// Who comes in over HTTP, beside those with a key of Helve's own.
+    pub(crate) identity: Identity,
     /// How calls ask a person, and how long an answer holds.
     pub(crate) approvals: ApprovalsSection,
     /// What outgoing requests may reach.
@@ -66,6 +68,14 @@ pub(crate) struct Config {
     pub(crate) tool: ToolSections,
     /// OpenAPI documents, each turned into one tool an operation.
     pub(crate) openapi: Vec<helve_tools::openapi::OpenApiConfig>,
+}
+
+/// Who comes in over HTTP, beside those with a key of Helve's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Identity {
+    /// Whoever has a token (JWT) of this issuer.
+    pub(crate) jwt: Option<helve_server::JwtConfig>,
 }
 
 /// How long tools may run.

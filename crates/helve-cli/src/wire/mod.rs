@@ -6,6 +6,7 @@ mod conditions;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
+pub(crate) mod records;
 mod sandbox;
 mod tools;
 pub(crate) mod web;
