@@ -7,4 +7,5 @@ mod gateway;
 mod harness;
 mod hostile;
 mod http;
+mod identity;
 mod raw;
