@@ -6,7 +6,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, init, keys, mcp, memory, net, runs, sandbox, tools, up,
+    approvals, audit, call, completions, config, doctor, init, keys, mcp, memory, net, runs, sandbox, tools,
+    up,
 };
 use crate::ui::Colour;
 

@@ -285,6 +285,7 @@ impl Key {
                 withheld: false,
                 degraded: Vec::new(),
                 effects: Vec::new(),
+                gate: None,
             },
             payload: Payload { arguments, ..Payload::default() },
         }))
@@ -330,7 +331,9 @@ mod tests {
         key.expires_at = Some(now() + SignedDuration::from_secs(5));
         assert_eq!(key.state_at(now() + SignedDuration::from_secs(4)), KeyState::Live);
         assert_eq!(key.state_at(now() + SignedDuration::from_secs(5)), KeyState::Expired);
-        assert!(key.revoke(&Caller::principal("ada"), now()) && !key.revoke(&Caller::principal("eve"), now()));
+        assert!(
+            key.revoke(&Caller::principal("ada"), now()) && !key.revoke(&Caller::principal("eve"), now())
+        );
         assert_eq!((key.state_at(now()), key.revoked_by.as_deref()), (KeyState::Revoked, Some("ada")));
         assert!(!key.redeem(now()), "only a code is used up");
     }

@@ -34,6 +34,7 @@ pub mod error;
 pub mod gate;
 pub mod label;
 pub mod outcome;
+pub mod permission;
 pub mod run;
 
 pub mod event;
@@ -42,6 +43,7 @@ pub mod identity;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod session;
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;

@@ -21,7 +21,7 @@ use crate::login::{self, Logins};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::tokens::Tokens;
-use crate::visitor::{Deciding, Visitor};
+use crate::visitor::{Pass, Visitor};
 
 /// Who may come in.
 pub enum Door {
@@ -86,7 +86,10 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
     parts.extensions.remove::<Visitor>();
     match app.guard.admit(&parts).await {
         Ok(visitor) => {
-            visitor.into_iter().for_each(|visitor| drop(parts.extensions.insert(visitor)));
+            if let Some((visitor, pass)) = visitor {
+                parts.extensions.insert(visitor);
+                parts.extensions.insert(pass);
+            }
             next.run(Request::from_parts(parts, body)).await
         }
         Err(refusal) => refusal.into_response(&parts),
@@ -108,7 +111,7 @@ impl Guard {
     }
 
     /// Who comes in; nobody in particular where that is not asked.
-    async fn admit(&self, parts: &Parts) -> Result<Option<Visitor>, Refusal> {
+    async fn admit(&self, parts: &Parts) -> Result<Option<(Visitor, Pass)>, Refusal> {
         let Parts { method, uri, headers, .. } = parts;
         if !is_probe(uri.path()) {
             self.check_place(uri, headers)?;
@@ -116,18 +119,18 @@ impl Guard {
         if is_open(method, uri.path()) {
             return Ok(None);
         }
-        let visitor = match headers.contains_key(header::AUTHORIZATION) {
+        let (visitor, pass) = match headers.contains_key(header::AUTHORIZATION) {
             true => self.by_token(headers).await?,
             false if is_mcp(uri.path()) => self.without_token()?,
             false => match login::cookie(headers) {
-                Some(cookie) => Visitor::Decider(self.by_cookie(method, headers, cookie).await?),
+                Some(cookie) => self.by_cookie(method, headers, cookie).await?,
                 None => self.without_token()?,
             },
         };
         if is_mcp(uri.path()) && matches!(visitor, Visitor::Decider(_)) {
             return Err(Refusal::Purpose);
         }
-        Ok(Some(visitor))
+        Ok(Some((visitor, pass)))
     }
 
     /// Host and Origin.
@@ -146,30 +149,39 @@ impl Guard {
         Ok(())
     }
 
-    fn without_token(&self) -> Result<Visitor, Refusal> {
+    /// Whether whoever came in with this could still come in.
+    pub(crate) async fn is_good(&self, pass: Pass) -> bool {
+        match (pass.0, &self.keyring) {
+            (Some(key), Some(keyring)) => keyring.is_good(key).await.unwrap_or(false),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
+    }
+
+    fn without_token(&self) -> Result<(Visitor, Pass), Refusal> {
         match &self.door {
-            Door::Open(caller) => Ok(Visitor::Caller(Arc::clone(caller))),
+            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass(None))),
             Door::Tokens(_) => Err(Refusal::Token),
         }
     }
 
-    async fn by_token(&self, headers: &HeaderMap) -> Result<Visitor, Refusal> {
+    async fn by_token(&self, headers: &HeaderMap) -> Result<(Visitor, Pass), Refusal> {
         let token = sole(headers, header::AUTHORIZATION).and_then(bearer);
         if let Some(token) = token {
             if let Door::Tokens(tokens) = &self.door
                 && let Some(caller) = tokens.caller(token)
             {
-                return Ok(Visitor::Caller(Arc::clone(caller)));
+                return Ok((Visitor::Caller(Arc::clone(caller)), Pass(None)));
             }
             if let Some(keyring) = &self.keyring
-                && let Some((_, visitor)) = keyring.find(token).await.map_err(unknown)?
+                && let Some((key, visitor)) = keyring.find(token).await.map_err(unknown)?
             {
-                return Ok(visitor);
+                return Ok((visitor, Pass(Some(key))));
             }
             if let Some(issuer) = &self.issuer
                 && let Some(visitor) = issuer.visitor(token).await
             {
-                return Ok(visitor);
+                return Ok((visitor, Pass(None)));
             }
         }
         self.without_token()
@@ -180,7 +192,7 @@ impl Guard {
         method: &Method,
         headers: &HeaderMap,
         cookie: &str,
-    ) -> Result<Arc<Deciding>, Refusal> {
+    ) -> Result<(Visitor, Pass), Refusal> {
         let login = self.logins.find(cookie).ok_or(Refusal::Token)?;
         // A key that was taken back takes with it whoever signed in by it.
         if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
@@ -193,7 +205,7 @@ impl Guard {
         if !login::is_from_own_page(method, headers, csrf) {
             return Err(Refusal::Forged);
         }
-        Ok(Arc::clone(&login.deciding))
+        Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass(login.key)))
     }
 
     fn allows_host(&self, host: &str) -> bool {

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use helve::Caller;
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
-use helve_mcp::server::{Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal};
+use helve_mcp::server::{
+    Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
+};
 use helve_mcp::servers::Servers;
 use tokio::sync::Semaphore;
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 use helve::approvals::{Decider, Vouch};
-use helve::{Action, Caller, Channel, Key, PrincipalKind, Purpose};
+use helve::{Action, Caller, Channel, Key, KeyId, PolicyResource, PrincipalKind, Purpose, Runtime, Stance};
 
-/// Roles that this server itself knows.
+/// Roles that this server gives; what they are good for is the runtime's to say.
 const APPROVER: &str = "approver";
-const AUDITOR: &str = "auditor";
 pub(crate) const ADMIN: &str = "admin";
 
 /// Who came in.
@@ -67,26 +66,33 @@ impl Visitor {
         }
     }
 
-    /// Whether they may do something that concerns this runtime as a whole.
-    pub(crate) fn may(&self, action: Action) -> bool {
-        let has = |role: &str| self.person().has_role(role);
-        match (self, action) {
-            // Whatever its roles, a caller's secret decides nothing.
+    /// Whether they may do something that concerns this runtime as a whole, as its policy says.
+    pub(crate) fn may(&self, action: Action, runtime: &Runtime) -> bool {
+        let is_for_them = match (self, action) {
+            // Whatever a policy says, a caller's secret decides nothing, and a decider's calls nothing.
             (Self::Caller(_), Action::Approve) => false,
-            (Self::Caller(_), Action::Inspect) => has(AUDITOR) || has(ADMIN),
-            (Self::Decider(_), Action::Approve | Action::Inspect) => has(APPROVER),
-            (_, Action::Administer) => has(ADMIN),
             (Self::Caller(_), _) => true,
+            (Self::Decider(_), Action::Approve | Action::Inspect | Action::Administer) => true,
             (Self::Decider(_), _) => false,
-        }
+        };
+        let said = || runtime.permits(self.person(), action, PolicyResource::Runtime);
+        is_for_them && said().stance == Stance::Allow
     }
 
     /// Whether something of this principal is theirs to see.
-    pub(crate) fn sees(&self, principal: Option<&str>) -> bool {
-        let is_own = match self {
-            Self::Caller(caller) => caller.principal.is_some() && caller.principal.as_deref() == principal,
+    pub(crate) fn sees(&self, principal: Option<&str>, runtime: &Runtime) -> bool {
+        self.owns(principal) || self.may(Action::Inspect, runtime)
+    }
+
+    /// Whether something of this principal is their own.
+    pub(crate) fn owns(&self, principal: Option<&str>) -> bool {
+        match self {
+            Self::Caller(caller) => principal.is_some() && caller.principal.as_deref() == principal,
             Self::Decider(_) => false,
-        };
-        is_own || self.may(Action::Inspect)
+        }
     }
 }
+
+/// The key that somebody came in with, to be looked at again by what lasts longer than a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass(pub(crate) Option<KeyId>);

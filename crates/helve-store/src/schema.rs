@@ -14,6 +14,7 @@ use crate::error::StoreError;
 use crate::identity::table as identity;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
+use crate::sessions::table as sessions;
 
 /// The format that this version writes.
 pub(crate) const VERSION: i64 = 2;
@@ -66,11 +67,18 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 ";
 
 /// All tables. Those of runs, memory and approvals are described where they are used.
-const ALL_TABLES: [&str; 6] =
-    [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, identity::TABLES];
+const ALL_TABLES: [&str; 7] = [
+    TABLES,
+    runs::TABLES,
+    values::TABLES,
+    effects::TABLES,
+    approvals::TABLES,
+    sessions::TABLES,
+    identity::TABLES,
+];
 
-/// Tables that came later than the others. A file from before them gets them when it is opened.
-const LAST_TABLES: [&str; 2] = ["approval_rules", "api_keys"];
+/// The tables that came last: a file from before them gets them now.
+const NEWEST: [&str; 3] = ["approval_rules", "sessions", "api_keys"];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -127,8 +135,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
-    // The last ones that came: a file from before them gets them now.
-    if LAST_TABLES.iter().try_fold(true, |all, table| table_exists(db, table).map(|found| all && found))? {
+    let mut newest = NEWEST.into_iter();
+    if newest.try_fold(true, |all, name| Ok::<_, rusqlite::Error>(all && table_exists(db, name)?))? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

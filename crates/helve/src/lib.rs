@@ -44,9 +44,11 @@ pub mod workspace;
 pub mod approvals;
 pub mod conditions;
 pub mod limits;
+pub mod permissions;
 mod pipeline;
 pub mod runs;
 pub mod runtime;
+pub mod sessions;
 
 pub mod bus;
 pub mod formats;

@@ -263,12 +263,7 @@ fn trusted(file: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Says where, and how the usual clients are connected. The token itself is never shown.
-fn announce(
-    address: SocketAddr,
-    token_file: &Path,
-    code: &KeyText,
-    app: &mut App<'_>,
-) -> anyhow::Result<()> {
+fn announce(address: SocketAddr, token_file: &Path, code: &KeyText, app: &mut App<'_>) -> anyhow::Result<()> {
     let url = format!("http://{address}/mcp");
     // After `#`, so that the code is in no server's log.
     let sign_in = format!("http://{address}/sign-in#{}", code.reveal());

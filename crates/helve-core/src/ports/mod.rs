@@ -12,6 +12,7 @@ mod limiter;
 mod memory;
 mod policy;
 mod runs;
+mod sessions;
 
 pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
@@ -25,9 +26,10 @@ pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
+pub use sessions::Sessions;
 
-/// The one source of truth: calls, runs, approvals, keys and memory in one place, so that what belongs together is
+/// The one source of truth: calls, runs, approvals, sessions, keys and memory in one place, so that what belongs together is
 /// written together.
-pub trait Ledger: Journal + Memory + Runs + Approvals + Keys {}
+pub trait Ledger: Journal + Memory + Runs + Approvals + Sessions + Keys {}
 
-impl<T: Journal + Memory + Runs + Approvals + Keys> Ledger for T {}
+impl<T: Journal + Memory + Runs + Approvals + Sessions + Keys> Ledger for T {}

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::Response;
 use helve::approval::Same;
 use helve::approvals::{Decision, Remember};
-use helve::{Action, ApprovalId, ApprovalQuery, ApprovalState, RuleId};
+use helve::{Action, ApprovalId, ApprovalQuery, ApprovalState, RuleId, Runtime};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::extract::{Calling, Decides, Guest, Id, Json, Params, json};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::visitor::Visitor;
+use crate::visitor::{Deciding, Visitor};
 
 const PAGE_MAX: usize = 1_000;
 const PAGE: usize = 50;
@@ -47,18 +47,19 @@ pub(super) async fn list(
     Guest(visitor): Guest,
     Params(params): Params<ApprovalParams>,
 ) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
     let mut query = ApprovalQuery::default();
     query.state = params.state;
     query.tool = params.tool;
     query.session = params.session;
     query.before = params.before;
     query.limit = params.limit.unwrap_or(PAGE).min(PAGE_MAX);
-    query.principal = match visitor.may(Action::Inspect) {
+    query.principal = match visitor.may(Action::Inspect, runtime) {
         true => params.principal,
         // Of those who do not say who they are nobody has any.
         false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
     };
-    Ok(json(&app.api()?.runtime.approvals().list(query).await?))
+    Ok(json(&runtime.approvals().list(query).await?))
 }
 
 pub(super) async fn show(
@@ -66,8 +67,9 @@ pub(super) async fn show(
     Guest(visitor): Guest,
     Id(id): Id<ApprovalId>,
 ) -> Result<Response<Body>, Problem> {
-    let found = app.api()?.runtime.approvals().get(id).await?;
-    let found = found.filter(|approval| visitor.sees(approval.caller.principal.as_deref()));
+    let runtime = &app.api()?.runtime;
+    let found = runtime.approvals().get(id).await?;
+    let found = found.filter(|approval| visitor.sees(approval.caller.principal.as_deref(), runtime));
     found.map(|approval| json(&approval)).ok_or_else(Problem::not_found)
 }
 
@@ -137,17 +139,20 @@ pub(super) async fn decide(
     Id(id): Id<ApprovalId>,
     Json(request): Json<DecisionRequest>,
 ) -> Result<Response<Body>, Problem> {
-    may_approve(&Visitor::Decider(Arc::clone(&deciding)))?;
+    let runtime = &app.api()?.runtime;
+    may_approve(&deciding, runtime)?;
     let decision = request.resolve()?;
-    Ok(json(&app.api()?.runtime.approvals().decide(id, decision, &deciding.decider).await?))
+    Ok(json(&runtime.approvals().decide(id, decision, &deciding.decider).await?))
 }
 
 pub(super) async fn rules(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
 ) -> Result<Response<Body>, Problem> {
-    let mut rules = app.api()?.runtime.approvals().rules(RULES_MAX).await?;
-    rules.retain(|rule| visitor.sees(rule.principal.as_deref()));
+    let runtime = &app.api()?.runtime;
+    let mut rules = runtime.approvals().rules(RULES_MAX).await?;
+    let sees_all = visitor.may(Action::Inspect, runtime);
+    rules.retain(|rule| sees_all || visitor.owns(rule.principal.as_deref()));
     Ok(json(&rules))
 }
 
@@ -156,14 +161,15 @@ pub(super) async fn revoke_rule(
     Decides(deciding): Decides,
     Id(id): Id<RuleId>,
 ) -> Result<Response<Body>, Problem> {
-    may_approve(&Visitor::Decider(Arc::clone(&deciding)))?;
-    let revoked = app.api()?.runtime.approvals().revoke(id, &deciding.decider).await?;
+    let runtime = &app.api()?.runtime;
+    may_approve(&deciding, runtime)?;
+    let revoked = runtime.approvals().revoke(id, &deciding.decider).await?;
     revoked.map(|rule| json(&rule)).ok_or_else(Problem::not_found)
 }
 
-fn may_approve(visitor: &Visitor) -> Result<(), Problem> {
-    match visitor.may(Action::Approve) {
+fn may_approve(deciding: &Arc<Deciding>, runtime: &Runtime) -> Result<(), Problem> {
+    match Visitor::Decider(Arc::clone(deciding)).may(Action::Approve, runtime) {
         true => Ok(()),
-        false => Err(Problem::forbidden("your key is not for deciding this")),
+        false => Err(Problem::forbidden("the policy does not let you decide")),
     }
 }

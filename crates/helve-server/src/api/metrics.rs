@@ -96,10 +96,10 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
 ) -> Result<Response<Body>, Problem> {
-    if !visitor.may(Action::Inspect) {
+    let api = app.api()?;
+    if !visitor.may(Action::Inspect, &api.runtime) {
         return Err(Problem::forbidden("figures are for who may inspect: the role `auditor` or `admin`"));
     }
-    let api = app.api()?;
     let mut query = ApprovalQuery::pending();
     query.limit = PENDING_MAX;
     let pending = api.runtime.approvals().list(query).await?.len();
@@ -114,7 +114,12 @@ pub(super) async fn show(
             head(&mut text, name, "gauge", help)?;
             writeln!(text, "{name} {value}")?;
         }
-        head(&mut text, "helve_mcp_server_up", "gauge", "Whether an MCP server behind this one is connected.")?;
+        head(
+            &mut text,
+            "helve_mcp_server_up",
+            "gauge",
+            "Whether an MCP server behind this one is connected.",
+        )?;
         for server in app.servers.iter().flat_map(|servers| servers.status()) {
             let up = u8::from(serde_json::to_value(server.state).is_ok_and(|state| state == "connected"));
             writeln!(text, "helve_mcp_server_up{{server=\"{}\"}} {up}", escaped(&server.name))?;
@@ -135,12 +140,13 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) -> std::fmt::Resu
 /// A label's value: what Prometheus asks to be escaped, and no more than is useful.
 fn escaped(label: &str) -> String {
     let short = label.chars().take(128);
-    short.flat_map(|c| match c {
-        '\\' => vec!['\\', '\\'],
-        '"' => vec!['\\', '"'],
-        '\n' => vec!['\\', 'n'],
-        c if c.is_control() => vec![],
-        c => vec![c],
-    })
-    .collect()
+    short
+        .flat_map(|c| match c {
+            '\\' => vec!['\\', '\\'],
+            '"' => vec!['\\', '"'],
+            '\n' => vec!['\\', 'n'],
+            c if c.is_control() => vec![],
+            c => vec![c],
+        })
+        .collect()
 }

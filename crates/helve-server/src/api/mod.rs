@@ -71,6 +71,5 @@ pub(crate) async fn not_found(uri: Uri) -> Problem {
 
 pub(crate) async fn wrong_method(method: Method) -> Problem {
     let detail = format!("`{method}` is not answered here");
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail)
-        .suggest("`GET /v1/openapi.json` lists what there is")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).suggest("`GET /v1/openapi.json` lists what there is")
 }

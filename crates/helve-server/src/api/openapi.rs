@@ -24,8 +24,9 @@ pub(super) async fn document() -> Response<Body> {
 /// The whole document.
 fn make() -> Value {
     // 3.1 takes JSON Schema of 2020-12 as it is.
-    let mut generator =
-        SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator();
+    let mut generator = SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into())
+        .into_generator();
     let problem = generator.subschema_for::<Problem>();
     let mut paths: Map<String, Value> = Map::new();
     for operation in &routes().operations {

@@ -152,8 +152,12 @@ pub(crate) fn routes() -> Routes {
             approvals::list,
         )
         .route(
-            get("/v1/approvals/{id}", "approval", "One question: what exactly would run, and why it is asked")
-                .gives::<Object>(),
+            get(
+                "/v1/approvals/{id}",
+                "approval",
+                "One question: what exactly would run, and why it is asked",
+            )
+            .gives::<Object>(),
             approvals::show,
         )
         .route(
@@ -161,9 +165,13 @@ pub(crate) fn routes() -> Routes {
             approvals::withdraw,
         )
         .route(
-            post("/v1/approvals/{id}/decision", "decide", "Decide a question; takes a deciding key or a sign-in")
-                .takes::<approvals::DecisionRequest>()
-                .gives::<Object>(),
+            post(
+                "/v1/approvals/{id}/decision",
+                "decide",
+                "Decide a question; takes a deciding key or a sign-in",
+            )
+            .takes::<approvals::DecisionRequest>()
+            .gives::<Object>(),
             approvals::decide,
         )
         .route(
@@ -214,6 +222,12 @@ pub(crate) fn routes() -> Routes {
             events::stream,
         )
         .route(
+            get("/v1/sessions", "sessions", "What sessions have touched, and what was allowed for them")
+                .query::<session::SessionParams>()
+                .gives::<Objects>(),
+            session::list,
+        )
+        .route(
             get("/v1/mcp/servers", "mcp_servers", "How the MCP servers behind this one are")
                 .gives::<Objects>(),
             servers::list,
@@ -238,10 +252,7 @@ pub(crate) fn routes() -> Routes {
             session::sign_in,
         )
         .route(post("/sign-out", "sign_out", "End your sign-in"), session::sign_out)
-        .route(
-            get("/v1/openapi.json", "openapi", "This document").gives::<Object>(),
-            openapi::document,
-        )
+        .route(get("/v1/openapi.json", "openapi", "This document").gives::<Object>(), openapi::document)
         .route(get("/metrics", "metrics", "Figures for Prometheus").text("text/plain"), metrics::show)
         .route(get("/healthz", "alive", "Whether it is there").text("text/plain").open(), system::alive)
         .route(

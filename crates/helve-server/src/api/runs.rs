@@ -91,8 +91,9 @@ pub(super) async fn resume(
 ) -> Result<Response<Body>, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
-    let settlement = request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result });
-    if settlement.is_some() && !visitor.may(Action::Administer) {
+    let settlement =
+        request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result });
+    if settlement.is_some() && !visitor.may(Action::Administer, &api.runtime) {
         return Err(Problem::forbidden("what became of a step is for who administers Helve to say"));
     }
     Ok(answer(&Box::pin(api.runtime.resume_run(id, settlement)).await?))
@@ -112,18 +113,16 @@ pub(super) async fn undo(
 /// then not found.
 pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Result<Record, Problem> {
     let found = api.records()?.show(id).await?;
-    found.filter(|record| visitor.sees(record.principal.as_deref())).ok_or_else(Problem::not_found)
+    found
+        .filter(|record| visitor.sees(record.principal.as_deref(), &api.runtime))
+        .ok_or_else(Problem::not_found)
 }
 
 /// Whether a run is this visitor's to change: their own, or they administer. Who may only look is
 /// told so.
 async fn changeable(api: &Api, visitor: &Visitor, id: CallId) -> Result<(), Problem> {
     let record = own_record(api, visitor, id).await?;
-    let is_own = match visitor {
-        Visitor::Caller(caller) => caller.principal == record.principal,
-        Visitor::Decider(_) => false,
-    };
-    match is_own || visitor.may(Action::Administer) {
+    match visitor.owns(record.principal.as_deref()) || visitor.may(Action::Administer, &api.runtime) {
         true => Ok(()),
         false => Err(Problem::forbidden("you may look at this run, but not change it")),
     }

@@ -63,7 +63,7 @@ pub(super) async fn logs(
 }
 
 fn servers<'a>(app: &'a App, visitor: &Visitor) -> Result<&'a Servers, Problem> {
-    if !visitor.may(Action::Administer) {
+    if !visitor.may(Action::Administer, &app.api()?.runtime) {
         return Err(Problem::forbidden("only who administers Helve looks after its servers"));
     }
     app.servers.as_ref().ok_or_else(Problem::not_found)

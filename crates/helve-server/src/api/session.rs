@@ -1,4 +1,4 @@
-//! Signing in and out, and who one is.
+//! Signing in and out, who one is, and what sessions have touched.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, header};
 use helve::approvals::Vouch;
-use helve::{PrincipalKind, Purpose};
+use helve::{Action, PrincipalKind, Purpose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json as value;
 
-use super::extract::{Guest, Json, json};
+use super::extract::{Guest, Json, Params, json};
 use crate::login;
 use crate::mcp::App;
 use crate::problem::Problem;
@@ -87,6 +88,38 @@ pub(super) async fn sign_in(
     let mut response = json(&Me::from(&Visitor::Decider(deciding)));
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
+}
+
+/// Which sessions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionParams {
+    /// Whose. Callers see their own, whatever stands here.
+    principal: Option<String>,
+    /// Most sessions to return; at most 1,000.
+    limit: Option<usize>,
+}
+
+/// What sessions have touched, last changed first.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Params(params): Params<SessionParams>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let principal = match visitor.may(Action::Inspect, runtime) {
+        true => params.principal,
+        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
+    };
+    let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
+    let shown = found.into_iter().map(|(key, state)| {
+        value!({
+            "principal": key.principal, "session": key.session, "labels": state.labels(),
+            "taints": state.taints, "permissions": state.permissions, "since": state.since,
+            "changed_at": state.changed_at,
+        })
+    });
+    Ok(json(&shown.collect::<Vec<_>>()))
 }
 
 pub(super) async fn sign_out(

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
 use helve::formats::{ExportOptions, Format, export_one};
-use helve::{Filter, Registered};
+use helve::{Filter, Registered, Runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -59,9 +59,10 @@ impl Form {
         match text {
             None | Some("helve") => Ok(Self::Helve),
             Some("openai-responses") => Ok(Self::Provider(Format::OpenAi)),
-            Some(other) => other.parse().map(Self::Provider).map_err(|error: helve::formats::UnknownFormat| {
-                Problem::bad(format!("{error}; or `helve`"))
-            }),
+            Some(other) => other
+                .parse()
+                .map(Self::Provider)
+                .map_err(|error: helve::formats::UnknownFormat| Problem::bad(format!("{error}; or `helve`"))),
         }
     }
 
@@ -78,7 +79,8 @@ pub(super) async fn list(
     Guest(visitor): Guest,
     Params(query): Params<ToolQuery>,
 ) -> Result<Response<Body>, Problem> {
-    let registry = app.api()?.runtime.registry();
+    let runtime = &app.api()?.runtime;
+    let registry = runtime.registry();
     let form = Form::parse(query.format.as_deref())?;
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let filter = Filter { namespace: query.namespace, ..Filter::default() };
@@ -91,11 +93,13 @@ pub(super) async fn list(
             hits.filter(|one| filter.namespace.is_none() || is_fitting(one)).collect()
         }
     };
-    found.retain(|one| may_see(&visitor, one));
+    found.retain(|one| may_see(runtime, &visitor, one));
     let from = match &query.cursor {
         None => 0,
         // Behind the tool that the page before ended with, wherever that stands by now.
-        Some(last) => found.iter().position(|one| one.name().as_str() == last).map_or(found.len(), |at| at + 1),
+        Some(last) => {
+            found.iter().position(|one| one.name().as_str() == last).map_or(found.len(), |at| at + 1)
+        }
     };
     let page: Vec<_> = found.iter().skip(from).take(limit).collect();
     let more = from + page.len() < found.len();
@@ -108,14 +112,15 @@ pub(super) async fn show(
     Guest(visitor): Guest,
     Id(name): Id<String>,
 ) -> Result<Response<Body>, Problem> {
-    let found = app.api()?.runtime.registry().get(&name).filter(|one| may_see(&visitor, one));
+    let runtime = &app.api()?.runtime;
+    let found = runtime.registry().get(&name).filter(|one| may_see(runtime, &visitor, one));
     found.map(|one| json(&one)).ok_or_else(Problem::not_found)
 }
 
 /// Whether somebody may know of a tool: callers of what they may call, deciders of everything.
-fn may_see(visitor: &Visitor, found: &Registered) -> bool {
+fn may_see(runtime: &Runtime, visitor: &Visitor, found: &Registered) -> bool {
     match visitor {
-        Visitor::Caller(caller) => caller.access.allows(found.name()),
+        Visitor::Caller(caller) => runtime.may_see(caller, &found.tool),
         Visitor::Decider(_) => true,
     }
 }

@@ -5,9 +5,9 @@
 //! advisory.
 
 mod keys;
-mod token;
 #[cfg(test)]
 mod tests;
+mod token;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

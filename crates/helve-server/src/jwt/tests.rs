@@ -77,7 +77,8 @@ impl Signer {
             Self::Ec(pair) => pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap().as_ref().to_vec(),
             Self::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature).unwrap();
+                pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), signed.as_bytes(), &mut signature)
+                    .unwrap();
                 signature
             }
         };
@@ -149,9 +150,7 @@ async fn tokens_of_the_issuer_come_in_as_callers() {
     for signer in &signers {
         let header = json!({ "alg": signer.name(), "kid": signer.name() });
         let token = signer.sign(&header, &desk.claims());
-        let Some(Visitor::Caller(caller)) = issuer.visitor(&token).await else {
-            panic!("{}", signer.name())
-        };
+        let Some(Visitor::Caller(caller)) = issuer.visitor(&token).await else { panic!("{}", signer.name()) };
         assert_eq!(caller.principal.as_deref(), Some("ada"));
         assert_eq!((caller.roles.as_slice(), caller.channel), (&["auditor".to_owned()][..], Channel::Http));
         // Of one sort there is only one, so it need not say which.
@@ -224,7 +223,11 @@ async fn what_is_not_as_it_should_be_is_refused() {
     let stranger = other.sign(&header(), &desk.claims());
     let (signed, signature) = good.rsplit_once('.').unwrap();
     let large = signer.sign(&header(), &with("x", json!("a".repeat(9_000))));
-    let doubled = format!("{}.{}", base64(r#"{"alg":"none","alg":"EdDSA","kid":"a"}"#), base64(desk.claims().to_string()));
+    let doubled = format!(
+        "{}.{}",
+        base64(r#"{"alg":"none","alg":"EdDSA","kid":"a"}"#),
+        base64(desk.claims().to_string())
+    );
     for token in [
         stranger.as_str(),
         signed,

@@ -120,7 +120,10 @@ async fn a_key_calls_until_it_is_taken_back() {
     let mut last = text.clone();
     last.replace_range(text.len() - 1.., if text.ends_with('0') { "1" } else { "0" });
     assert_eq!(api.get("/v1/me", &last).await.status, 401);
-    assert_eq!(api.server.send(&format!("GET /v1/me?token={text}"), &[("authorization", "-")], "").await.status, 401);
+    assert_eq!(
+        api.server.send(&format!("GET /v1/me?token={text}"), &[("authorization", "-")], "").await.status,
+        401
+    );
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(api.ask("POST /v1/calls", &text, echo()).await.status, 401, "within a second");
@@ -194,7 +197,8 @@ async fn nobody_decides_about_their_own_call() {
     let headers = [("authorization", "-"), ("cookie", pair.as_str()), ("x-helve-csrf", csrf.as_str())];
     assert_eq!(api.server.send(&line, &headers, &approve().to_string()).await.status, 403);
     // A call made with the deciding key, to be decided with it.
-    let made = api.ask("POST /v1/calls", &same_name, json!({ "tool": "deed", "arguments": { "n": 2 } })).await;
+    let made =
+        api.ask("POST /v1/calls", &same_name, json!({ "tool": "deed", "arguments": { "n": 2 } })).await;
     assert_eq!(made.status, 403);
     assert_eq!(api.get(&format!("/v1/calls/{id}"), BOB).await.status, 202, "still asked");
     assert_eq!(api.ran(), 0);
@@ -236,7 +240,8 @@ async fn a_code_signs_in_once_and_its_cookie_cannot_be_borrowed() {
     assert_eq!(api.server.send("GET /v1/me", &base, "").await.json()["csrf"], json!(csrf));
     assert_eq!(api.get(&format!("/v1/calls/{id}"), BOB).await.status, 202);
     assert_eq!(api.ran(), 0);
-    let own_page = [base[0], base[1], ("x-helve-csrf", &csrf), ("origin", &own), ("sec-fetch-site", "same-origin")];
+    let own_page =
+        [base[0], base[1], ("x-helve-csrf", &csrf), ("origin", &own), ("sec-fetch-site", "same-origin")];
     assert_eq!(api.server.send(&line, &own_page, &approve).await.status, 200);
     assert_eq!(api.server.send("POST /sign-out", &own_page, "").await.status, 204);
     assert_eq!(api.server.send("GET /v1/me", &base, "").await.status, 401);

@@ -59,8 +59,7 @@ pub(crate) fn list(db: &Connection) -> rusqlite::Result<Vec<Key>> {
 
 /// How many there are.
 pub(crate) fn count(db: &Connection) -> rusqlite::Result<usize> {
-    let count: i64 =
-        db.prepare_cached("SELECT count(*) FROM api_keys")?.query_one([], |row| row.get(0))?;
+    let count: i64 = db.prepare_cached("SELECT count(*) FROM api_keys")?.query_one([], |row| row.get(0))?;
     Ok(usize::try_from(count).unwrap_or(usize::MAX))
 }
 

@@ -1,5 +1,6 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod gate;
 mod host;
 mod memory;
 mod providers;
@@ -22,9 +23,11 @@ use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
 use crate::runs::{ActiveRuns, Watch};
+use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub use memory::RuntimeMemory;
@@ -50,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) runs: ActiveRuns,
     pub(crate) watch: Watch,
     pub(crate) bulletin: Bulletin,
+    pub(crate) permissions: Permissions,
+    pub(crate) sessions: KnownSessions,
 }
 
 impl Runtime {
@@ -60,6 +65,7 @@ impl Runtime {
             ledger: None,
             integrations: Arc::new(Connected::default()),
             policy: None,
+            permissions: PermissionOptions::default(),
             conditions: Conditions::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
@@ -159,6 +165,7 @@ pub struct RuntimeBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
     policy: Option<Arc<dyn Policy>>,
+    permissions: PermissionOptions,
     conditions: Conditions,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
@@ -224,6 +231,18 @@ impl RuntimeBuilder {
     /// Lets this say what callers may do. Without one, whoever may come in may call everything.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// Starts with these rules and modes, and keeps changes to them.
+    pub fn permissions(mut self, permissions: PermissionOptions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Asks this before a person is asked.
+    pub fn can_use_tool(mut self, program: impl CanUseTool) -> Self {
+        self.permissions.can_use_tool = Some(Arc::new(program));
         self
     }
 
@@ -297,6 +316,8 @@ impl RuntimeBuilder {
             runs: ActiveRuns::default(),
             watch: Watch::default(),
             bulletin: Bulletin::default(),
+            permissions: Permissions::new(self.permissions),
+            sessions: KnownSessions::default(),
         }))
     }
 }
@@ -326,6 +347,8 @@ pub struct Settings {
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
     pub ask_from: Risk,
+    /// How sessions are labelled with what they have touched.
+    pub labels: LabelSettings,
     /// How questions to people are handled.
     pub approvals: ApprovalSettings,
     /// Which records are waited for.
@@ -355,6 +378,7 @@ impl Default for Settings {
             run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
+            labels: LabelSettings::default(),
             approvals: ApprovalSettings::default(),
             durability: Durability::Changes,
             redactor: Redactor::default(),

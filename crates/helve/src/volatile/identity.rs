@@ -57,7 +57,8 @@ impl Keys for VolatileLedger {
     }
 
     fn redeem_code(&self, id: KeyId, at: Timestamp) -> BoxFuture<'_, Result<Option<Key>, JournalError>> {
-        let redeemed = lock(&self.identity).keys.get_mut(&id).and_then(|key| key.redeem(at).then(|| key.clone()));
+        let redeemed =
+            lock(&self.identity).keys.get_mut(&id).and_then(|key| key.redeem(at).then(|| key.clone()));
         if let Some(key) = &redeemed {
             self.tell(vec![key.record("keys sign-in", Arc::new(key.caller()), at)]);
         }

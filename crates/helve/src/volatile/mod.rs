@@ -5,6 +5,7 @@ mod identity;
 mod journal;
 mod memory;
 mod runs;
+mod sessions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve_core::memory::MemoryLimits;
 use helve_core::ports::{Clock, SystemClock};
 use helve_core::record::Entry;
+use helve_core::session::{SessionKey, SessionState};
 
 pub(crate) use memory::{Applied, MemoryTable};
 
@@ -22,6 +24,7 @@ pub struct VolatileLedger {
     memory: Mutex<MemoryTable>,
     approvals: Mutex<approvals::ApprovalTable>,
     identity: Mutex<identity::KeyTable>,
+    sessions: Mutex<HashMap<SessionKey, SessionState>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -40,6 +43,7 @@ impl VolatileLedger {
             memory: Mutex::new(MemoryTable::new(limits)),
             approvals: Mutex::default(),
             identity: Mutex::default(),
+            sessions: Mutex::default(),
             clock,
         }
     }

@@ -23,6 +23,7 @@ mod calls;
 mod endings;
 mod events;
 mod formats;
+mod gate;
 mod hostile;
 mod limits;
 mod memory;
