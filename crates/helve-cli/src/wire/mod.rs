@@ -52,6 +52,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
         run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,
         ask_from: config.security.ask_from,
+        labels: Settings::default().labels,
         approvals: approvals(&config.approvals),
         durability: match config.journal.durability {
             Durability::Changes => helve::Durability::Changes,
