@@ -80,6 +80,7 @@ const SECTIONS: &[&str] = &[
     "journal",
     "redact",
     "security",
+    "identity.jwt",
     "approvals",
     "net",
     "sandbox",
@@ -259,7 +260,7 @@ mod tests {
         let mut tables: Vec<String> = properties(&schema, "")
             .into_iter()
             .flat_map(|name| match name.as_str() {
-                "tool" | "web" | "mcp" => {
+                "tool" | "web" | "mcp" | "identity" => {
                     let parts = properties(&schema, &format!("/{name}"));
                     parts.iter().map(|part| format!("{name}.{part}")).collect()
                 }

@@ -32,6 +32,7 @@ mod docs;
 #[cfg(unix)]
 mod files;
 mod hostile;
+mod keys;
 mod lint;
 mod mcp;
 mod memory;

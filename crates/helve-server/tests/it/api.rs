@@ -81,10 +81,7 @@ async fn a_real_validator_accepts_the_document() {
     assert_eq!(document["openapi"], "3.1.0");
     // Every schema is one: the meta-schema of 2020-12 says so.
     for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
-        assert!(
-            helve::Schema::compile(schema.clone()).is_ok() || refers(schema),
-            "{name}: {schema}"
-        );
+        assert!(helve::Schema::compile(schema.clone()).is_ok() || refers(schema), "{name}: {schema}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("openapi.json");
