@@ -60,6 +60,8 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Mcp(command) => commands::mcp::run(command, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
+        Command::Rules(command) => commands::rules::run(command, &mut app),
+        Command::Session(command) => commands::session::run(command, &mut app),
         Command::Approvals(command) => commands::approvals::run(command, &mut app),
         Command::Keys(command) => commands::keys::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),

@@ -3,7 +3,7 @@
 
 use helve::ports::JournalError;
 use helve::record::RawJson;
-use helve::{BoxFuture, CallId, ErrorCode};
+use helve::{BoxFuture, CallId, ErrorCode, Risk, Stance};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,6 +24,16 @@ pub struct RecordQuery {
     pub principal: Option<String>,
     /// The caller's session.
     pub session: Option<String>,
+    /// The caller's agent.
+    pub agent: Option<String>,
+    /// What the gate said: `allow`, `ask` or `deny`.
+    #[schemars(with = "Option<String>")]
+    pub said: Option<Stance>,
+    /// What decided it, or how that begins, as in `policy` or `rule deny`.
+    pub by: Option<String>,
+    /// The tool's risk.
+    #[schemars(with = "Option<String>")]
+    pub risk: Option<Risk>,
     /// Calls that came at that time or later.
     #[schemars(with = "Option<String>")]
     pub since: Option<Timestamp>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use helve_core::permission::{Destination, PermissionUpdate};
 use helve_core::ports::JournalError;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{Caller, Channel};
+use helve_core::{Caller, Channel, Definition, Facet, Label, LabelSet};
 use jiff::Timestamp;
 
 use crate::runtime::Parts;
@@ -32,18 +32,37 @@ pub enum WhenMet {
     Deny,
 }
 
+/// What a tool counts as whose facets nobody has written.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlabelled {
+    /// As one that reads strangers' words and private data, sends out and changes things.
+    #[default]
+    All,
+    /// As none of that: only tools with facets are watched.
+    Ignored,
+}
+
 /// How sessions are labelled.
 #[derive(Debug, Clone)]
 pub struct LabelSettings {
     /// What to do when untrusted meets private.
     pub when_met: WhenMet,
+    /// What a tool counts as whose facets nobody has written.
+    pub unlabelled: Unlabelled,
     /// How long labels of a principal hold that names no session.
     pub principal_ttl: Duration,
 }
 
 impl Default for LabelSettings {
     fn default() -> Self {
-        Self { when_met: WhenMet::Off, principal_ttl: Duration::from_secs(3_600) }
+        Self {
+            when_met: WhenMet::Off,
+            unlabelled: Unlabelled::All,
+            principal_ttl: Duration::from_secs(3_600),
+        }
     }
 }
 
@@ -52,6 +71,24 @@ impl LabelSettings {
     /// model that reads one call's result before it makes the next.
     pub(crate) fn holds_for(&self, caller: &Caller) -> bool {
         self.when_met != WhenMet::Off && (caller.session.is_some() || caller.channel != Channel::Cli)
+    }
+
+    /// Whether a tool counts as having a facet.
+    pub(crate) fn has_facet(&self, definition: &Definition, facet: Facet) -> bool {
+        match (&definition.facets, self.unlabelled) {
+            (None, Unlabelled::Ignored) => false,
+            (Some(_), _) | (None, Unlabelled::All) => definition.has_facet(facet),
+        }
+    }
+
+    /// What a call of a tool brings into its session.
+    pub(crate) fn brought_by(&self, definition: &Definition) -> LabelSet {
+        let facets = [(Facet::ReadsUntrusted, Label::Untrusted), (Facet::ReadsPrivate, Label::Private)];
+        facets
+            .into_iter()
+            .filter(|(facet, _)| self.has_facet(definition, *facet))
+            .map(|(_, label)| label)
+            .collect()
     }
 
     /// Before when what a session was is forgotten. One with an id stays what it is.

@@ -20,7 +20,9 @@ mod when;
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod rules;
 pub(crate) mod runs;
+pub(crate) mod session;
 
 pub(crate) mod keys;
 

@@ -39,6 +39,13 @@ pub(crate) struct Config {
     pub(crate) security: Security,
     /// Who comes in over HTTP, beside those with a key of Helve's own.
     pub(crate) identity: Identity,
+    /// Everyday rules: what runs, asks or does not run, as in `deny = ["file-read(.env)"]`. Those of
+    /// every file count together; of a project's file, what only makes things laxer (`allow`,
+    /// `directories`, the modes `acceptEdits` and `bypassPermissions`) counts once you trust it:
+    /// `helve rules trust`.
+    pub(crate) rules: helve::permission::PermissionSet,
+    /// What sessions have touched, so that strangers' words and private data do not meet unseen.
+    pub(crate) labels: LabelsSection,
     /// How calls ask a person, and how long an answer holds.
     pub(crate) approvals: ApprovalsSection,
     /// What outgoing requests may reach.
@@ -323,6 +330,9 @@ pub(crate) struct ApprovalsSection {
     /// asked and decided for ever.
     #[schemars(range(min = 86_400, max = 315_360_000))]
     pub(crate) keep_s: u64,
+    /// Your own domains, such as `example.com`. Where arguments name a mail or web address elsewhere,
+    /// whoever decides is told.
+    pub(crate) own_domains: Vec<String>,
 }
 
 impl Default for ApprovalsSection {
@@ -335,6 +345,7 @@ impl Default for ApprovalsSection {
             session_rule_ttl_s: approvals.rule_ttl.as_secs(),
             pending_max: approvals.pending_max,
             keep_s: approvals.keep.as_secs(),
+            own_domains: approvals.own_domains,
         }
     }
 }
@@ -435,4 +446,32 @@ pub(crate) struct ToolSections {
     pub(crate) conditional: Vec<ComposedToolConfig<Conditional>>,
     /// Tools that call another for each item of a list.
     pub(crate) map: Vec<ComposedToolConfig<MapOver>>,
+}
+
+/// What sessions have touched, so that strangers' words and private data do not meet unseen.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LabelsSection {
+    /// What happens when a session that has read untrusted text and private data is about to send
+    /// something out or change something: `ask`, `deny`, or `off`. Calls that you type yourself
+    /// (`helve call` without `--session`) are not labelled.
+    pub(crate) when_met: helve::sessions::WhenMet,
+    /// What a tool counts as whose `facets` nobody has written: `all`, as one that reads strangers'
+    /// words and private data, sends out and changes things, so that the second such call of a
+    /// session asks; or `ignored`. `all` is right once you have written facets for your own tools and
+    /// servers.
+    pub(crate) unlabelled: helve::sessions::Unlabelled,
+    /// How long the labels of a caller hold that names no session, in seconds.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub(crate) principal_ttl_s: u64,
+}
+
+impl Default for LabelsSection {
+    fn default() -> Self {
+        Self {
+            when_met: helve::sessions::WhenMet::Ask,
+            unlabelled: helve::sessions::Unlabelled::Ignored,
+            principal_ttl_s: 3_600,
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod integrations;
 pub(crate) mod mcp;
 mod openapi;
 pub(crate) mod records;
+pub(crate) mod rules;
 mod sandbox;
 mod tools;
 pub(crate) mod web;
@@ -20,8 +21,9 @@ use helve::json::JsonLimits;
 use helve::ports::Ledger;
 use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
+use helve::sessions::LabelSettings;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
-use helve_store::{Store, StoreOptions};
+use helve_store::{SigningKey, Store, StoreOptions};
 
 pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use composed::{InOrder, in_order, parts};
@@ -52,7 +54,11 @@ pub(crate) fn settings(config: &Config) -> Settings {
         run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,
         ask_from: config.security.ask_from,
-        labels: Settings::default().labels,
+        labels: LabelSettings {
+            when_met: config.labels.when_met,
+            unlabelled: config.labels.unlabelled,
+            principal_ttl: Duration::from_secs(config.labels.principal_ttl_s),
+        },
         approvals: approvals(&config.approvals),
         durability: match config.journal.durability {
             Durability::Changes => helve::Durability::Changes,
@@ -82,6 +88,7 @@ fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
         rule_ttl: Duration::from_secs(section.session_rule_ttl_s),
         pending_max: section.pending_max,
         keep: Duration::from_secs(section.keep_s),
+        own_domains: section.own_domains.clone(),
     }
 }
 
@@ -116,13 +123,19 @@ pub(crate) fn runtime(
     loaded: &Loaded,
     registry: Registry,
     ledger: Arc<dyn Ledger>,
-    settings: Settings,
+    mut settings: Settings,
 ) -> Result<Runtime, Failure> {
+    match SigningKey::open(&loaded.journal_path) {
+        Ok(key) => settings.redactor = settings.redactor.with_key(key.mark_key()),
+        // Without it secrets are hidden all the same, only all alike.
+        Err(error) => tracing::warn!(%error, "secrets in the journal are not marked"),
+    }
     let integrations = Arc::new(ByVariable::new(&loaded.config));
     let builder = Runtime::builder()
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
+        .permissions(rules::options(loaded)?)
         .settings(settings);
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }

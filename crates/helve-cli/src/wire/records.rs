@@ -61,6 +61,10 @@ fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
     query.code = asked.code;
     query.principal = asked.principal;
     query.session = asked.session;
+    query.agent = asked.agent;
+    query.said = asked.said;
+    query.by = asked.by;
+    query.risk = asked.risk;
     query.since = asked.since;
     query.until = asked.until;
     query.before = asked.before;

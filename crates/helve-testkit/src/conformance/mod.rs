@@ -14,6 +14,7 @@ pub mod identity;
 pub mod journal;
 pub mod memory;
 pub mod runs;
+pub mod sessions;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub async fn run(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
     memory::run(&new_ledger).await;
     approvals::run(&new_ledger).await;
     identity::run(&new_ledger).await;
+    sessions::run(&new_ledger).await;
 }
 
 /// Polls a future once and tells whether it still waits.

@@ -25,7 +25,8 @@ pub(super) async fn say(
         return Ok(None);
     }
     let definition = tool.definition();
-    let (egress, mutates) = (definition.has_facet(Facet::Egress), definition.has_facet(Facet::Mutates));
+    let has = |facet| settings.has_facet(definition, facet);
+    let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
     if !egress && !mutates {
         return Ok(None);
     }
@@ -69,7 +70,7 @@ fn words(label: Label) -> &'static str {
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let mut brought = LabelSet::brought_by(tool.definition());
+    let mut brought = parts.settings.labels.brought_by(tool.definition());
     if brought.has(Label::Untrusted) && is_closed(tool) {
         brought = brought.without(LabelSet::NONE.with(Label::Untrusted));
     }
@@ -79,7 +80,7 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
 /// A call has failed: whatever its schema promises, an error's words are the tool's own.
 pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = LabelSet::brought_by(tool.definition());
+    let brought = parts.settings.labels.brought_by(tool.definition());
     raise(parts, brought, record).await
 }
 

@@ -1,7 +1,5 @@
 //! Labels: a stranger's words that met private data do not get out.
 
-use std::time::Duration;
-
 use helve::label::Label;
 use helve::sessions::{LabelSettings, WhenMet};
 use helve::{Annotations, Call, Caller, Channel, Facet, Settings, Status, Tool};
@@ -10,10 +8,8 @@ use serde_json::json;
 use super::{Bench, bot, word};
 
 fn bench(when_met: WhenMet) -> Bench {
-    let settings = Settings {
-        labels: LabelSettings { when_met, principal_ttl: Duration::from_secs(3_600) },
-        ..Settings::default()
-    };
+    let settings =
+        Settings { labels: LabelSettings { when_met, ..LabelSettings::default() }, ..Settings::default() };
     let reads = |name: &str, facet| {
         Tool::builder(name)
             .description("Reads.")
