@@ -10,9 +10,14 @@ use serde::Serialize;
 
 use crate::guard::json_response;
 
-/// Why there is no other answer.
+/// Why there is no other answer. Boxed: it is rare, and large beside everything else.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem(Box<Details>);
+
+/// What is said of a problem.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-pub(crate) struct Problem {
+#[schemars(rename = "Problem")]
+pub(crate) struct Details {
     /// What sort of problem. Always `about:blank`: `code` says more.
     #[serde(rename = "type")]
     kind: &'static str,
@@ -46,7 +51,7 @@ pub(crate) struct Problem {
 impl Problem {
     /// A problem with a request.
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Details {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
@@ -56,7 +61,7 @@ impl Problem {
             suggestions: Vec::new(),
             field_errors: Vec::new(),
             instance: None,
-        }
+        }))
     }
 
     /// There is no such thing, or it is somebody else's: whoever asks cannot tell.
@@ -76,25 +81,25 @@ impl Problem {
 
     /// Says what could be done about it.
     pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
-        self.suggestions.push(suggestion.into());
+        self.0.suggestions.push(suggestion.into());
         self
     }
 
     /// An error of a call.
     pub(crate) fn of(error: &ToolError, call: Option<CallId>) -> Self {
         let mut problem = Self::new(status_of(error.code()), error.message());
-        problem.code = Some(error.code());
-        problem.retryable = Some(error.is_retryable());
-        problem.suggestions = error.suggestions().to_vec();
-        problem.field_errors = error.field_errors().to_vec();
-        problem.instance = call;
+        problem.0.code = Some(error.code());
+        problem.0.retryable = Some(error.is_retryable());
+        problem.0.suggestions = error.suggestions().to_vec();
+        problem.0.field_errors = error.field_errors().to_vec();
+        problem.0.instance = call;
         problem
     }
 
     /// The answer.
     pub(crate) fn into_response(self) -> Response<Body> {
-        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let text = serde_json::to_string(&self).unwrap_or_default();
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = serde_json::to_string(&self.0).unwrap_or_default();
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
@@ -113,7 +118,7 @@ impl From<JournalError> for Problem {
         tracing::error!(%error, "the ledger cannot be used");
         let mut problem =
             Self::new(StatusCode::SERVICE_UNAVAILABLE, "what is recorded cannot be read or written now");
-        problem.code = Some(ErrorCode::JournalUnavailable);
+        problem.0.code = Some(ErrorCode::JournalUnavailable);
         problem
     }
 }

@@ -26,14 +26,16 @@ impl Drop for Up {
 impl Up {
     fn start(home: &Home) -> Self {
         let mut command = home.command(&["up", "--listen", "127.0.0.1:0", "--json"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut up = Self { child, address: String::new(), told: Value::Null };
         let mut text = String::new();
-        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        for line in BufReader::new(up.child.stdout.take().unwrap()).lines() {
             text.push_str(&line.unwrap());
             let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
             if let Some(told) = documents.flatten().find(|document| document["listening"].is_string()) {
-                let address = told["listening"].as_str().unwrap().to_owned();
-                return Self { child, address, told };
+                up.address = told["listening"].as_str().unwrap().to_owned();
+                up.told = told;
+                return up;
             }
         }
         panic!("it does not listen: {text}");

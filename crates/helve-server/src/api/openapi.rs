@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::routes::{Answer, Operation, routes};
 use crate::guard::json_response;
-use crate::problem::Problem;
+use crate::problem::Details;
 
 static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(make().to_string()));
 
@@ -27,7 +27,7 @@ fn make() -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
-    let problem = generator.subschema_for::<Problem>();
+    let problem = generator.subschema_for::<Details>();
     let mut paths: Map<String, Value> = Map::new();
     for operation in &routes().operations {
         let path = operation.path.replace("{*", "{");

@@ -86,16 +86,10 @@ async fn a_real_validator_accepts_the_document() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("openapi.json");
     std::fs::write(&file, document.to_string()).unwrap();
-    let Some(python) = python() else {
-        eprintln!("openapi-spec-validator is not installed; only the structure was checked");
-        return;
-    };
-    let checked = tokio::process::Command::new(python)
-        .args(["-m", "openapi_spec_validator", file.to_str().unwrap()])
-        .output()
-        .await
-        .unwrap();
-    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    // Where the validator is not installed, the structure is all that is checked.
+    if let Some(said) = validated(&file) {
+        assert_eq!(said, Ok(()));
+    }
 }
 
 /// Whether a schema leads out of itself, which a schema by itself cannot.
@@ -103,12 +97,15 @@ fn refers(schema: &Value) -> bool {
     schema.to_string().contains("\"$ref\"")
 }
 
-/// A Python that has the validator.
-fn python() -> Option<String> {
-    let python = std::env::var("HELVE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    #[expect(clippy::disallowed_methods, reason = "a test looks for a tool of the machine")]
-    let found = std::process::Command::new(&python).args(["-c", "import openapi_spec_validator"]).output();
-    found.is_ok_and(|found| found.status.success()).then_some(python)
+/// What `openapi-spec-validator` says of a document; none where Python has none.
+#[expect(clippy::disallowed_methods, reason = "a test asks a validator that others wrote")]
+fn validated(file: &std::path::Path) -> Option<Result<(), String>> {
+    let run = |args: &[&str]| std::process::Command::new("python3").args(args).output().ok();
+    let found = run(&["-c", "import openapi_spec_validator"]);
+    found.filter(|found| found.status.success())?;
+    let checked = run(&["-m", "openapi_spec_validator", file.to_str()?])?;
+    let said = || String::from_utf8_lossy(&checked.stdout).into_owned();
+    Some(if checked.status.success() { Ok(()) } else { Err(said()) })
 }
 
 #[tokio::test]

@@ -21,6 +21,8 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     changes_are_counted_and_uses_are_not(new()).await;
 }
 
+const WORKS: &str = "the ledger works";
+
 type Bench = (Arc<dyn Ledger>, Arc<ManualClock>);
 
 fn by() -> Arc<Caller> {
@@ -29,7 +31,7 @@ fn by() -> Arc<Caller> {
 
 async fn made(ledger: &dyn Ledger, clock: &ManualClock, purpose: Purpose) -> Key {
     let (key, _) = Key::generate("ci", purpose, "ada", clock.now());
-    within(ledger.create_key(Box::new(key.clone()), by())).await.expect("the ledger works");
+    within(ledger.create_key(Box::new(key.clone()), by())).await.expect(WORKS);
     key
 }
 
@@ -38,26 +40,26 @@ async fn a_key_reads_back_as_it_was_kept((ledger, clock): Bench) {
     key.kind = PrincipalKind::Agent;
     key.roles = vec!["auditor".to_owned()];
     key.access = Access::Only(vec!["files/*".to_owned()]);
-    within(ledger.create_key(Box::new(key.clone()), by())).await.unwrap();
+    within(ledger.create_key(Box::new(key.clone()), by())).await.expect(WORKS);
     let second = made(&*ledger, &clock, Purpose::Decide).await;
-    assert_eq!(within(ledger.key(key.id)).await.unwrap(), Some(key.clone()));
-    let mut all: Vec<_> = within(ledger.keys()).await.unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!(within(ledger.key(key.id)).await.expect(WORKS), Some(key.clone()));
+    let mut all: Vec<_> = within(ledger.keys()).await.expect(WORKS).into_iter().map(|one| one.id).collect();
     all.sort();
     let mut expected = [key.id, second.id];
     expected.sort();
     assert_eq!(all, expected);
-    assert_eq!(within(ledger.key(KeyId::new(clock.now()))).await.unwrap(), None);
+    assert_eq!(within(ledger.key(KeyId::new(clock.now()))).await.expect(WORKS), None);
 }
 
 async fn what_is_taken_back_stays_so((ledger, clock): Bench) {
     let key = made(&*ledger, &clock, Purpose::Call).await;
     let at = clock.now();
-    let revoked = within(ledger.revoke_key(key.id, by(), at)).await.unwrap().unwrap();
+    let revoked = within(ledger.revoke_key(key.id, by(), at)).await.expect(WORKS).expect("it is there");
     assert_eq!((revoked.state_at(at), revoked.revoked_by.as_deref()), (KeyState::Revoked, Some("ada")));
     let other = Arc::new(Caller::principal("eve"));
-    let again = within(ledger.revoke_key(key.id, other, at)).await.unwrap().unwrap();
+    let again = within(ledger.revoke_key(key.id, other, at)).await.expect(WORKS).expect("it is there");
     assert_eq!(again, revoked);
-    assert_eq!(within(ledger.revoke_key(KeyId::new(at), by(), at)).await.unwrap(), None);
+    assert_eq!(within(ledger.revoke_key(KeyId::new(at), by(), at)).await.expect(WORKS), None);
 }
 
 async fn a_code_is_used_once((ledger, clock): Bench) {
@@ -65,24 +67,27 @@ async fn a_code_is_used_once((ledger, clock): Bench) {
     let at = clock.now();
     let (first, second) =
         tokio::join!(within(ledger.redeem_code(code.id, at)), within(ledger.redeem_code(code.id, at)));
-    assert_eq!([first.unwrap(), second.unwrap()].into_iter().flatten().count(), 1);
+    assert_eq!([first.expect(WORKS), second.expect(WORKS)].into_iter().flatten().count(), 1);
     let late = made(&*ledger, &clock, Purpose::SignIn).await;
-    assert_eq!(within(ledger.redeem_code(late.id, at + CODE_TTL)).await.unwrap(), None);
+    assert_eq!(within(ledger.redeem_code(late.id, at + CODE_TTL)).await.expect(WORKS), None);
     let revoked = made(&*ledger, &clock, Purpose::SignIn).await;
-    within(ledger.revoke_key(revoked.id, by(), at)).await.unwrap();
-    assert_eq!(within(ledger.redeem_code(revoked.id, at)).await.unwrap(), None);
+    within(ledger.revoke_key(revoked.id, by(), at)).await.expect(WORKS);
+    assert_eq!(within(ledger.redeem_code(revoked.id, at)).await.expect(WORKS), None);
     let no_code = made(&*ledger, &clock, Purpose::Decide).await;
-    assert_eq!(within(ledger.redeem_code(no_code.id, at)).await.unwrap(), None);
+    assert_eq!(within(ledger.redeem_code(no_code.id, at)).await.expect(WORKS), None);
 }
 
 async fn changes_are_counted_and_uses_are_not((ledger, clock): Bench) {
-    let before = within(ledger.key_changes()).await.unwrap();
+    let before = within(ledger.key_changes()).await.expect(WORKS);
     let key = made(&*ledger, &clock, Purpose::Call).await;
-    let after = within(ledger.key_changes()).await.unwrap();
+    let after = within(ledger.key_changes()).await.expect(WORKS);
     assert!(after > before);
-    within(ledger.touch_keys(vec![(key.id, clock.now())])).await.unwrap();
-    assert_eq!(within(ledger.key(key.id)).await.unwrap().unwrap().used_at, Some(clock.now()));
-    assert_eq!(within(ledger.key_changes()).await.unwrap(), after);
-    within(ledger.revoke_key(key.id, by(), clock.now())).await.unwrap();
-    assert!(within(ledger.key_changes()).await.unwrap() > after);
+    within(ledger.touch_keys(vec![(key.id, clock.now())])).await.expect(WORKS);
+    assert_eq!(
+        within(ledger.key(key.id)).await.expect(WORKS).expect("it is there").used_at,
+        Some(clock.now())
+    );
+    assert_eq!(within(ledger.key_changes()).await.expect(WORKS), after);
+    within(ledger.revoke_key(key.id, by(), clock.now())).await.expect(WORKS);
+    assert!(within(ledger.key_changes()).await.expect(WORKS) > after);
 }
