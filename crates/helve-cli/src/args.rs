@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, init, mcp, memory, net, policy, rules, runs,
+    approvals, audit, call, completions, config, doctor, init, keys, mcp, memory, net, policy, rules, runs,
     sandbox, session, tools, up,
 };
 use crate::ui::Colour;
@@ -91,6 +91,9 @@ pub(crate) enum Command {
     /// See and decide what calls ask a person
     #[command(subcommand)]
     Approvals(approvals::Command),
+    /// Let others in over HTTP: make, list and revoke their keys
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// See, resume, undo and stop calls that change things or have parts
     #[command(subcommand)]
     Runs(runs::Command),
@@ -118,7 +121,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
     ("Decide and look back", &["policy", "rules", "approvals", "session", "runs", "audit"]),
-    ("Set up", &["config", "net", "doctor", "completions"]),
+    ("Set up", &["config", "keys", "net", "doctor", "completions"]),
 ];
 
 const EXAMPLES: &str = "\

@@ -63,6 +63,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Rules(command) => commands::rules::run(command, &mut app),
         Command::Session(command) => commands::session::run(command, &mut app),
         Command::Approvals(command) => commands::approvals::run(command, &mut app),
+        Command::Keys(command) => commands::keys::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),
         Command::Policy(command) => commands::policy::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::caller::Caller;
 use crate::error::ErrorCode;
 use crate::id::{ApprovalId, CallId};
 use crate::name::{Layer, ToolName};
@@ -17,6 +18,9 @@ use crate::run::Progress;
 pub struct Event {
     /// When.
     pub at: Timestamp,
+    /// Who answers for the call that it is about. Not shown: it says whose it is to see.
+    #[serde(skip)]
+    pub principal: Option<String>,
     /// What.
     #[serde(flatten)]
     pub kind: EventKind,
@@ -25,7 +29,13 @@ pub struct Event {
 impl Event {
     /// Something that happened at a time.
     pub fn new(at: Timestamp, kind: EventKind) -> Self {
-        Self { at, kind }
+        Self { at, principal: None, kind }
+    }
+
+    /// Says whose it is.
+    pub fn of(mut self, caller: &Caller) -> Self {
+        self.principal.clone_from(&caller.principal);
+        self
     }
 
     /// The event's name, as in `tools.executed`.

@@ -99,6 +99,12 @@ id!(
     "rule"
 );
 
+id!(
+    /// The public part of an API key.
+    KeyId,
+    "key"
+);
+
 impl CallId {
     /// A new id. Uses a fast generator: call ids are unique, not secret.
     pub fn new(now: Timestamp) -> Self {
@@ -126,6 +132,13 @@ impl ApprovalId {
 }
 
 impl RuleId {
+    /// A new id.
+    pub fn new(now: Timestamp) -> Self {
+        Self(Ulid::from_parts(millis(now), fastrand::u128(..)))
+    }
+}
+
+impl KeyId {
     /// A new id.
     pub fn new(now: Timestamp) -> Self {
         Self(Ulid::from_parts(millis(now), fastrand::u128(..)))

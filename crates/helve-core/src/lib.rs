@@ -39,6 +39,7 @@ pub mod run;
 
 pub mod event;
 pub mod id;
+pub mod identity;
 pub mod memory;
 pub mod ports;
 pub mod record;
@@ -55,7 +56,8 @@ pub use definition::{
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
 pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
-pub use id::{ApprovalId, CallId, RuleId};
+pub use id::{ApprovalId, CallId, KeyId, RuleId};
+pub use identity::{Key, KeyText, Purpose};
 pub use label::{Label, LabelSet, Taint};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};

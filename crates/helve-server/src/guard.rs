@@ -1,14 +1,27 @@
-//! Who may come in: Host and Origin first, then the caller's token.
+//! Who may come in: Host and Origin first, then a secret.
+//!
+//! INVARIANT: every request passes [`Guard::admit`], in one layer around all routes. What is open to
+//! everybody is a list here ([`is_open`]); a route that is not on it cannot be reached without a
+//! secret, however it is written.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
+use axum::middleware::Next;
 use helve::Caller;
 use serde_json::json;
 
+use crate::jwt::Issuer;
+use crate::keyring::Keyring;
+use crate::login::{self, Logins};
+use crate::mcp::App;
+use crate::problem::Problem;
 use crate::tokens::Tokens;
+use crate::visitor::{Pass, Visitor};
 
 /// Who may come in.
 pub enum Door {
@@ -21,6 +34,11 @@ pub enum Door {
 /// What every request must pass.
 pub(crate) struct Guard {
     door: Door,
+    /// API keys, where there is a ledger that keeps them.
+    pub(crate) keyring: Option<Keyring>,
+    /// Whoever else says who people are.
+    pub(crate) issuer: Option<Issuer>,
+    pub(crate) logins: Logins,
     hosts: Vec<String>,
     origins: Vec<String>,
     /// Whether addresses may stand in for names. A page that was rebound carries its own name, never
@@ -34,18 +52,89 @@ pub(crate) enum Refusal {
     Host,
     Origin,
     Token,
+    /// A page of another tries to use a person's cookie.
+    Forged,
+    /// A secret that is not for this.
+    Purpose,
+    /// Who it is cannot be found out now.
+    Unknown,
 }
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
+/// Whether everybody may ask for this, without a secret.
+fn is_open(method: &Method, path: &str) -> bool {
+    matches!(
+        (method.as_str(), path),
+        ("GET" | "HEAD", "/healthz" | "/readyz" | "/sign-in") | ("POST", "/sign-in")
+    )
+}
+
+/// Whether this is asked by machines that look after machines, under whatever name.
+fn is_probe(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+fn is_mcp(path: &str) -> bool {
+    path == "/mcp" || path.starts_with("/mcp/")
+}
+
+/// The layer around all routes.
+pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+    let (mut parts, body) = request.into_parts();
+    // Nobody but this layer says who came in.
+    parts.extensions.remove::<Visitor>();
+    match app.guard.admit(&parts).await {
+        Ok(visitor) => {
+            if let Some((visitor, pass)) = visitor {
+                parts.extensions.insert(visitor);
+                parts.extensions.insert(pass);
+            }
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(refusal) => refusal.into_response(&parts),
+    }
+}
+
 impl Guard {
     pub(crate) fn new(door: Door, hosts: &[String], origins: &[String], beyond_loopback: bool) -> Self {
         let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
-        Self { door, hosts: lower(hosts), origins: lower(origins), allows_addresses: beyond_loopback }
+        Self {
+            door,
+            keyring: None,
+            issuer: None,
+            logins: Logins::default(),
+            hosts: lower(hosts),
+            origins: lower(origins),
+            allows_addresses: beyond_loopback,
+        }
     }
 
-    /// Who comes in.
-    pub(crate) fn admit(&self, uri: &Uri, headers: &HeaderMap) -> Result<Arc<Caller>, Refusal> {
+    /// Who comes in; nobody in particular where that is not asked.
+    async fn admit(&self, parts: &Parts) -> Result<Option<(Visitor, Pass)>, Refusal> {
+        let Parts { method, uri, headers, .. } = parts;
+        if !is_probe(uri.path()) {
+            self.check_place(uri, headers)?;
+        }
+        if is_open(method, uri.path()) {
+            return Ok(None);
+        }
+        let (visitor, pass) = match headers.contains_key(header::AUTHORIZATION) {
+            true => self.by_token(headers).await?,
+            false if is_mcp(uri.path()) => self.without_token()?,
+            false => match login::cookie(headers) {
+                Some(cookie) => self.by_cookie(method, headers, cookie).await?,
+                None => self.without_token()?,
+            },
+        };
+        if is_mcp(uri.path()) && matches!(visitor, Visitor::Decider(_)) {
+            return Err(Refusal::Purpose);
+        }
+        Ok(Some((visitor, pass)))
+    }
+
+    /// Host and Origin.
+    fn check_place(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = sole(headers, header::HOST).ok_or(Refusal::Host)?;
         let authority = uri.authority().map(|authority| authority.as_str());
         if !self.allows_host(host) || !authority.is_none_or(|authority| self.allows_host(authority)) {
@@ -53,17 +142,70 @@ impl Guard {
         }
         if headers.contains_key(header::ORIGIN) {
             let origin = sole(headers, header::ORIGIN).ok_or(Refusal::Origin)?;
-            if !self.allows_origin(origin) {
+            if !self.allows_origin(origin) && !login::is_own_origin(headers) {
                 return Err(Refusal::Origin);
             }
         }
+        Ok(())
+    }
+
+    /// Whether whoever came in with this could still come in.
+    pub(crate) async fn is_good(&self, pass: Pass) -> bool {
+        match (pass.0, &self.keyring) {
+            (Some(key), Some(keyring)) => keyring.is_good(key).await.unwrap_or(false),
+            (Some(_), None) => false,
+            (None, _) => true,
+        }
+    }
+
+    fn without_token(&self) -> Result<(Visitor, Pass), Refusal> {
         match &self.door {
-            Door::Open(caller) => Ok(Arc::clone(caller)),
-            Door::Tokens(tokens) => {
-                let token = sole(headers, header::AUTHORIZATION).and_then(bearer).ok_or(Refusal::Token)?;
-                tokens.caller(token).cloned().ok_or(Refusal::Token)
+            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass(None))),
+            Door::Tokens(_) => Err(Refusal::Token),
+        }
+    }
+
+    async fn by_token(&self, headers: &HeaderMap) -> Result<(Visitor, Pass), Refusal> {
+        let token = sole(headers, header::AUTHORIZATION).and_then(bearer);
+        if let Some(token) = token {
+            if let Door::Tokens(tokens) = &self.door
+                && let Some(caller) = tokens.caller(token)
+            {
+                return Ok((Visitor::Caller(Arc::clone(caller)), Pass(None)));
+            }
+            if let Some(keyring) = &self.keyring
+                && let Some((key, visitor)) = keyring.find(token).await.map_err(unknown)?
+            {
+                return Ok((visitor, Pass(Some(key))));
+            }
+            if let Some(issuer) = &self.issuer
+                && let Some(visitor) = issuer.visitor(token).await
+            {
+                return Ok((visitor, Pass(None)));
             }
         }
+        self.without_token()
+    }
+
+    async fn by_cookie(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+        cookie: &str,
+    ) -> Result<(Visitor, Pass), Refusal> {
+        let login = self.logins.find(cookie).ok_or(Refusal::Token)?;
+        // A key that was taken back takes with it whoever signed in by it.
+        if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
+            && !keyring.is_good(key).await.map_err(unknown)?
+        {
+            self.logins.remove(cookie);
+            return Err(Refusal::Token);
+        }
+        let csrf = login.deciding.csrf.as_deref().ok_or(Refusal::Forged)?;
+        if !login::is_from_own_page(method, headers, csrf) {
+            return Err(Refusal::Forged);
+        }
+        Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass(login.key)))
     }
 
     fn allows_host(&self, host: &str) -> bool {
@@ -114,8 +256,14 @@ pub(crate) fn sole(headers: &HeaderMap, name: impl header::AsHeaderName) -> Opti
     value.to_str().ok()
 }
 
+fn unknown(error: helve::ports::JournalError) -> Refusal {
+    tracing::error!(%error, "who comes in cannot be found out, so nobody does");
+    Refusal::Unknown
+}
+
 impl Refusal {
-    pub(crate) fn into_response(self) -> Response<Body> {
+    /// The answer, in the form that this part of the server speaks.
+    fn into_response(self, parts: &Parts) -> Response<Body> {
         let (status, message) = match self {
             Self::Host => {
                 (StatusCode::FORBIDDEN, "this name is not served here; add it to the server's hosts")
@@ -124,8 +272,19 @@ impl Refusal {
             Self::Token => {
                 (StatusCode::UNAUTHORIZED, "a valid token is needed: `Authorization: Bearer TOKEN`")
             }
+            Self::Forged => (
+                StatusCode::FORBIDDEN,
+                "this did not come from Helve's own page; send `X-Helve-CSRF`, or use a key",
+            ),
+            Self::Purpose => {
+                (StatusCode::FORBIDDEN, "this key is for deciding; calls need a key of their own")
+            }
+            Self::Unknown => (StatusCode::SERVICE_UNAVAILABLE, "keys cannot be read now; try again"),
         };
-        let mut response = plain(status, message);
+        let mut response = match is_mcp(parts.uri.path()) {
+            true => plain(status, message),
+            false => Problem::new(status, message).into_response(),
+        };
         if self == Self::Token {
             let challenge = HeaderValue::from_static("Bearer realm=\"helve\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -157,11 +316,13 @@ mod tests {
     }
 
     fn admit(guard: &Guard, headers: &[(&'static str, &str)]) -> Result<(), Refusal> {
-        let mut map = HeaderMap::new();
+        let mut parts = Request::get("/mcp").body(Body::empty()).unwrap().into_parts().0;
         for (name, value) in headers {
-            map.append(*name, value.parse().unwrap());
+            parts.headers.append(*name, value.parse().unwrap());
         }
-        guard.admit(&"/mcp".parse().unwrap(), &map).map(|_| ())
+        let admitted = guard.admit(&parts);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(admitted).map(|_| ())
     }
 
     const TOKEN: (&str, &str) = ("authorization", "Bearer 0123456789abcdef");

@@ -13,7 +13,7 @@ use helve::Caller;
 use helve_mcp::server::{Link, Waiting};
 
 use crate::guard::plain;
-use crate::mcp::{App, accepted, admit, check_content_type, read_body};
+use crate::mcp::{App, accepted, caller, check_content_type, read_body};
 
 /// The open connections, by the id of their session.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Drop for End {
 /// Opens the stream.
 pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let caller = match admit(&app, &parts) {
+    let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
@@ -99,7 +99,7 @@ async fn next(waiting: &mut Waiting, keep_alive: std::time::Duration) -> Option<
 /// Takes a message.
 pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    let caller = match admit(&app, &parts) {
+    let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };

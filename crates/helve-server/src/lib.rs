@@ -1,15 +1,17 @@
-//! Helve's HTTP server: MCP for clients of both eras, on one address.
+//! Helve's HTTP server: an API for agents in any language and for the people who look after them,
+//! and MCP for clients of both eras, on one address.
 //!
 //! | path | what |
 //! |---|---|
+//! | `/v1/…` | the HTTP API; `/v1/openapi.json` describes it |
 //! | `/mcp` | streamable HTTP, of both eras |
 //! | `/mcp/sse` | the HTTP transport of 2024, with `/mcp/sse/message` to post to |
 //! | `/mcp/ws` | WebSocket, subprotocol `mcp` |
-//! | `/v1/mcp/servers` | the MCP servers behind it: how they are, their logs, restarts; for who runs it |
-//! | `/healthz` | whether it is there |
+//! | `/sign-in`, `/sign-out` | a cookie for who decides, from a code or a key |
+//! | `/healthz`, `/readyz`, `/metrics` | whether it is there, whether it can work, and how much it does |
 //!
-//! INVARIANT: every route but `/healthz` goes through [`guard`]: Host and Origin, then the caller's
-//! token. Beyond loopback nothing is served without tokens.
+//! INVARIANT: every request goes through [`guard`]: Host and Origin, then a secret. Only what a list
+//! there names is open. Beyond loopback nothing is served without tokens.
 //!
 //! ```
 //! use helve::Runtime;
@@ -17,10 +19,11 @@
 //! use helve_server::{Door, HttpServer, ServerConfig, Tokens};
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-//! let mcp = McpServer::from_runtime(Runtime::builder().build());
+//! let runtime = Runtime::builder().build();
+//! let mcp = McpServer::from_runtime(runtime.clone());
 //! let door = Door::Tokens(Tokens::read("tokens.txt".as_ref()).await?);
 //! let server = HttpServer::bind("127.0.0.1:7777".parse()?, mcp, door, ServerConfig::default()).await?;
-//! server.run(std::future::pending()).await;
+//! server.with_runtime(runtime).run(std::future::pending()).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -29,17 +32,26 @@ mod config;
 mod listen;
 
 pub mod guard;
+pub mod jwt;
+mod keyring;
+mod login;
 mod tokens;
+mod visitor;
+
+mod api;
+mod problem;
+pub mod records;
 
 mod headers;
 mod legacy;
 mod mcp;
 mod sessions;
 mod sse;
-mod upstream;
 mod ws;
 
 pub use config::ServerConfig;
 pub use guard::Door;
+pub use jwt::{Issuer, JwtConfig};
 pub use listen::{BindError, HttpServer};
+pub use records::Records;
 pub use tokens::{TokenError, Tokens};

@@ -2,11 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::routing;
+use axum::{Router, middleware, routing};
+use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
 use hyper::server::conn::http1;
@@ -17,11 +17,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::{self, Api};
 use crate::config::ServerConfig;
-use crate::guard::{Door, Guard};
+use crate::guard::{self, Door, Guard};
+use crate::jwt::Issuer;
+use crate::keyring::Keyring;
 use crate::mcp::App;
+use crate::records::Records;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, upstream, ws};
+use crate::{legacy, mcp, ws};
 
 /// Bodies that are read at once.
 const READING_MAX: usize = 64;
@@ -32,7 +36,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A server that has its address.
 pub struct HttpServer {
     listener: TcpListener,
-    app: Arc<App>,
+    app: App,
 }
 
 /// Why there is no server.
@@ -61,23 +65,45 @@ impl HttpServer {
         }
         let listener =
             TcpListener::bind(address).await.map_err(|error| BindError::Address(address, error))?;
-        let app = Arc::new(App {
+        let app = App {
             mcp,
             guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
             sessions: Sessions::new(config.sessions_max, config.session_idle),
             links: legacy::Links::default(),
             reading: Semaphore::new(READING_MAX),
-            servers: OnceLock::new(),
+            servers: None,
+            api: None,
             config,
-        });
+        };
         Ok(Self { listener, app })
     }
 
     /// Lets who runs Helve look after these servers, under `/v1/mcp/servers`.
     #[must_use]
-    pub fn with_servers(self, servers: Servers) -> Self {
-        // Set once: this takes the server by value, and nobody else has it.
-        let _ = self.app.servers.set(servers);
+    pub fn with_servers(mut self, servers: Servers) -> Self {
+        self.app.servers = Some(servers);
+        self
+    }
+
+    /// Serves the HTTP API of this runtime, and lets in whoever has one of its keys.
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: Runtime) -> Self {
+        self.app.guard.keyring = Some(Keyring::new(runtime.clone()));
+        self.app.api = Some(Api::new(runtime));
+        self
+    }
+
+    /// Lets in whom this issuer vouches for.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+        self.app.guard.issuer = Some(issuer);
+        self
+    }
+
+    /// Shows what is recorded of calls. Takes effect after [`HttpServer::with_runtime`].
+    #[must_use]
+    pub fn with_records(mut self, records: Arc<dyn Records>) -> Self {
+        self.app.api = self.app.api.map(|api| api.with_records(records));
         self
     }
 
@@ -88,16 +114,19 @@ impl HttpServer {
 
     /// Serves until `stop` is done, then lets what runs end.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let service = TowerToHyperService::new(routes(Arc::clone(&self.app)));
-        let turns = Arc::new(Semaphore::new(self.app.config.connections_max));
+        let Self { listener, app } = self;
+        let app = Arc::new(app);
+        let service = TowerToHyperService::new(routes(Arc::clone(&app)));
+        let turns = Arc::new(Semaphore::new(app.config.connections_max));
         let stopping = CancellationToken::new();
         let connections = TaskTracker::new();
-        let sweeper = tokio::spawn(sweep(Arc::clone(&self.app)));
-        let head_timeout = self.app.config.head_timeout;
+        let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
+        let counter = tokio::spawn(count(Arc::clone(&app)));
+        let head_timeout = app.config.head_timeout;
         let accept = async {
             loop {
                 let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-                let stream = match self.listener.accept().await {
+                let stream = match listener.accept().await {
                     Ok((stream, _)) => stream,
                     Err(error) => {
                         tracing::debug!(%error, "a connection could not be taken");
@@ -117,10 +146,11 @@ impl HttpServer {
             () = stop => {}
         }
         sweeper.abort();
+        counter.abort();
         stopping.cancel();
         connections.close();
         // Streams have no end of their own, so that the time runs out is usual.
-        let _ = tokio::time::timeout(self.app.config.stop_grace, connections.wait()).await;
+        let _ = tokio::time::timeout(app.config.stop_grace, connections.wait()).await;
     }
 }
 
@@ -156,16 +186,26 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/sse", routing::get(legacy::open))
         .route("/mcp/sse/message", routing::post(legacy::post))
         .route("/mcp/ws", routing::get(ws::open))
-        .route("/v1/mcp/servers", routing::get(upstream::list))
-        .route("/v1/mcp/servers/{name}/restart", routing::post(upstream::restart))
-        .route("/v1/mcp/servers/{name}/logs", routing::get(upstream::logs))
-        .route("/healthz", routing::get(async || "ok"))
+        .merge(api::routes().router)
+        .fallback(api::not_found)
+        .method_not_allowed_fallback(api::wrong_method)
+        // Last, so that it stands around everything above.
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::stand))
         .with_state(app)
+}
+
+async fn count(app: Arc<App>) {
+    if let Some(api) = &app.api {
+        api.count().await;
+    }
 }
 
 async fn sweep(app: Arc<App>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         app.sessions.sweep();
+        if let Some(keyring) = &app.guard.keyring {
+            keyring.note_uses().await;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `/mcp`: streamable HTTP, of both eras.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -10,16 +10,20 @@ use bytes::Bytes;
 use helve::Caller;
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
-use helve_mcp::server::{Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor, era_of, refusal};
+use helve_mcp::server::{
+    Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
+};
 use helve_mcp::servers::Servers;
 use tokio::sync::Semaphore;
 
+use crate::api::Api;
 use crate::config::ServerConfig;
 use crate::guard::{Guard, json_response, plain, sole};
 use crate::headers;
 use crate::legacy::Links;
 use crate::sessions::{InUse, Sessions};
 use crate::sse::Events;
+use crate::visitor::Visitor;
 
 /// What all routes share.
 pub(crate) struct App {
@@ -31,7 +35,9 @@ pub(crate) struct App {
     /// Bodies are read only by so many at once, so that memory is bounded.
     pub(crate) reading: Semaphore,
     /// The servers behind it, for who looks after them.
-    pub(crate) servers: OnceLock<Servers>,
+    pub(crate) servers: Option<Servers>,
+    /// What the HTTP API works with.
+    pub(crate) api: Option<Api>,
 }
 
 pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
@@ -43,7 +49,7 @@ pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> R
 type Refused = Box<Response<Body>>;
 
 async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {
-    let caller = admit(app, &parts)?;
+    let caller = caller(&parts)?;
     check_content_type(&parts.headers)?;
     let body = read_body(app, body).await?;
     let message = Message::parse(&body).map_err(|error| {
@@ -113,7 +119,7 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
 }
 
 fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json::Value>> {
-    let visitor = Visitor {
+    let visitor = McpVisitor {
         caller: Arc::clone(session.caller()),
         session: Arc::clone(session.id()),
         peer: Arc::new(Peer::unknown()),
@@ -172,7 +178,7 @@ pub(crate) async fn get(State(app): State<Arc<App>>, request: HttpRequest) -> Re
 }
 
 fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> {
-    let caller = admit(app, parts)?;
+    let caller = caller(parts)?;
     let is_stateless =
         sole(&parts.headers, headers::VERSION).is_some_and(|version| STATELESS_VERSIONS.contains(&version));
     if is_stateless || !parts.headers.contains_key(headers::SESSION) {
@@ -198,7 +204,7 @@ fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> 
 /// Ends a session.
 pub(crate) async fn delete(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    let caller = match admit(&app, &parts) {
+    let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
@@ -213,8 +219,14 @@ pub(crate) async fn delete(State(app): State<Arc<App>>, request: HttpRequest) ->
     }
 }
 
-pub(crate) fn admit(app: &App, parts: &Parts) -> Result<Arc<Caller>, Refused> {
-    app.guard.admit(&parts.uri, &parts.headers).map_err(|refusal| Box::new(refusal.into_response()))
+/// The caller that the guard let in.
+pub(crate) fn caller(parts: &Parts) -> Result<Arc<Caller>, Refused> {
+    match Visitor::in_request(&parts.extensions) {
+        Some(Visitor::Caller(caller)) => Ok(Arc::clone(caller)),
+        Some(Visitor::Decider(_)) | None => {
+            Err(Box::new(plain(StatusCode::UNAUTHORIZED, "only callers are served here")))
+        }
+    }
 }
 
 fn find(app: &App, id: Option<&str>, caller: &Caller) -> Result<InUse, Refused> {

@@ -82,6 +82,11 @@ impl Sessions {
         Some(entry)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     /// Whether there is no room for another session.
     pub(crate) fn is_full(&self) -> bool {
         self.lock().len() >= self.max && {

@@ -14,7 +14,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message as Frame, Role, WebSocketConfig};
 
 use crate::guard::{plain, sole};
-use crate::mcp::{App, admit};
+use crate::mcp::{App, caller};
+use crate::visitor::Pass;
 
 const PROTOCOL: &str = "mcp";
 /// How long requests may still run once the client has gone.
@@ -23,10 +24,11 @@ const END_GRACE: Duration = Duration::from_millis(100);
 /// Turns a connection into a WebSocket.
 pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
-    let caller = match admit(&app, &parts) {
+    let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
+    let pass = parts.extensions.get().copied().unwrap_or(Pass(None));
     let Some(key) = key_of(&parts.headers) else {
         return plain(
             StatusCode::BAD_REQUEST,
@@ -41,7 +43,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     };
     tokio::spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => talk(&app, caller, TokioIo::new(upgraded)).await,
+            Ok(upgraded) => talk(&app, caller, pass, TokioIo::new(upgraded)).await,
             Err(error) => tracing::debug!(%error, "a WebSocket handshake broke off"),
         }
     });
@@ -71,6 +73,7 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
 async fn talk(
     app: &App,
     caller: Arc<Caller>,
+    pass: Pass,
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
 ) {
     let bytes_max = app.config.body_bytes_max;
@@ -92,6 +95,10 @@ async fn talk(
     };
     let read = async {
         while let Some(Ok(frame)) = stream.next().await {
+            // A connection lasts, and its key may have been taken back meanwhile.
+            if !app.guard.is_good(pass).await {
+                break;
+            }
             let goes_on = match frame {
                 Frame::Text(text) => link.take(text.as_bytes()).await,
                 Frame::Binary(bytes) => link.take(&bytes).await,

@@ -12,6 +12,7 @@
 mod store;
 
 mod approvals;
+mod identity;
 mod journal;
 mod keys;
 mod memory;

@@ -1,4 +1,4 @@
-//! What else the writer is asked for: changes of runs, of memory and of questions to people, each with an answer.
+//! What else the writer is asked for: changes of runs, of memory, of keys and of questions to people, each with an answer.
 //!
 //! All of these announce something. Where one is refused it does not happen, and nothing is kept.
 
@@ -7,9 +7,10 @@ use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
 use helve_core::ports::{Adoption, EffectId, JournalError};
 use helve_core::run::Step;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{ApprovalId, CallId, RuleId};
+use helve_core::{ApprovalId, CallId, Key, RuleId};
 use jiff::Timestamp;
 
+use crate::identity::KeyChange;
 use crate::queue::Reply;
 
 /// A change that somebody waits for.
@@ -46,6 +47,8 @@ pub(crate) enum Request {
     },
     /// Take back what was allowed for a session.
     Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
+    /// Change an API key.
+    Keys { change: KeyChange, reply: Reply<Option<Key>> },
 }
 
 /// What became of a request, once it is on disk.
@@ -59,6 +62,7 @@ pub(crate) enum Response {
     Swept(usize),
     Session(Box<SessionState>),
     Revoked(Option<Box<Rule>>),
+    Keys(Option<Box<Key>>),
 }
 
 impl Request {
@@ -79,6 +83,7 @@ impl Request {
             (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
                 drop(reply.send(Ok(rule.map(|rule| *rule))));
             }
+            (Self::Keys { reply, .. }, Response::Keys(key)) => drop(reply.send(Ok(key.map(|key| *key)))),
             (
                 Self::Adopt { .. }
                 | Self::Cancel { .. }
@@ -89,7 +94,8 @@ impl Request {
                 | Self::Decide { .. }
                 | Self::Sweep { .. }
                 | Self::ChangeSession { .. }
-                | Self::Revoke { .. },
+                | Self::Revoke { .. }
+                | Self::Keys { .. },
                 _,
             ) => unreachable!("each request has its response"),
         }
@@ -108,6 +114,7 @@ impl Request {
             Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
             Self::ChangeSession { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
+            Self::Keys { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavio
 use crate::approvals::table as approvals;
 use crate::chain::Position;
 use crate::error::StoreError;
+use crate::identity::table as identity;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
 use crate::sessions::table as sessions;
@@ -66,11 +67,18 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 ";
 
 /// All tables. Those of runs, memory and approvals are described where they are used.
-const ALL_TABLES: [&str; 6] =
-    [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, sessions::TABLES];
+const ALL_TABLES: [&str; 7] = [
+    TABLES,
+    runs::TABLES,
+    values::TABLES,
+    effects::TABLES,
+    approvals::TABLES,
+    sessions::TABLES,
+    identity::TABLES,
+];
 
 /// The tables that came last: a file from before them gets them now.
-const NEWEST: [&str; 2] = ["approval_rules", "sessions"];
+const NEWEST: [&str; 3] = ["approval_rules", "sessions", "api_keys"];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve_core::ports::{
-    Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Ledger, Memory, OpenRun, Runs,
-    Sessions,
+    Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Keys, Ledger, Memory, OpenRun,
+    Runs, Sessions,
 };
 use helve_core::record::{Entry, Started};
 use helve_core::run::Step;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{ApprovalId, BoxFuture, CallId, RuleId, Status};
+use helve_core::{ApprovalId, BoxFuture, CallId, Caller, Key, KeyId, RuleId, Status};
 use jiff::Timestamp;
 
 /// What happens at a boundary. `Err`: the ledger refuses. Never returning, by killing the process,
@@ -251,5 +251,40 @@ impl Approvals for FaultyLedger {
         at: Timestamp,
     ) -> BoxFuture<'_, Result<Option<Rule>, JournalError>> {
         self.guard(move |inner| inner.revoke_rule(id, by, at))
+    }
+}
+
+impl Keys for FaultyLedger {
+    fn create_key(&self, key: Box<Key>, by: Arc<Caller>) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.guard(move |inner| inner.create_key(key, by))
+    }
+
+    fn key(&self, id: KeyId) -> BoxFuture<'_, Result<Option<Key>, JournalError>> {
+        self.inner.key(id)
+    }
+
+    fn keys(&self) -> BoxFuture<'_, Result<Vec<Key>, JournalError>> {
+        self.inner.keys()
+    }
+
+    fn revoke_key(
+        &self,
+        id: KeyId,
+        by: Arc<Caller>,
+        at: Timestamp,
+    ) -> BoxFuture<'_, Result<Option<Key>, JournalError>> {
+        self.guard(move |inner| inner.revoke_key(id, by, at))
+    }
+
+    fn redeem_code(&self, id: KeyId, at: Timestamp) -> BoxFuture<'_, Result<Option<Key>, JournalError>> {
+        self.guard(move |inner| inner.redeem_code(id, at))
+    }
+
+    fn touch_keys(&self, used: Vec<(KeyId, Timestamp)>) -> BoxFuture<'_, Result<(), JournalError>> {
+        self.inner.touch_keys(used)
+    }
+
+    fn key_changes(&self) -> BoxFuture<'_, Result<u64, JournalError>> {
+        self.inner.key_changes()
     }
 }

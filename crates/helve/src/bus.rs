@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use helve_core::Event;
 use helve_core::event::EventKind;
+use helve_core::{Caller, Event};
 use tokio::sync::broadcast;
 
 /// How many events a listener may fall behind before it misses some.
@@ -33,10 +33,20 @@ impl Bus {
     /// Publishes what `make` makes, if anybody listens.
     pub(crate) fn publish(&self, make: impl FnOnce() -> EventKind) {
         if self.is_heard() {
-            let event = Event::new(jiff::Timestamp::now(), make());
-            // The last listener may have gone meanwhile; then nobody misses it.
-            let _ = self.0.send(Arc::new(event));
+            self.send(Event::new(jiff::Timestamp::now(), make()));
         }
+    }
+
+    /// The same, of something that belongs to a caller.
+    pub(crate) fn publish_of(&self, caller: &Caller, make: impl FnOnce() -> EventKind) {
+        if self.is_heard() {
+            self.send(Event::new(jiff::Timestamp::now(), make()).of(caller));
+        }
+    }
+
+    fn send(&self, event: Event) {
+        // The last listener may have gone meanwhile; then nobody misses it.
+        let _ = self.0.send(Arc::new(event));
     }
 }
 

@@ -1,6 +1,21 @@
 //! Who a command stands in for.
 
-use helve::Caller;
+use std::sync::Arc;
+
+use helve::identity::LOCAL;
+use helve::{Caller, Channel};
+
+/// The person at this machine, who runs it.
+pub(crate) fn local() -> Arc<Caller> {
+    Arc::new(named(LOCAL))
+}
+
+/// Somebody for whom the person at this machine stands in. Only they themselves administer it.
+fn named(principal: impl Into<String>) -> Caller {
+    let principal = principal.into();
+    let roles = (principal == LOCAL).then_some("admin");
+    Caller::principal(principal).roles(roles).channel(Channel::Cli)
+}
 
 /// Who, as typed.
 #[derive(Debug, clap::Args)]
@@ -18,7 +33,7 @@ pub(crate) struct CallerArgs {
 
 impl CallerArgs {
     pub(crate) fn resolve(self) -> Caller {
-        let mut caller = Caller::principal(self.principal).channel(helve::Channel::Cli);
+        let mut caller = named(self.principal);
         caller.agent = self.agent;
         caller.session = self.session;
         caller

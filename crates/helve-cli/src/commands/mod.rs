@@ -25,6 +25,8 @@ pub(crate) mod rules;
 pub(crate) mod runs;
 pub(crate) mod session;
 
+pub(crate) mod keys;
+
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;

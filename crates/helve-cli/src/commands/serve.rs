@@ -10,17 +10,20 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::approval::ApprovalState;
+use helve::identity::KeyText;
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
 use helve_mcp::servers::{Servers, SetServers};
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens};
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::interrupt;
+use crate::commands::keys::new_code;
 use crate::commands::mcp::instance::Instance;
 use crate::config::{Inputs, Loaded, load};
 use crate::exit::Exit;
@@ -30,6 +33,7 @@ use crate::ui::escape;
 use crate::ui::table::{Cell, Tone};
 use crate::wire;
 use crate::wire::mcp;
+use crate::wire::records::AuditRecords;
 
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -65,11 +69,18 @@ pub(crate) fn http(
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let deciding = follow_decisions(runtime.clone());
-        let mcp = upstream.served(runtime);
+        let mcp = upstream.served(runtime.clone());
         let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
-        let server = server.with_servers(upstream.servers.clone());
+        let mut server = server
+            .with_servers(upstream.servers.clone())
+            .with_runtime(runtime.clone())
+            .with_records(Arc::new(AuditRecords(Arc::clone(&store))));
+        if let Some(jwt) = &loaded.config.identity.jwt {
+            server = server.with_issuer(issuer(jwt, &loaded)?);
+        }
         let _instance = Instance::announce(&loaded, server.address()?, &token_file)?;
-        announce(server.address()?, &token_file, app)?;
+        let code = new_code(runtime.keys(), &local_user("serve")?).await?;
+        announce(server.address()?, &token_file, &code, app)?;
         let stop = CancellationToken::new();
         let App { ui, inputs } = app;
         let running = async {
@@ -107,6 +118,15 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
+}
+
+/// Whoever else says who people are. Its own addresses may be reached: they are the operator's words.
+fn issuer(config: &JwtConfig, loaded: &Loaded) -> Result<Issuer, Failure> {
+    let own = [Some(config.issuer.as_str()), config.jwks_url.as_deref()];
+    let own: Vec<_> = own.into_iter().flatten().map(helve_mcp::config::ServerConfig::remote).collect();
+    let client = mcp::client(&loaded.config.net, &own.iter().collect::<Vec<_>>())?;
+    Issuer::new(config.clone(), client)
+        .map_err(|error| Failure::usage("`[identity.jwt]` cannot be used").because(&error))
 }
 
 fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
@@ -243,17 +263,21 @@ fn trusted(file: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Says where, and how the usual clients are connected. The token itself is never shown.
-fn announce(address: SocketAddr, token_file: &Path, app: &mut App<'_>) -> anyhow::Result<()> {
+fn announce(address: SocketAddr, token_file: &Path, code: &KeyText, app: &mut App<'_>) -> anyhow::Result<()> {
     let url = format!("http://{address}/mcp");
+    // After `#`, so that the code is in no server's log.
+    let sign_in = format!("http://{address}/sign-in#{}", code.reveal());
     let file = token_file.canonicalize().unwrap_or_else(|_| token_file.to_owned());
     let file = escape::visible(&file.display().to_string()).into_owned();
     if app.ui.is_json() {
-        app.ui.json(&json!({ "listening": address, "url": url, "token_file": file }))?;
+        app.ui.json(&json!({
+            "listening": address, "url": url, "token_file": file, "sign_in": sign_in,
+        }))?;
         app.ui.flush()?;
         return Ok(());
     }
     app.ui.line("")?;
-    app.ui.heading("Serving MCP, until Ctrl-C")?;
+    app.ui.heading("Serving, until Ctrl-C")?;
     let header = format!("Authorization: Bearer $(cat {file})");
     let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
     let inspector =
@@ -262,6 +286,8 @@ fn announce(address: SocketAddr, token_file: &Path, app: &mut App<'_>) -> anyhow
     let mut table = Table::bare().indented();
     for (name, what) in [
         ("address", url),
+        ("HTTP API", format!("http://{address}/v1, described in http://{address}/v1/openapi.json")),
+        ("decide", format!("{sign_in} (once, for 10 minutes; `helve keys sign-in` makes another)")),
         ("token", format!("in {file}")),
         ("Claude Code", claude),
         ("inspector", inspector),

@@ -81,6 +81,7 @@ const SECTIONS: &[&str] = &[
     "redact",
     "security",
     "policy",
+    "identity.jwt",
     "approvals",
     "net",
     "sandbox",
@@ -260,7 +261,7 @@ mod tests {
         let mut tables: Vec<String> = properties(&schema, "")
             .into_iter()
             .flat_map(|name| match name.as_str() {
-                "tool" | "web" | "mcp" => {
+                "tool" | "web" | "mcp" | "identity" => {
                     let parts = properties(&schema, &format!("/{name}"));
                     parts.iter().map(|part| format!("{name}.{part}")).collect()
                 }

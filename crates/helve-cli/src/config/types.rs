@@ -37,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) redact: Redact,
     /// Who may call.
     pub(crate) security: Security,
+    /// Who comes in over HTTP, beside those with a key of Helve's own.
+    pub(crate) identity: Identity,
     /// Everyday rules: what runs, asks or does not run, as in `deny = ["file-read(.env)"]`. Those of
     /// every file count together; of a project's file, what only makes things laxer (`allow`,
     /// `directories`, the modes `acceptEdits` and `bypassPermissions`) counts once you trust it:
@@ -75,6 +77,14 @@ pub(crate) struct Config {
     pub(crate) tool: ToolSections,
     /// OpenAPI documents, each turned into one tool an operation.
     pub(crate) openapi: Vec<helve_tools::openapi::OpenApiConfig>,
+}
+
+/// Who comes in over HTTP, beside those with a key of Helve's own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Identity {
+    /// Whoever has a token (JWT) of this issuer.
+    pub(crate) jwt: Option<helve_server::JwtConfig>,
 }
 
 /// How long tools may run.

@@ -7,6 +7,7 @@ mod integrations;
 pub(crate) mod mcp;
 mod openapi;
 pub(crate) mod policy;
+pub(crate) mod records;
 pub(crate) mod rules;
 mod sandbox;
 mod tools;

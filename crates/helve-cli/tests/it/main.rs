@@ -33,6 +33,7 @@ mod docs;
 #[cfg(unix)]
 mod files;
 mod hostile;
+mod keys;
 mod lint;
 mod mcp;
 mod memory;

@@ -6,6 +6,7 @@ mod clock;
 mod host;
 mod integrations;
 mod journal;
+mod keys;
 mod launcher;
 mod limiter;
 mod memory;
@@ -19,6 +20,7 @@ pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
+pub use keys::{KEYS_MAX, Keys};
 pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
@@ -26,8 +28,8 @@ pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 pub use sessions::Sessions;
 
-/// The one source of truth: calls, runs, approvals, sessions and memory in one place, so that what belongs together is
+/// The one source of truth: calls, runs, approvals, sessions, keys and memory in one place, so that what belongs together is
 /// written together.
-pub trait Ledger: Journal + Memory + Runs + Approvals + Sessions {}
+pub trait Ledger: Journal + Memory + Runs + Approvals + Sessions + Keys {}
 
-impl<T: Journal + Memory + Runs + Approvals + Sessions> Ledger for T {}
+impl<T: Journal + Memory + Runs + Approvals + Sessions + Keys> Ledger for T {}

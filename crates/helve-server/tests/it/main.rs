@@ -1,10 +1,12 @@
 //! The server against clients that others wrote, and against those that mean harm.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod api;
 mod conformance;
 mod counterparts;
 mod gateway;
 mod harness;
 mod hostile;
 mod http;
+mod identity;
 mod raw;

@@ -10,6 +10,7 @@
 
 mod approvals;
 mod encode;
+mod identity;
 mod ledger;
 mod rows;
 mod serve;

@@ -49,6 +49,9 @@ impl Group<'_> {
             Request::Revoke { id, by, at, .. } => {
                 return answered(self.revoke(*id, by, *at)?, |rule| Response::Revoked(rule.map(Box::new)));
             }
+            Request::Keys { change, .. } => {
+                return answered(self.change_keys(change)?, |key| Response::Keys(key.map(Box::new)));
+            }
         };
         Ok(Verdict::Answered(response))
     }

@@ -10,6 +10,7 @@
 //! ```
 
 pub mod approvals;
+pub mod identity;
 pub mod journal;
 pub mod memory;
 pub mod runs;
@@ -52,6 +53,7 @@ pub async fn run(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
     runs::run(&new_ledger).await;
     memory::run(&new_ledger).await;
     approvals::run(&new_ledger).await;
+    identity::run(&new_ledger).await;
     sessions::run(&new_ledger).await;
 }
 

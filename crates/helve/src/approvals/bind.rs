@@ -2,7 +2,7 @@
 
 use helve_core::json::{canonical, sha256_hex};
 use helve_core::run::Part;
-use helve_core::{Approval, Call, Caller, Tool};
+use helve_core::{Approval, Call, Caller, Channel, Tool};
 use serde_json::Value;
 
 /// The binding of a call: this tool as it is, these arguments, this caller, this place in a run.
@@ -16,8 +16,17 @@ pub(crate) fn binding_of(approval: &Approval, arguments: &Value) -> String {
     digest(&approval.digest, arguments, &approval.caller, approval.part.as_ref(), key)
 }
 
+/// What of a caller an approval is bound to. The same call over another channel is still the same,
+/// and so is one whose caller has got a role meanwhile: roles are looked at anew before it runs.
+fn bound(caller: &Caller) -> Caller {
+    let mut bound = caller.clone();
+    bound.roles.clear();
+    bound.channel = Channel::default();
+    bound
+}
+
 fn digest(tool: &str, arguments: &Value, caller: &Caller, part: Option<&Part>, key: Option<&str>) -> String {
-    let caller = serde_json::to_string(caller).expect("a caller is plain data");
+    let caller = serde_json::to_string(&bound(caller)).expect("a caller is plain data");
     // A call by itself is bound to no run: the next one with the same arguments is the same call.
     let run = part.map(|part| format!("{} {}", part.run, part.path)).unwrap_or_default();
     let parts = [tool, &canonical(arguments), &caller, &run, key.unwrap_or_default()];

@@ -148,7 +148,7 @@ async fn ask(
         question.insist = false;
         let (call_id, approval_id) = (record.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
-        parts.registry.bus().publish(told);
+        parts.registry.bus().publish_of(&call.caller, told);
         until_decided(parts, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));

@@ -148,7 +148,8 @@ async fn apply_one(
             note(parts, run, deed, applied, None).await?;
             let (call_id, tool) = (deed.call_id, deed.tool.name().clone());
             let event = event.clone();
-            parts.registry.bus().publish(|| EventKind::Notification { call_id, tool, event, payload });
+            let told = || EventKind::Notification { call_id, tool, event, payload };
+            parts.registry.bus().publish_of(&deed.caller, told);
         }
         Change::Cascade { tool, arguments } => {
             let call = Call::new(tool.clone(), arguments.render(&scope).map_err(wrong)?);

@@ -35,6 +35,6 @@ impl Host for Parts {
         if let Some(client) = client {
             client.progress(&progress);
         }
-        self.registry.bus().publish(|| EventKind::Progress { call_id, progress });
+        self.registry.bus().publish_of(context.caller(), || EventKind::Progress { call_id, progress });
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Ledger, Limiter, Policy, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
@@ -95,6 +95,16 @@ impl Runtime {
     /// Questions to people: what is asked, and deciding it.
     pub fn approvals(&self) -> Approvals<'_> {
         Approvals(&self.0)
+    }
+
+    /// API keys: who may come in over HTTP.
+    pub fn keys(&self) -> &dyn Keys {
+        &*self.0.ledger
+    }
+
+    /// Whether calls can be recorded, without which none runs.
+    pub fn check_journal(&self) -> Result<(), helve_core::ports::JournalError> {
+        self.0.ledger.check()
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose

@@ -157,7 +157,7 @@ impl VolatileLedger {
         Ok(())
     }
 
-    fn tell(&self, steps: Vec<Entry>) {
+    pub(super) fn tell(&self, steps: Vec<Entry>) {
         let mut log = lock(&self.log);
         steps.into_iter().for_each(|step| log.push(step));
     }

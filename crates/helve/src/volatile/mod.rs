@@ -1,6 +1,7 @@
 //! A ledger in memory: for tests, and for programs that keep their own records.
 
 mod approvals;
+mod identity;
 mod journal;
 mod memory;
 mod runs;
@@ -22,6 +23,7 @@ pub struct VolatileLedger {
     keys: Mutex<HashMap<[u8; 32], journal::Key>>,
     memory: Mutex<MemoryTable>,
     approvals: Mutex<approvals::ApprovalTable>,
+    identity: Mutex<identity::KeyTable>,
     sessions: Mutex<HashMap<SessionKey, SessionState>>,
     clock: Arc<dyn Clock>,
 }
@@ -40,6 +42,7 @@ impl VolatileLedger {
             keys: Mutex::default(),
             memory: Mutex::new(MemoryTable::new(limits)),
             approvals: Mutex::default(),
+            identity: Mutex::default(),
             sessions: Mutex::default(),
             clock,
         }

@@ -127,18 +127,22 @@ fn missing(loaded: &Loaded) -> Failure {
 
 /// The person at this machine, who has opened the journal's own file.
 fn decider() -> Result<Decider, Failure> {
+    Ok(Decider::vouched(local_user("decide")?, Vouch::LocalUser))
+}
+
+/// The name of the person at this machine, for what no tool does.
+pub(crate) fn local_user(what: &str) -> Result<String, Failure> {
     // A tool that the operator runs unconfined can open the file too. This keeps it from deciding by
     // accident; what it is trusted with is its operator's choice.
     if std::env::var_os("HELVE_CALL_ID").is_some() {
-        return Err(Failure::usage(
-            "a tool does not decide: this runs within a call (`HELVE_CALL_ID` is set)",
-        )
-        .hint("decide in a terminal of your own"));
+        return Err(Failure::usage(format!(
+            "a tool does not {what}: this runs within a call (`HELVE_CALL_ID` is set)"
+        ))
+        .hint(format!("{what} in a terminal of your own")));
     }
     let uid = rustix::process::getuid().as_raw();
     let name = std::env::var("USER").ok().filter(|name| !name.is_empty());
-    let name = name.map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"));
-    Ok(Decider::vouched(name, Vouch::LocalUser))
+    Ok(name.map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})")))
 }
 
 /// What a person can do about it.

@@ -51,6 +51,16 @@ impl Drop for Instance {
     }
 }
 
+/// Where the `helve up` of this configuration says that it listens.
+pub(crate) fn address(loaded: &Loaded) -> Option<SocketAddr> {
+    read_note(loaded).map(|note| note.address)
+}
+
+fn read_note(loaded: &Loaded) -> Option<Note> {
+    let file = note_file(&find::mcp_state()?, loaded);
+    serde_json::from_str(&document::read_text(&file, NOTE_BYTES_MAX).ok()?).ok()
+}
+
 fn note_file(state: &Path, loaded: &Loaded) -> PathBuf {
     let folder = loaded.project_file.as_deref().and_then(Path::parent);
     let scope = folder.map_or(Scope::User, |folder| Scope::Project(folder.to_owned()));
@@ -80,8 +90,7 @@ pub(super) struct Running {
 impl Running {
     /// The one that runs with this configuration, if one does.
     pub(super) fn find(loaded: &Loaded) -> Option<Self> {
-        let file = note_file(&find::mcp_state()?, loaded);
-        let note: Note = serde_json::from_str(&document::read_text(&file, NOTE_BYTES_MAX).ok()?).ok()?;
+        let note = read_note(loaded)?;
         // A token of the person who runs it stands alone on its line.
         let tokens = document::read_text(&note.token_file, 1 << 20).ok()?;
         let alone = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.contains(' ');
@@ -123,7 +132,7 @@ impl Running {
         let value: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
         match answer.status.is_success() {
             true => Ok(value),
-            false => Err(refuse(value["error"]["message"].as_str().unwrap_or("it refused").to_owned())),
+            false => Err(refuse(value["detail"].as_str().unwrap_or("it refused").to_owned())),
         }
     }
 }

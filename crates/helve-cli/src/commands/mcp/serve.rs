@@ -1,5 +1,7 @@
 //! `helve mcp serve`: everything there is, for one client on standard input and output.
 
+use helve::Channel;
+
 use crate::app::App;
 use crate::commands::caller::CallerArgs;
 use crate::commands::serve;
@@ -23,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let mut caller = args.caller.resolve();
+    let mut caller = args.caller.resolve().channel(Channel::Stdio);
     if !args.allow.is_empty() {
         caller = caller.allow_only(args.allow);
     }

@@ -1,12 +1,12 @@
 //! `helve runs undo`: takes back what a finished run did.
 
 use helve::run::{PartReport, PartState};
-use helve::{Caller, Outcome, Status};
+use helve::{Outcome, Status};
 
 use super::words;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
-use crate::commands::progress;
+use crate::commands::{caller, progress};
 use crate::exit::Exit;
 use crate::ui::Ui;
 use crate::wire;
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
     let line = progress::Line::new(app.ui);
     let outcome = wire::block_on(async {
-        let undone = progress::watched(&runtime, line, runtime.undo_run(run, Caller::local())).await;
+        let undone = progress::watched(&runtime, line, runtime.undo_run(run, caller::local())).await;
         Ok(undone.map_err(|error| super::failure(&error))?)
     })?;
     store.close()?;

@@ -278,7 +278,7 @@ impl OpenRecord<'_> {
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log(status, duration_us);
         }
-        self.parts.registry.bus().publish(|| match (status, &self.tool) {
+        self.parts.registry.bus().publish_of(&self.facts.caller, || match (status, &self.tool) {
             (Status::Done(output), Some(tool)) if !output.is_failure => {
                 EventKind::Executed { call_id, tool: tool.name().clone(), duration_us }
             }

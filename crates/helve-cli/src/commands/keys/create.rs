@@ -1,0 +1,95 @@
+//! `helve keys create`: a key, shown once.
+
+use helve::identity::{Key, KeyError, Purpose};
+use helve::ports::Keys;
+use helve::{Access, PrincipalKind};
+use jiff::{Span, Timestamp, Zoned};
+use serde_json::json;
+
+use super::open;
+use crate::app::App;
+use crate::commands::approvals::local_user;
+use crate::commands::{caller, when};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::wire;
+
+const AFTER_HELP: &str = "\
+A key calls or decides, never both: whoever holds what an agent holds decides nothing.
+
+Examples:
+  helve keys create ci --service --tools 'files/*' --expires 90d
+  helve keys create reviewer --agent
+  helve keys create ada --approver";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Whom it stands for
+    name: String,
+    /// They are an agent
+    #[arg(long, conflicts_with_all = ["service", "user"])]
+    agent: bool,
+    /// They are a program
+    #[arg(long, conflicts_with = "user")]
+    service: bool,
+    /// They are a person (the default)
+    #[arg(long)]
+    user: bool,
+    /// Gives them a role, such as `auditor`; may be repeated
+    #[arg(long, value_name = "ROLE")]
+    role: Vec<String>,
+    /// For deciding what calls ask, and for nothing that callers do
+    #[arg(long, conflicts_with_all = ["tools", "agent"])]
+    approver: bool,
+    /// Only these tools: names, or `ns/*`; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    tools: Vec<String>,
+    /// For how long: `90d`, `12h`. Without it, until it is revoked
+    #[arg(long, value_name = "TIME", value_parser = from_now)]
+    expires: Option<Timestamp>,
+}
+
+fn from_now(text: &str) -> Result<Timestamp, String> {
+    let span = text.parse::<Span>().ok().filter(|span| span.is_positive());
+    let end = span.and_then(|span| Zoned::now().checked_add(span).ok());
+    end.map(|end| end.timestamp()).ok_or_else(|| "give a time such as `90d` or `12h`".to_owned())
+}
+
+impl Args {
+    fn kind(&self) -> PrincipalKind {
+        match (self.agent, self.service) {
+            (true, _) => PrincipalKind::Agent,
+            (false, true) => PrincipalKind::Service,
+            (false, false) => PrincipalKind::User,
+        }
+    }
+}
+
+pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let made_by = local_user("make keys")?;
+    let purpose = if args.approver { Purpose::Decide } else { Purpose::Call };
+    let (mut key, text) = Key::generate(&*args.name, purpose, made_by, Timestamp::now());
+    key.kind = args.kind();
+    key.expires_at = args.expires;
+    key.access = if args.tools.is_empty() { Access::All } else { Access::Only(args.tools) };
+    key.roles = args.role;
+    key.check().map_err(|error: KeyError| Failure::usage(error.to_string()))?;
+    let store = open(app)?;
+    wire::block_on(async { Ok(store.create_key(Box::new(key.clone()), caller::local()).await?) })?;
+    store.close()?;
+    if app.ui.is_json() {
+        app.ui.json(&json!({
+            "id": key.id, "name": key.name, "purpose": key.purpose, "kind": key.kind, "roles": key.roles,
+            "access": key.access, "expires_at": key.expires_at, "key": text.reveal(),
+        }))?;
+        return Ok(Exit::Done);
+    }
+    app.ui.line(text.reveal())?;
+    let until = key.expires_at.map(|at| format!(", until {}", when::shown(at))).unwrap_or_default();
+    let good_for = if args.approver { "decides" } else { "calls" };
+    app.ui.note(format!("`{}` {good_for} with it{until}. It is not shown again.", key.name))?;
+    app.ui.note(format!("take it back: helve keys revoke {}", key.id))?;
+    Ok(Exit::Done)
+}

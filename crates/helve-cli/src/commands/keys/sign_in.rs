@@ -1,0 +1,50 @@
+//! `helve keys sign-in`: a link to the page, good once and for ten minutes.
+
+use helve::identity::{Key, KeyText, Purpose};
+use helve::ports::{JournalError, Keys};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::open;
+use crate::app::App;
+use crate::commands::approvals::local_user;
+use crate::commands::caller;
+use crate::commands::mcp::instance;
+use crate::exit::Exit;
+use crate::wire;
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+/// A new code for this person.
+pub(crate) async fn new_code(keys: &dyn Keys, name: &str) -> Result<KeyText, JournalError> {
+    let (code, text) = Key::generate(name, Purpose::SignIn, name, Timestamp::now());
+    keys.create_key(Box::new(code), caller::local()).await?;
+    Ok(text)
+}
+
+pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let name = local_user("sign in")?;
+    let loaded = app.load_config()?;
+    let address = instance::address(&loaded);
+    let store = open(app)?;
+    let code = wire::block_on(async { Ok(new_code(&*store, &name).await?) })?;
+    store.close()?;
+    // After `#`, so that the code is in no server's log.
+    let link = address.map(|address| format!("http://{address}/sign-in#{}", code.reveal()));
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "code": code.reveal(), "link": link }))?;
+        return Ok(Exit::Done);
+    }
+    match link {
+        Some(link) => app.ui.line(link)?,
+        None => {
+            app.ui.line(code.reveal())?;
+            app.ui
+                .note("no `helve up --listen` runs here; this code is for one that uses the same journal")?;
+        }
+    }
+    app.ui.note("good once, for ten minutes")?;
+    Ok(Exit::Done)
+}

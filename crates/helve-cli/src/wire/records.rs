@@ -1,0 +1,84 @@
+//! The record of calls, as the HTTP server asks for it.
+
+use std::sync::Arc;
+
+use helve::ports::{Journal, JournalError};
+use helve::{BoxFuture, CallId};
+use helve_server::records::{Record, RecordError, RecordQuery, Records};
+use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, Shown, Store, StoreError};
+
+/// The journal's read side.
+pub(crate) struct AuditRecords(pub(crate) Arc<Store>);
+
+impl Records for AuditRecords {
+    fn list(&self, query: RecordQuery) -> BoxFuture<'_, Result<Vec<Record>, RecordError>> {
+        Box::pin(async move {
+            let query = resolve(query)?;
+            let found = self.read(move |audit| audit.list(&query)).await?;
+            found.iter().map(record).collect()
+        })
+    }
+
+    fn show(&self, id: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>> {
+        Box::pin(async move {
+            match self.read(move |audit| audit.show(&id.to_string())).await? {
+                Shown::Call(call) => record(&call).map(Some),
+                Shown::Ambiguous(_) | Shown::Nothing => Ok(None),
+            }
+        })
+    }
+}
+
+impl AuditRecords {
+    /// Reads on a thread that may block, after what is queued is on disk: whoever has made a call
+    /// finds it.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Audit) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        self.0.flush().await?;
+        let audit = self.0.audit();
+        match tokio::task::spawn_blocking(move || read(&audit)).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(JournalError::new("the journal cannot be read").with_source(error)),
+            Err(error) => Err(JournalError::new("reading was cut short").with_source(error)),
+        }
+    }
+}
+
+fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
+    let status = match asked.status {
+        None => None,
+        Some(word) => {
+            let found = CallStatus::ALL.into_iter().find(|status| status.as_str() == word);
+            let known = CallStatus::ALL.map(CallStatus::as_str).join("`, `");
+            Some(found.ok_or_else(|| RecordError::Query(format!("`status` is one of `{known}`")))?)
+        }
+    };
+    let mut query = AuditQuery::default();
+    query.tool = asked.tool;
+    query.status = status;
+    query.code = asked.code;
+    query.principal = asked.principal;
+    query.session = asked.session;
+    query.agent = asked.agent;
+    query.said = asked.said;
+    query.by = asked.by;
+    query.risk = asked.risk;
+    query.since = asked.since;
+    query.until = asked.until;
+    query.before = asked.before;
+    query.limit = asked.limit.unwrap_or(query.limit);
+    Ok(query)
+}
+
+fn record(call: &CallRecord) -> Result<Record, RecordError> {
+    let body = serde_json::value::to_raw_value(call)
+        .map_err(|error| JournalError::new("a record cannot be written as JSON").with_source(error))?;
+    Ok(Record {
+        id: call.facts.call_id,
+        principal: call.facts.caller.principal.clone(),
+        is_run: call.facts.part.is_none() && (call.started_at.is_some() || !call.steps.is_empty()),
+        body,
+    })
+}

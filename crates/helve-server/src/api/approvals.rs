@@ -1,0 +1,175 @@
+//! `/v1/approvals` and `/v1/rules`: questions to people, and deciding them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::Response;
+use helve::approval::Same;
+use helve::approvals::{Decision, Remember};
+use helve::{Action, ApprovalId, ApprovalQuery, ApprovalState, RuleId, Runtime};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::extract::{Calling, Decides, Guest, Id, Json, Params, json};
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::visitor::{Deciding, Visitor};
+
+const PAGE_MAX: usize = 1_000;
+const PAGE: usize = 50;
+const RULES_MAX: usize = 10_000;
+
+/// Which questions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApprovalParams {
+    /// What became of them: `pending`, `approved`, `denied`, `expired`, `used` or `withdrawn`.
+    #[schemars(with = "Option<String>")]
+    state: Option<ApprovalState>,
+    /// The tool's full name.
+    tool: Option<String>,
+    /// Who asked. Callers see their own, whatever stands here.
+    principal: Option<String>,
+    /// The caller's session.
+    session: Option<String>,
+    /// Questions older than this one.
+    #[schemars(with = "Option<String>")]
+    before: Option<ApprovalId>,
+    /// Most questions to return; at most 1,000.
+    limit: Option<usize>,
+}
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Params(params): Params<ApprovalParams>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let mut query = ApprovalQuery::default();
+    query.state = params.state;
+    query.tool = params.tool;
+    query.session = params.session;
+    query.before = params.before;
+    query.limit = params.limit.unwrap_or(PAGE).min(PAGE_MAX);
+    query.principal = match visitor.may(Action::Inspect, runtime) {
+        true => params.principal,
+        // Of those who do not say who they are nobody has any.
+        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
+    };
+    Ok(json(&runtime.approvals().list(query).await?))
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<ApprovalId>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let found = runtime.approvals().get(id).await?;
+    let found = found.filter(|approval| visitor.sees(approval.caller.principal.as_deref(), runtime));
+    found.map(|approval| json(&approval)).ok_or_else(Problem::not_found)
+}
+
+pub(super) async fn withdraw(
+    State(app): State<Arc<App>>,
+    Calling(caller): Calling,
+    Id(id): Id<ApprovalId>,
+) -> Result<Response<Body>, Problem> {
+    Ok(json(&app.api()?.runtime.approvals().withdraw(id, &caller).await?))
+}
+
+/// A decision.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DecisionRequest {
+    /// Whether the call may run.
+    decision: Word,
+    /// Arguments that are to run instead of those that were asked for. They are validated anew.
+    edited: Option<Value>,
+    /// Why. The caller is told.
+    reason: Option<String>,
+    /// Lets the like run without asking, for the rest of the session.
+    remember: Option<RememberRequest>,
+}
+
+/// Whether a call may run.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    /// It may, once.
+    Approve,
+    /// It may not.
+    Deny,
+}
+
+/// What is the like.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RememberRequest {
+    /// JSON Pointers of the arguments that must stay as they are, such as `/to`. Absent: all of them.
+    same: Option<Vec<String>>,
+    /// For how long, in seconds. Absent: as the server is set up.
+    ttl_s: Option<u64>,
+}
+
+impl DecisionRequest {
+    fn resolve(self) -> Result<Decision, Problem> {
+        match self.decision {
+            Word::Deny if self.edited.is_some() || self.remember.is_some() => {
+                Err(Problem::bad("`edited` and `remember` go with `approve`"))
+            }
+            Word::Deny => Ok(Decision::Deny { reason: self.reason }),
+            Word::Approve => {
+                let remember = self.remember.map(|like| Remember {
+                    same: like.same.map_or(Same::Everything, Same::Fields),
+                    ttl: like.ttl_s.map(Duration::from_secs),
+                });
+                Ok(Decision::Approve { edited: self.edited, remember, reason: self.reason })
+            }
+        }
+    }
+}
+
+pub(super) async fn decide(
+    State(app): State<Arc<App>>,
+    Decides(deciding): Decides,
+    Id(id): Id<ApprovalId>,
+    Json(request): Json<DecisionRequest>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    may_approve(&deciding, runtime)?;
+    let decision = request.resolve()?;
+    Ok(json(&runtime.approvals().decide(id, decision, &deciding.decider).await?))
+}
+
+pub(super) async fn rules(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let mut rules = runtime.approvals().rules(RULES_MAX).await?;
+    let sees_all = visitor.may(Action::Inspect, runtime);
+    rules.retain(|rule| sees_all || visitor.owns(rule.principal.as_deref()));
+    Ok(json(&rules))
+}
+
+pub(super) async fn revoke_rule(
+    State(app): State<Arc<App>>,
+    Decides(deciding): Decides,
+    Id(id): Id<RuleId>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    may_approve(&deciding, runtime)?;
+    let revoked = runtime.approvals().revoke(id, &deciding.decider).await?;
+    revoked.map(|rule| json(&rule)).ok_or_else(Problem::not_found)
+}
+
+fn may_approve(deciding: &Arc<Deciding>, runtime: &Runtime) -> Result<(), Problem> {
+    match Visitor::Decider(Arc::clone(deciding)).may(Action::Approve, runtime) {
+        true => Ok(()),
+        false => Err(Problem::forbidden("the policy does not let you decide")),
+    }
+}

@@ -1,0 +1,155 @@
+//! `/v1/calls`: calling tools, and what became of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use helve::{Advice, AdvisedAction, ApprovalId, Call, CallId, Caller, Outcome, Status};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::extract::{Calling, Guest, Id, Json, json};
+use super::runs::own_record;
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::visitor::Visitor;
+
+/// Longest session, loop or key.
+const NAME_CHARS_MAX: usize = 256;
+/// Longest that an answer waits for a person.
+const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// A call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallRequest {
+    /// The tool's name, as any format writes it.
+    tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    arguments: Map<String, Value>,
+    /// The session that it belongs to.
+    session: Option<String>,
+    /// The loop of that session.
+    #[serde(rename = "loop")]
+    loop_id: Option<String>,
+    /// The same key never runs twice: the answer is the first call's.
+    idempotency_key: Option<String>,
+    /// How long the tool may run.
+    timeout_ms: Option<u64>,
+    /// How long to wait for a person, where one is asked; at most ten minutes. Absent: as the server
+    /// is set up.
+    wait_ms: Option<u64>,
+    /// What the caller itself thinks of it. It can only make it stricter.
+    advice: Option<AdviceRequest>,
+    /// Joins it with other calls in the record.
+    correlation_id: Option<String>,
+}
+
+/// What a caller thinks of its own call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AdviceRequest {
+    /// What to do: `execute`, `request_approval` or `deny`.
+    #[schemars(with = "String")]
+    action: AdvisedAction,
+    /// How sure it is, from 0 to 1.
+    confidence: Option<f64>,
+    /// Why.
+    reasoning: Option<String>,
+}
+
+pub(super) async fn call(
+    State(app): State<Arc<App>>,
+    Calling(caller): Calling,
+    Json(request): Json<CallRequest>,
+) -> Result<Response<Body>, Problem> {
+    let call = request.resolve(&caller)?;
+    // On the heap: what a call needs on its way is large.
+    Ok(answer(&Box::pin(app.api()?.runtime.call(call)).await))
+}
+
+impl CallRequest {
+    fn resolve(self, caller: &Arc<Caller>) -> Result<Call, Problem> {
+        for (name, text) in [
+            ("session", &self.session),
+            ("loop", &self.loop_id),
+            ("idempotency_key", &self.idempotency_key),
+            ("correlation_id", &self.correlation_id),
+        ] {
+            let fits = |text: &String| (1..=NAME_CHARS_MAX).contains(&text.chars().count());
+            if text.as_ref().is_some_and(|text| !fits(text)) {
+                return Err(Problem::bad(format!("`{name}` has 1 to {NAME_CHARS_MAX} characters")));
+            }
+        }
+        let caller = match (self.session, self.loop_id) {
+            (None, None) => Arc::clone(caller),
+            (session, loop_id) => {
+                let mut caller = Caller::clone(caller);
+                caller.session = session.or(caller.session);
+                caller.loop_id = loop_id.or(caller.loop_id);
+                Arc::new(caller)
+            }
+        };
+        let mut call = Call::new(self.tool, Value::Object(self.arguments)).by(caller);
+        call.idempotency_key = self.idempotency_key.map(Into::into);
+        call.timeout = self.timeout_ms.map(Duration::from_millis);
+        call.correlation_id = self.correlation_id;
+        call.approval_wait = self.wait_ms.map(|wait| Duration::from_millis(wait).min(WAIT_MAX));
+        call.advice = self.advice.map(|said| {
+            let mut advice = Advice::new(said.action);
+            (advice.confidence, advice.reasoning) = (said.confidence, said.reasoning);
+            advice
+        });
+        Ok(call)
+    }
+}
+
+/// An id of a call, or of the question that it asked.
+pub(super) enum CallRef {
+    Call(CallId),
+    Approval(ApprovalId),
+}
+
+impl std::str::FromStr for CallRef {
+    type Err = helve::id::IdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self::Approval).or_else(|_| text.parse().map(Self::Call))
+    }
+}
+
+/// What became of a call, for the one who made it. One that a person has approved meanwhile runs now.
+pub(super) async fn outcome(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallRef>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    match (id, &visitor) {
+        (CallRef::Approval(id), Visitor::Caller(caller)) => {
+            Ok(answer(&Box::pin(api.runtime.outcome_of(id, caller)).await?))
+        }
+        (CallRef::Approval(_), Visitor::Decider(_)) => Err(Problem::not_found()),
+        (CallRef::Call(id), _) => Ok(json(&own_record(api, &visitor, id).await?.body)),
+    }
+}
+
+/// An outcome as an answer: 200, 202 while a person is asked, or a problem.
+pub(super) fn answer(outcome: &Outcome) -> Response<Body> {
+    match &outcome.status {
+        Status::Done(_) => json(outcome),
+        Status::Failed(error) => Problem::of(error, Some(outcome.call_id)).into_response(),
+        Status::Pending(pending) => {
+            let mut response = json(outcome);
+            *response.status_mut() = StatusCode::ACCEPTED;
+            if let Ok(place) = HeaderValue::try_from(format!("/v1/calls/{}", pending.approval_id)) {
+                response.headers_mut().insert(header::LOCATION, place);
+            }
+            response
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What handlers take out of a request, each with its limits.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json as Plain;
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{Response, StatusCode, header};
+use axum::response::IntoResponse;
+use helve::Caller;
+use helve::json::{JsonLimits, parse};
+use serde::de::DeserializeOwned;
+
+use crate::guard::sole;
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::visitor::{Deciding, Visitor};
+
+/// Longest query of an address.
+const QUERY_BYTES_MAX: usize = 8_192;
+
+/// Whoever the guard let in.
+pub(super) struct Guest(pub(super) Visitor);
+
+/// Somebody who calls. Who decides is refused.
+pub(super) struct Calling(pub(super) Arc<Caller>);
+
+/// Somebody who decides. Who calls is refused, whatever it asks for.
+pub(super) struct Decides(pub(super) Arc<Deciding>);
+
+impl FromRequestParts<Arc<App>> for Guest {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        let visitor = Visitor::in_request(&parts.extensions).cloned();
+        visitor.map(Self).ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "nobody has come in"))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Calling {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        match Guest::from_request_parts(parts, app).await?.0 {
+            Visitor::Caller(caller) => Ok(Self(caller)),
+            Visitor::Decider(_) => {
+                Err(Problem::forbidden("who decides calls nothing; calls need a key of their own"))
+            }
+        }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Decides {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        match Guest::from_request_parts(parts, app).await?.0 {
+            Visitor::Decider(deciding) => Ok(Self(deciding)),
+            Visitor::Caller(_) => Err(Problem::forbidden(
+                "deciding takes another secret than calling: sign in, or use a key made with `helve keys create NAME --approver`",
+            )),
+        }
+    }
+}
+
+/// The body: JSON of bounded size and depth, without a key twice, and nothing that is not asked for.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let media = sole(&parts.headers, header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+        if !media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "the body must be `application/json`",
+            ));
+        }
+        let stops = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
+        let turn = app.reading.acquire().await.map_err(stops)?;
+        let bytes_max = app.config.body_bytes_max;
+        let read = axum::body::to_bytes(body, bytes_max);
+        let body = match tokio::time::timeout(app.config.body_timeout, read).await {
+            Ok(Ok(body)) => body,
+            Ok(Err(_)) => {
+                let detail = format!("the body is larger than {bytes_max} bytes, or it broke off");
+                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
+            }
+            Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")),
+        };
+        drop(turn);
+        let limits = JsonLimits { bytes: bytes_max, ..app.api()?.runtime.settings().arguments };
+        let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
+        serde_json::from_value(value).map(Self).map_err(|error| Problem::bad(chain(&error)))
+    }
+}
+
+/// What stands behind `?` in the address.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+        if parts.uri.query().is_some_and(|query| query.len() > QUERY_BYTES_MAX) {
+            return Err(Problem::new(StatusCode::URI_TOO_LONG, "the address is too long"));
+        }
+        let read: Result<Query<T>, _> = Query::try_from_uri(&parts.uri);
+        read.map(|query| Self(query.0)).map_err(|error| Problem::bad(chain(&error)))
+    }
+}
+
+/// An id in the address. One that is none is not found, like one that nobody has.
+pub(super) struct Id<T>(pub(super) T);
+
+impl<T: FromStr> FromRequestParts<Arc<App>> for Id<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, app).await.map_err(|_| Problem::not_found())?;
+        text.parse().map(Self).map_err(|_| Problem::not_found())
+    }
+}
+
+/// An answer.
+pub(super) fn json(value: &impl serde::Serialize) -> Response<Body> {
+    Plain(value).into_response()
+}
+
+/// An error and why, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        source = inner.source();
+    }
+    text.truncate(text.floor_char_boundary(500));
+    text
+}

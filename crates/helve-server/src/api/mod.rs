@@ -1,0 +1,75 @@
+//! `/v1`: the HTTP API. One file a subject; [`routes`] is all of it on one screen.
+//!
+//! What a principal has (calls, approvals, runs) is theirs: another's looks as if it did not exist,
+//! except to whoever may inspect.
+
+mod extract;
+mod routes;
+
+mod approvals;
+mod audit;
+mod calls;
+mod events;
+mod metrics;
+mod openapi;
+mod runs;
+mod servers;
+mod session;
+mod system;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode, Uri};
+use helve::Runtime;
+
+use self::metrics::Metrics;
+pub(crate) use self::routes::routes;
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::records::Records;
+
+/// What the HTTP API works with.
+pub(crate) struct Api {
+    pub(crate) runtime: Runtime,
+    pub(crate) records: Option<Arc<dyn Records>>,
+    pub(crate) metrics: Metrics,
+}
+
+impl Api {
+    pub(crate) fn new(runtime: Runtime) -> Self {
+        Self { runtime, records: None, metrics: Metrics::default() }
+    }
+
+    pub(crate) fn with_records(mut self, records: Arc<dyn Records>) -> Self {
+        self.records = Some(records);
+        self
+    }
+
+    /// Counts what happens, until dropped.
+    pub(crate) async fn count(&self) {
+        self.metrics.follow(self.runtime.subscribe()).await;
+    }
+
+    fn records(&self) -> Result<&dyn Records, Problem> {
+        let none = || Problem::new(StatusCode::NOT_IMPLEMENTED, "calls are not kept in a journal here");
+        self.records.as_deref().ok_or_else(none)
+    }
+}
+
+impl App {
+    fn api(&self) -> Result<&Api, Problem> {
+        self.api.as_ref().ok_or_else(Problem::not_found)
+    }
+}
+
+pub(crate) async fn not_found(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::new(StatusCode::NOT_FOUND, format!("there is nothing at `{}`", path.escape_debug()))
+        .suggest("`GET /v1/openapi.json` lists what there is")
+}
+
+pub(crate) async fn wrong_method(method: Method) -> Problem {
+    let detail = format!("`{method}` is not answered here");
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail).suggest("`GET /v1/openapi.json` lists what there is")
+}

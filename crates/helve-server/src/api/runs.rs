@@ -1,0 +1,142 @@
+//! `/v1/runs`: calls that change things or have parts, and what can be done about each.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Response, StatusCode};
+use helve::run::Answer;
+use helve::runs::{RunError, Settlement};
+use helve::{Action, CallId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json as value};
+
+use super::Api;
+use super::audit::records;
+use super::calls::answer;
+use super::extract::{Calling, Guest, Id, Json, Params, json};
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::records::{Record, RecordQuery};
+use crate::visitor::Visitor;
+
+/// How many pages of calls are searched for runs.
+const PAGES_MAX: usize = 20;
+const PAGE: usize = 500;
+
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Params(mut query): Params<RecordQuery>,
+) -> Result<Response<Body>, Problem> {
+    let limit = query.limit.unwrap_or(20).clamp(1, PAGE);
+    let mut found = Vec::new();
+    query.limit = Some(PAGE);
+    for _ in 0..PAGES_MAX {
+        let page = records(app.api()?, &visitor, query.clone()).await?;
+        let (is_last, last) = (page.len() < PAGE, page.last().map(|record| record.id));
+        let missing = limit - found.len();
+        found.extend(page.into_iter().filter(|record| record.is_run).take(missing));
+        if is_last || found.len() == limit {
+            break;
+        }
+        query.before = last;
+    }
+    Ok(json(&found.into_iter().map(|record| record.body).collect::<Vec<_>>()))
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallId>,
+) -> Result<Response<Body>, Problem> {
+    Ok(json(&own_record(app.api()?, &visitor, id).await?.body))
+}
+
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallId>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    changeable(api, &visitor, id).await?;
+    match Box::pin(api.runtime.cancel_run(id)).await? {
+        Some(outcome) => Ok(json(&outcome)),
+        None => {
+            let mut response = json(&value!({ "run": id, "state": "stopping" }));
+            *response.status_mut() = StatusCode::ACCEPTED;
+            Ok(response)
+        }
+    }
+}
+
+/// How to go on.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResumeRequest {
+    /// What a person found out about the step whose outcome is unknown: `happened` or
+    /// `did_not_happen`. Takes the role `admin`.
+    #[schemars(with = "Option<String>")]
+    answer: Option<Answer>,
+    /// What that step returned.
+    result: Option<Value>,
+}
+
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallId>,
+    Json(request): Json<ResumeRequest>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    changeable(api, &visitor, id).await?;
+    let settlement =
+        request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result });
+    if settlement.is_some() && !visitor.may(Action::Administer, &api.runtime) {
+        return Err(Problem::forbidden("what became of a step is for who administers Helve to say"));
+    }
+    Ok(answer(&Box::pin(api.runtime.resume_run(id, settlement)).await?))
+}
+
+pub(super) async fn undo(
+    State(app): State<Arc<App>>,
+    Calling(caller): Calling,
+    Id(id): Id<CallId>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
+    Ok(answer(&Box::pin(api.runtime.undo_run(id, caller)).await?))
+}
+
+/// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is
+/// then not found.
+pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Result<Record, Problem> {
+    let found = api.records()?.show(id).await?;
+    found
+        .filter(|record| visitor.sees(record.principal.as_deref(), &api.runtime))
+        .ok_or_else(Problem::not_found)
+}
+
+/// Whether a run is this visitor's to change: their own, or they administer. Who may only look is
+/// told so.
+async fn changeable(api: &Api, visitor: &Visitor, id: CallId) -> Result<(), Problem> {
+    let record = own_record(api, visitor, id).await?;
+    match visitor.owns(record.principal.as_deref()) || visitor.may(Action::Administer, &api.runtime) {
+        true => Ok(()),
+        false => Err(Problem::forbidden("you may look at this run, but not change it")),
+    }
+}
+
+impl From<RunError> for Problem {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::NotFound(_) => Self::not_found(),
+            RunError::Busy(_) | RunError::Ended(_) | RunError::Open(_) | RunError::IsUndo(_) => {
+                Self::new(StatusCode::CONFLICT, error.to_string())
+            }
+            RunError::Journal(error) => error.into(),
+            other => Self::new(StatusCode::CONFLICT, other.to_string()),
+        }
+    }
+}

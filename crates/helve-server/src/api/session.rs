@@ -1,0 +1,135 @@
+//! Signing in and out, who one is, and what sessions have touched.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use helve::approvals::Vouch;
+use helve::{Action, PrincipalKind, Purpose};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json as value;
+
+use super::extract::{Guest, Json, Params, json};
+use crate::login;
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::visitor::{ADMIN, Deciding, Visitor};
+
+/// What a cookie is given for.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignIn {
+    /// A sign-in code (`helve keys sign-in`), or a key for deciding.
+    code: String,
+}
+
+/// Who somebody is here.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Me {
+    /// Their name.
+    name: Option<String>,
+    /// What sort of principal they are.
+    kind: PrincipalKind,
+    /// Their roles.
+    roles: Vec<String>,
+    /// What they came in for: `call` or `decide`.
+    #[schemars(with = "String")]
+    purpose: Purpose,
+    /// What every change must carry as `X-Helve-CSRF`, for who came with a cookie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    csrf: Option<String>,
+}
+
+impl From<&Visitor> for Me {
+    fn from(visitor: &Visitor) -> Self {
+        let person = visitor.person();
+        let (purpose, csrf) = match visitor {
+            Visitor::Caller(_) => (Purpose::Call, None),
+            Visitor::Decider(deciding) => (Purpose::Decide, deciding.csrf.clone()),
+        };
+        Self { name: person.principal.clone(), kind: person.kind, roles: person.roles.clone(), purpose, csrf }
+    }
+}
+
+pub(super) async fn me(Guest(visitor): Guest) -> Response<Body> {
+    json(&Me::from(&visitor))
+}
+
+/// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
+pub(super) async fn sign_in(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Json(SignIn { code }): Json<SignIn>,
+) -> Result<Response<Body>, Problem> {
+    if !login::is_own_origin(&headers) {
+        return Err(Problem::forbidden("pages of others sign nobody in"));
+    }
+    let refused = || {
+        Problem::new(StatusCode::UNAUTHORIZED, "this code is not good, or not any more")
+            .suggest("`helve keys sign-in` prints a new one")
+    };
+    let keyring = app.guard.keyring.as_ref().ok_or_else(refused)?;
+    let (deciding, key) = match keyring.find(&code).await? {
+        Some((id, Visitor::Decider(deciding))) => {
+            let name = deciding.person.principal.as_deref().unwrap_or_default();
+            (Deciding::new(name, Vouch::Key, &deciding.person.roles), Some(id))
+        }
+        // Whoever calls cannot turn that into deciding.
+        Some((_, Visitor::Caller(_))) => return Err(refused()),
+        None => {
+            let code = keyring.redeem(&code).await?.ok_or_else(refused)?;
+            // Only somebody who can open the ledger's own file gets such a code.
+            (Deciding::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]), None)
+        }
+    };
+    let (deciding, cookie) = app.guard.logins.add(deciding, key);
+    let mut response = json(&Me::from(&Visitor::Decider(deciding)));
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Which sessions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SessionParams {
+    /// Whose. Callers see their own, whatever stands here.
+    principal: Option<String>,
+    /// Most sessions to return; at most 1,000.
+    limit: Option<usize>,
+}
+
+/// What sessions have touched, last changed first.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Params(params): Params<SessionParams>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let principal = match visitor.may(Action::Inspect, runtime) {
+        true => params.principal,
+        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
+    };
+    let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
+    let shown = found.into_iter().map(|(key, state)| {
+        value!({
+            "principal": key.principal, "session": key.session, "labels": state.labels(),
+            "taints": state.taints, "permissions": state.permissions, "since": state.since,
+            "changed_at": state.changed_at,
+        })
+    });
+    Ok(json(&shown.collect::<Vec<_>>()))
+}
+
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    Guest(_): Guest,
+    headers: HeaderMap,
+) -> Response<Body> {
+    login::cookie(&headers).into_iter().for_each(|cookie| app.guard.logins.remove(cookie));
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::SET_COOKIE, login::no_cookie());
+    response
+}

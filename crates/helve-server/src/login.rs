@@ -1,0 +1,217 @@
+//! Signing in to the page: from a code or a deciding key to a cookie.
+//!
+//! A cookie stands for somebody who decides, never for a caller, and dies with its key.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use helve::KeyId;
+use helve::json::hex;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::guard::sole;
+use crate::visitor::Deciding;
+
+/// The cookie.
+pub(crate) const COOKIE: &str = "helve_session";
+/// What every change must carry that comes with the cookie.
+pub(crate) const CSRF: &str = "x-helve-csrf";
+/// How long one that nobody uses is good.
+const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
+/// Most at a time. Beyond that, whoever was away longest must sign in again.
+const LOGINS_MAX: usize = 1_000;
+/// A cookie's value: 256 random bits.
+const SECRET_BYTES: usize = 32;
+
+/// Everybody who is signed in, by a digest of their cookie.
+pub(crate) struct Logins {
+    open: Mutex<HashMap<[u8; 32], Arc<Login>>>,
+    began: Instant,
+}
+
+/// Somebody who is signed in.
+pub(crate) struct Login {
+    pub(crate) deciding: Arc<Deciding>,
+    /// The key that they signed in with; none where it was a code.
+    pub(crate) key: Option<KeyId>,
+    /// Seconds since the beginning.
+    used_at: AtomicU64,
+}
+
+impl Default for Logins {
+    fn default() -> Self {
+        Self { open: Mutex::default(), began: Instant::now() }
+    }
+}
+
+impl Logins {
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Login>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Signs somebody in. Returns them with their token against forged requests, and the header that
+    /// sets their cookie.
+    pub(crate) fn add(&self, mut deciding: Deciding, key: Option<KeyId>) -> (Arc<Deciding>, HeaderValue) {
+        let (secret, csrf) = (random(), random());
+        deciding.csrf = Some(csrf);
+        let deciding = Arc::new(deciding);
+        let used_at = AtomicU64::new(self.began.elapsed().as_secs());
+        let login = Arc::new(Login { deciding: Arc::clone(&deciding), key, used_at });
+        let mut open = self.lock();
+        self.sweep(&mut open);
+        while open.len() >= LOGINS_MAX {
+            let oldest = open.iter().min_by_key(|(_, login)| login.used_at.load(Ordering::Relaxed));
+            let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
+            open.remove(&digest);
+        }
+        open.insert(digest(&secret), login);
+        drop(open);
+        let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/");
+        (deciding, HeaderValue::try_from(cookie).expect("digits and plain words"))
+    }
+
+    /// Whose cookie it is.
+    pub(crate) fn find(&self, cookie: &str) -> Option<Arc<Login>> {
+        let mut open = self.lock();
+        let login = open.get(&digest(cookie)).cloned()?;
+        if self.is_idle(&login) {
+            open.remove(&digest(cookie));
+            return None;
+        }
+        login.used_at.store(self.began.elapsed().as_secs(), Ordering::Relaxed);
+        Some(login)
+    }
+
+    /// Signs somebody out.
+    pub(crate) fn remove(&self, cookie: &str) {
+        self.lock().remove(&digest(cookie));
+    }
+
+    fn sweep(&self, open: &mut HashMap<[u8; 32], Arc<Login>>) {
+        open.retain(|_, login| !self.is_idle(login));
+    }
+
+    fn is_idle(&self, login: &Login) -> bool {
+        let used_at = login.used_at.load(Ordering::Relaxed);
+        self.began.elapsed().as_secs().saturating_sub(used_at) > IDLE.as_secs()
+    }
+}
+
+fn digest(cookie: &str) -> [u8; 32] {
+    Sha256::digest(cookie).into()
+}
+
+fn random() -> String {
+    let mut secret = [0; SECRET_BYTES];
+    getrandom::fill(&mut secret).expect("the operating system has randomness");
+    hex(&secret)
+}
+
+/// The header that takes a cookie away.
+pub(crate) fn no_cookie() -> HeaderValue {
+    HeaderValue::from_static("helve_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0")
+}
+
+/// The cookie of a request. None also where it stands there twice.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut found = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
+    let value = found.next()?;
+    found.next().is_none().then_some(value)
+}
+
+/// Whether a request with a cookie comes from our own page, and not from another that a person has
+/// open, be it on another port of the same machine.
+pub(crate) fn is_from_own_page(method: &Method, headers: &HeaderMap, csrf: &str) -> bool {
+    let is_reading = matches!(*method, Method::GET | Method::HEAD);
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let is_same_origin = matches!(site, None | Some(b"same-origin" | b"none"));
+    if is_reading {
+        // A person may follow a link to the page from anywhere.
+        let follows_link = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
+        return is_same_origin || follows_link;
+    }
+    let said = sole(headers, CSRF).unwrap_or_default();
+    is_same_origin && is_own_origin(headers) && bool::from(said.as_bytes().ct_eq(csrf.as_bytes()))
+}
+
+/// Whether the page that sends it, where a browser says which, is of the host that it is sent to.
+pub(crate) fn is_own_origin(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if !matches!(site, None | Some(b"same-origin" | b"none")) {
+        return false;
+    }
+    if !headers.contains_key(header::ORIGIN) {
+        return true;
+    }
+    let origin = sole(headers, header::ORIGIN).and_then(|origin| origin.split_once("://"));
+    let authority = origin.filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
+    let host = sole(headers, header::HOST);
+    authority.zip(host).is_some_and(|((_, authority), host)| authority.eq_ignore_ascii_case(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use helve::approvals::Vouch;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    #[test]
+    fn a_cookie_is_known_until_it_is_taken_away() {
+        let logins = Logins::default();
+        let (deciding, set) = logins.add(Deciding::new("ada", Vouch::Key, &[]), None);
+        let set = set.to_str().unwrap();
+        assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/"));
+        let pair = set.split(';').next().unwrap();
+        let sent = headers(&[("cookie", &format!("a=b; {pair}"))]);
+        let value = cookie(&sent).unwrap();
+        assert_eq!(logins.find(value).unwrap().deciding.csrf, deciding.csrf);
+        assert!(logins.find(&value[1..]).is_none());
+        logins.remove(value);
+        assert!(logins.find(value).is_none());
+        let twice = headers(&[("cookie", &format!("{pair}; {pair}"))]);
+        assert_eq!(cookie(&twice), None);
+    }
+
+    #[test]
+    fn whoever_was_away_longest_makes_room() {
+        let logins = Logins::default();
+        for _ in 0..LOGINS_MAX + 5 {
+            logins.add(Deciding::new("ada", Vouch::Key, &[]), None);
+        }
+        assert_eq!(logins.lock().len(), LOGINS_MAX);
+    }
+
+    #[test]
+    fn a_page_of_another_changes_nothing() {
+        let own = [("host", "127.0.0.1:7777"), ("origin", "http://127.0.0.1:7777"), ("x-helve-csrf", "t0")];
+        let is =
+            |method: Method, pairs: &[(&'static str, &str)]| is_from_own_page(&method, &headers(pairs), "t0");
+        assert!(is(Method::POST, &own));
+        assert!(is(Method::POST, &[own[0], own[2]]));
+        assert!(!is(Method::POST, &[own[0], own[1]]), "without its token");
+        assert!(!is(Method::POST, &[own[0], own[1], ("x-helve-csrf", "t1")]));
+        assert!(!is(Method::POST, &[own[0], own[1], own[2], own[2]]), "twice");
+        assert!(!is(Method::POST, &[own[0], ("origin", "http://127.0.0.1:3000"), own[2]]), "another port");
+        assert!(!is(Method::POST, &[own[0], ("origin", "null"), own[2]]));
+        for site in ["cross-site", "same-site", ""] {
+            assert!(!is(Method::POST, &[own[0], own[1], own[2], ("sec-fetch-site", site)]), "{site}");
+            assert!(!is(Method::GET, &[own[0], ("sec-fetch-site", site)]), "{site}");
+        }
+        assert!(is(Method::GET, &[own[0], ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")]));
+        assert!(is(Method::DELETE, &own) && !is(Method::DELETE, &own[..2]));
+    }
+}

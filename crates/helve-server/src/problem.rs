@@ -1,0 +1,170 @@
+//! Errors as the HTTP API tells them: `application/problem+json` (RFC 9457).
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use helve::approvals::DecideError;
+use helve::ports::JournalError;
+use helve::{CallId, ErrorCode, FieldError, ToolError};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::guard::json_response;
+
+/// Why there is no other answer. Boxed: it is rare, and large beside everything else.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem(Box<Details>);
+
+/// What is said of a problem.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Details {
+    /// What sort of problem. Always `about:blank`: `code` says more.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The status in words.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What went wrong, for whoever called.
+    detail: String,
+    /// What went wrong, in a word that never changes. Absent where the request did not get as far as
+    /// a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    code: Option<ErrorCode>,
+    /// Whether calling again can help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retryable: Option<bool>,
+    /// What could be done about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    suggestions: Vec<String>,
+    /// What is wrong with which argument: `path`, `expected`, `received`, `message`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
+    field_errors: Vec<FieldError>,
+    /// The call that it happened in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    instance: Option<CallId>,
+}
+
+impl Problem {
+    /// A problem with a request.
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self(Box::new(Details {
+            kind: "about:blank",
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: detail.into(),
+            code: None,
+            retryable: None,
+            suggestions: Vec::new(),
+            field_errors: Vec::new(),
+            instance: None,
+        }))
+    }
+
+    /// There is no such thing, or it is somebody else's: whoever asks cannot tell.
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no such thing here")
+    }
+
+    /// The request is wrong.
+    pub(crate) fn bad(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// It is not for this visitor.
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// Says what could be done about it.
+    pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
+        self.0.suggestions.push(suggestion.into());
+        self
+    }
+
+    /// An error of a call.
+    pub(crate) fn of(error: &ToolError, call: Option<CallId>) -> Self {
+        let mut problem = Self::new(status_of(error.code()), error.message());
+        problem.0.code = Some(error.code());
+        problem.0.retryable = Some(error.is_retryable());
+        problem.0.suggestions = error.suggestions().to_vec();
+        problem.0.field_errors = error.field_errors().to_vec();
+        problem.0.instance = call;
+        problem
+    }
+
+    /// The answer.
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let text = serde_json::to_string(&self.0).unwrap_or_default();
+        let mut response = json_response(status, text);
+        let media = HeaderValue::from_static("application/problem+json");
+        response.headers_mut().insert(header::CONTENT_TYPE, media);
+        response
+    }
+}
+
+impl axum::response::IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        Self::into_response(self)
+    }
+}
+
+impl From<JournalError> for Problem {
+    fn from(error: JournalError) -> Self {
+        tracing::error!(%error, "the ledger cannot be used");
+        let mut problem =
+            Self::new(StatusCode::SERVICE_UNAVAILABLE, "what is recorded cannot be read or written now");
+        problem.0.code = Some(ErrorCode::JournalUnavailable);
+        problem
+    }
+}
+
+impl From<DecideError> for Problem {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::NotFound(_) => Self::not_found(),
+            DecideError::Already(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
+            DecideError::OwnCall(_) => Self::forbidden(error.to_string()),
+            DecideError::ToolChanged(_) | DecideError::ToolUnknown(_) => {
+                Self::new(StatusCode::CONFLICT, error.to_string())
+            }
+            DecideError::Invalid(error) => Self::of(&error, None),
+            DecideError::Journal(error) => error.into(),
+            other => Self::new(StatusCode::CONFLICT, other.to_string()),
+        }
+    }
+}
+
+/// The status of a call that ended so. The one place where codes become statuses.
+fn status_of(code: ErrorCode) -> StatusCode {
+    match code {
+        ErrorCode::ToolNotFound => StatusCode::NOT_FOUND,
+        ErrorCode::ValidationFailed => StatusCode::UNPROCESSABLE_ENTITY,
+        ErrorCode::NotAuthorized
+        | ErrorCode::HookDenied
+        | ErrorCode::ApprovalDenied
+        | ErrorCode::ApprovalExpired
+        | ErrorCode::PermissionDenied
+        | ErrorCode::SandboxViolation => StatusCode::FORBIDDEN,
+        ErrorCode::IntegrationMissing | ErrorCode::PreconditionFailed => StatusCode::FAILED_DEPENDENCY,
+        ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
+        ErrorCode::Cancelled | ErrorCode::OutcomeUnknown => StatusCode::CONFLICT,
+        ErrorCode::Lock => StatusCode::LOCKED,
+        ErrorCode::RateLimit => StatusCode::TOO_MANY_REQUESTS,
+        ErrorCode::Network
+        | ErrorCode::ServerError
+        | ErrorCode::McpConnection
+        | ErrorCode::MaxRetriesExceeded
+        | ErrorCode::ExecutionFailed
+        | ErrorCode::OutputInvalid
+        | ErrorCode::OutputTooLarge
+        | ErrorCode::EffectFailed
+        | ErrorCode::NoBranchMatched => StatusCode::BAD_GATEWAY,
+        ErrorCode::JournalUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}

@@ -1,0 +1,98 @@
+//! Who came in: somebody who calls, or somebody who decides. Never both.
+
+use std::sync::Arc;
+
+use axum::http::Extensions;
+use helve::approvals::{Decider, Vouch};
+use helve::{Action, Caller, Channel, Key, KeyId, PolicyResource, PrincipalKind, Purpose, Runtime, Stance};
+
+/// Roles that this server gives; what they are good for is the runtime's to say.
+const APPROVER: &str = "approver";
+pub(crate) const ADMIN: &str = "admin";
+
+/// Who came in.
+///
+/// INVARIANT: nothing leads from one to the other. A decider's secret calls no tool, and a caller's
+/// decides nothing.
+#[derive(Debug, Clone)]
+pub(crate) enum Visitor {
+    /// Calls tools, and looks after its own calls.
+    Caller(Arc<Caller>),
+    /// Decides, and looks at everything.
+    Decider(Arc<Deciding>),
+}
+
+/// Somebody who decides.
+#[derive(Debug)]
+pub(crate) struct Deciding {
+    /// As approvals know them.
+    pub(crate) decider: Decider,
+    /// As policies know them. Never makes a call.
+    pub(crate) person: Arc<Caller>,
+    /// What every change must carry that comes with a cookie.
+    pub(crate) csrf: Option<String>,
+}
+
+impl Deciding {
+    pub(crate) fn new(name: &str, vouch: Vouch, roles: &[String]) -> Self {
+        let roles = roles.iter().cloned().chain([APPROVER.to_owned()]);
+        let person = Caller::principal(name).kind(PrincipalKind::User).roles(roles).channel(Channel::Http);
+        Self { decider: Decider::vouched(name, vouch), person: Arc::new(person), csrf: None }
+    }
+}
+
+impl Visitor {
+    /// Whom a key stands for. A sign-in code stands for nobody before it is used up.
+    pub(crate) fn of(key: &Key) -> Option<Self> {
+        match key.purpose {
+            Purpose::Call => Some(Self::Caller(Arc::new(key.caller()))),
+            Purpose::Decide => {
+                Some(Self::Decider(Arc::new(Deciding::new(&key.name, Vouch::Key, &key.roles))))
+            }
+            Purpose::SignIn => None,
+        }
+    }
+
+    /// The one that the guard let in with this request.
+    pub(crate) fn in_request(extensions: &Extensions) -> Option<&Self> {
+        extensions.get()
+    }
+
+    /// As policies know them.
+    pub(crate) fn person(&self) -> &Arc<Caller> {
+        match self {
+            Self::Caller(caller) => caller,
+            Self::Decider(deciding) => &deciding.person,
+        }
+    }
+
+    /// Whether they may do something that concerns this runtime as a whole, as its policy says.
+    pub(crate) fn may(&self, action: Action, runtime: &Runtime) -> bool {
+        let is_for_them = match (self, action) {
+            // Whatever a policy says, a caller's secret decides nothing, and a decider's calls nothing.
+            (Self::Caller(_), Action::Approve) => false,
+            (Self::Caller(_), _) => true,
+            (Self::Decider(_), Action::Approve | Action::Inspect | Action::Administer) => true,
+            (Self::Decider(_), _) => false,
+        };
+        let said = || runtime.permits(self.person(), action, PolicyResource::Runtime);
+        is_for_them && said().stance == Stance::Allow
+    }
+
+    /// Whether something of this principal is theirs to see.
+    pub(crate) fn sees(&self, principal: Option<&str>, runtime: &Runtime) -> bool {
+        self.owns(principal) || self.may(Action::Inspect, runtime)
+    }
+
+    /// Whether something of this principal is their own.
+    pub(crate) fn owns(&self, principal: Option<&str>) -> bool {
+        match self {
+            Self::Caller(caller) => principal.is_some() && caller.principal.as_deref() == principal,
+            Self::Decider(_) => false,
+        }
+    }
+}
+
+/// The key that somebody came in with, to be looked at again by what lasts longer than a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pass(pub(crate) Option<KeyId>);

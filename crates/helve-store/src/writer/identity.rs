@@ -1,0 +1,62 @@
+//! API keys, within a group: each change with the entry that tells of it.
+
+use std::sync::Arc;
+
+use helve_core::identity::Key;
+use helve_core::ports::{JournalError, KEYS_MAX};
+
+use super::ledger::Group;
+use crate::identity::{KeyChange, table};
+
+/// What became of a request, or why it is refused.
+type Served<T> = rusqlite::Result<Result<T, JournalError>>;
+
+impl Group<'_> {
+    pub(super) fn change_keys(&mut self, change: &KeyChange) -> Served<Option<Key>> {
+        match change {
+            KeyChange::Create { key, by } => {
+                table::forget_codes(self.tx, key.made_at)?;
+                if table::count(self.tx)? >= KEYS_MAX {
+                    return Ok(Err(JournalError::new("there are too many keys")));
+                }
+                if let Err(error) = self.record(&key.record("keys create", Arc::clone(by), key.made_at))? {
+                    return Ok(Err(error));
+                }
+                table::keep(self.tx, key)?;
+                table::changed(self.tx)?;
+                Ok(Ok(Some(Key::clone(key))))
+            }
+            KeyChange::Revoke { id, by, at } => {
+                let Some(mut key) = table::find(self.tx, *id)? else { return Ok(Ok(None)) };
+                if key.revoke(by, *at) {
+                    if let Err(error) = self.record(&key.record("keys revoke", Arc::clone(by), *at))? {
+                        return Ok(Err(error));
+                    }
+                    table::keep(self.tx, &key)?;
+                    table::changed(self.tx)?;
+                }
+                Ok(Ok(Some(key)))
+            }
+            KeyChange::Redeem { id, at } => {
+                let Some(mut key) = table::find(self.tx, *id)? else { return Ok(Ok(None)) };
+                if !key.redeem(*at) {
+                    return Ok(Ok(None));
+                }
+                if let Err(error) = self.record(&key.record("keys sign-in", Arc::new(key.caller()), *at))? {
+                    return Ok(Err(error));
+                }
+                table::keep(self.tx, &key)?;
+                Ok(Ok(Some(key)))
+            }
+            KeyChange::Touch { used } => {
+                for (id, at) in used {
+                    if let Some(mut key) = table::find(self.tx, *id)? {
+                        key.used_at = Some(*at);
+                        table::keep(self.tx, &key)?;
+                    }
+                }
+                Ok(Ok(None))
+            }
+        }
+    }
+}
