@@ -43,6 +43,7 @@ pub mod workspace;
 
 pub mod approvals;
 pub mod conditions;
+pub mod hooks;
 pub mod limits;
 mod pipeline;
 pub mod runs;

@@ -27,6 +27,16 @@ pub(super) struct PermittedCall {
 }
 
 impl PermittedCall {
+    /// The tool.
+    pub(super) fn tool(&self) -> &Tool {
+        &self.tool
+    }
+
+    /// The call, as it will run.
+    pub(super) fn call(&self) -> &Call {
+        &self.call
+    }
+
     /// The tool, the call, and the approval that its start uses up.
     pub(super) fn into_parts(self) -> (Tool, Call, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)

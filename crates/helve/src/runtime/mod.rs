@@ -8,6 +8,7 @@ mod pulse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
@@ -21,6 +22,7 @@ use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
+use crate::hooks::{Fired, HookSet, Hooks, Matcher, combine, run_all};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
@@ -42,6 +44,7 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) conditions: Conditions,
+    pub(crate) hooks: Hooks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
@@ -61,6 +64,7 @@ impl Runtime {
             integrations: Arc::new(Connected::default()),
             policy: None,
             conditions: Conditions::default(),
+            hooks: HookSet::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
             settings: Settings::default(),
@@ -116,6 +120,25 @@ impl Runtime {
         pipeline::report(&self.0, call).await
     }
 
+    /// Tells the hooks of an event, and what they say together. The pipeline tells of calls by itself;
+    /// this is for all else that happens to an agent, and for calls that do not come by here.
+    pub async fn fire(&self, mut input: HookInput) -> Fired {
+        if input.cwd.is_empty() {
+            input.cwd = self.0.hooks.folder();
+        }
+        let input = Arc::new(input);
+        let listed = self.0.hooks.of(&input.event).unwrap_or_default();
+        let matched = Hooks::matching(&listed, &input);
+        // Nobody can take this back but by dropping it.
+        let answers = run_all(&self.0, &matched, None).await.unwrap_or_default();
+        combine(input.event.clone(), answers)
+    }
+
+    /// The hooks. They can be replaced while calls run.
+    pub fn hooks(&self) -> &Hooks {
+        &self.0.hooks
+    }
+
     /// What callers remember.
     pub fn memory(&self) -> &RuntimeMemory {
         &self.0.memory
@@ -150,6 +173,7 @@ pub struct RuntimeBuilder {
     integrations: Arc<dyn Integrations>,
     policy: Option<Arc<dyn Policy>>,
     conditions: Conditions,
+    hooks: HookSet,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
@@ -217,6 +241,18 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Adds a hook.
+    pub fn hook(mut self, event: HookEvent, matcher: Matcher, hook: impl Hook) -> Self {
+        self.hooks = self.hooks.on(event, matcher, hook);
+        self
+    }
+
+    /// Uses these hooks, in place of any that were added before.
+    pub fn hooks(mut self, hooks: HookSet) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
     /// Declares a resource that tools can need, and how to find out whether it is at hand. An error
     /// counts as "not at hand", and its message is the reason.
     pub fn resource(mut self, name: impl Into<String>, check: impl Check) -> Self {
@@ -279,6 +315,7 @@ impl RuntimeBuilder {
             integrations: self.integrations,
             policy: self.policy,
             conditions: self.conditions,
+            hooks: Hooks::new(self.hooks),
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
