@@ -299,10 +299,10 @@ impl HookOutput {
     /// What it says to a call, in the words of a permission.
     pub fn decision(&self) -> Option<PermissionDecision> {
         let said = self.specific.as_ref().and_then(|specific| specific.permission_decision);
-        said.or(match self.decision? {
-            HookVerdict::Approve => Some(PermissionDecision::Allow),
-            HookVerdict::Block => Some(PermissionDecision::Deny),
-        })
+        said.or(self.decision.map(|verdict| match verdict {
+            HookVerdict::Approve => PermissionDecision::Allow,
+            HookVerdict::Block => PermissionDecision::Deny,
+        }))
     }
 
     /// Why it says that.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
-use helve::formats::{ExportOptions, Format, ResultBudget, export_one, result_text};
+use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
 use helve::registry::Snapshot;
 use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status, ToolName};
 use serde::Deserialize;
@@ -244,5 +244,14 @@ fn attached(outcome: &Outcome) -> Option<ToolAnswer> {
     };
     let content = outcome.content.as_ref().filter(|_| is_the_tools_own)?;
     let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
-    Some(ToolAnswer::Done { result: Arc::clone(content), is_error: head.is_error == Some(true) })
+    let result = with_notes(outcome, content).unwrap_or_else(|| Arc::clone(content));
+    Some(ToolAnswer::Done { result, is_error: head.is_error == Some(true) })
+}
+
+/// What was attached, and what hooks want the model to know beside it.
+fn with_notes(outcome: &Outcome, content: &RawValue) -> Option<Arc<RawValue>> {
+    let notes = context_text(outcome)?;
+    let mut result: Value = serde_json::from_str(content.get()).ok()?;
+    result.get_mut("content")?.as_array_mut()?.push(json!({ "type": "text", "text": notes }));
+    Some(raw(&result).into())
 }
