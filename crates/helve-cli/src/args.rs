@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, init, mcp, memory, net, runs, sandbox, tools, up,
+    approvals, audit, call, completions, config, doctor, hook, hooks, init, mcp, memory, net, runs, sandbox, tools, up,
 };
 use crate::ui::Colour;
 
@@ -75,6 +75,12 @@ pub(crate) enum Command {
     /// Use the tools of MCP servers, and serve tools to MCP clients
     #[command(subcommand)]
     Mcp(mcp::Command),
+    /// See, trust, import and test hooks
+    #[command(subcommand)]
+    Hooks(hooks::Command),
+    /// Tell hooks of what happens to an agent
+    #[command(subcommand)]
+    Hook(hook::Command),
     /// See and change what agents remember
     #[command(subcommand)]
     Memory(memory::Command),
@@ -107,7 +113,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Decide and look back", &["approvals", "runs", "audit"]),
+    ("Decide and look back", &["approvals", "hooks", "hook", "runs", "audit"]),
     ("Set up", &["config", "net", "doctor", "completions"]),
 ];
 

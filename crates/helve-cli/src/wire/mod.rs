@@ -3,6 +3,7 @@
 mod builtin;
 mod composed;
 mod conditions;
+pub(crate) mod hooks;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
@@ -121,6 +122,7 @@ pub(crate) fn runtime(
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
+        .hooks(hooks::set(loaded)?)
         .settings(settings);
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }

@@ -179,7 +179,11 @@ impl HookConfig {
         }
     }
 
-    /// The tool that it calls.
+    /// The tool that it calls, if it calls one.
+    pub fn tool_called(&self) -> Option<String> {
+        matches!(self.kind, HookKind::Tool | HookKind::McpTool).then(|| self.tool_name())
+    }
+
     pub(super) fn tool_name(&self) -> String {
         let tool = self.tool.clone().unwrap_or_default();
         match &self.server {

@@ -6,6 +6,7 @@
 mod command;
 mod config;
 mod http;
+pub mod import;
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 mod accept;
 mod add;
-mod ask;
+pub(super) mod ask;
 mod diff;
-mod file;
+pub(super) mod file;
 mod import;
 pub(crate) mod instance;
 mod list;
@@ -16,7 +16,7 @@ mod serve;
 mod show;
 mod status;
 mod test;
-mod trust;
+pub(super) mod trust;
 
 use crate::app::App;
 use crate::exit::Exit;
