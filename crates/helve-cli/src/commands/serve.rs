@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::approval::ApprovalState;
+use helve::hook::{HookEvent, HookInput};
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
@@ -65,6 +66,7 @@ pub(crate) fn http(
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let deciding = follow_decisions(runtime.clone());
+        let hooked = runtime.clone();
         let mcp = upstream.served(runtime);
         let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
         let server = server.with_servers(upstream.servers.clone());
@@ -75,7 +77,7 @@ pub(crate) fn http(
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs) => {}
+                () = upstream.watch(inputs, &hooked) => {}
                 () = deciding => {}
             }
         };
@@ -166,7 +168,7 @@ impl Upstream {
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs) {
+    async fn watch(&self, inputs: &Inputs, runtime: &Runtime) {
         let mut before = mcp::fingerprint(inputs);
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
@@ -179,6 +181,7 @@ impl Upstream {
                 Ok(loaded) => {
                     let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                    follow_hooks(&loaded, runtime).await;
                 }
                 Err(failure) => {
                     say(&format!(
@@ -188,6 +191,28 @@ impl Upstream {
                 }
             }
         }
+    }
+}
+
+/// Lets the hooks be those of the configuration, unless a hook says no: then everything stays.
+async fn follow_hooks(loaded: &Loaded, runtime: &Runtime) {
+    let set = match wire::hooks::set(loaded) {
+        Ok(set) => set,
+        Err(failure) => {
+            say(&format!("the hooks stay as they were: {failure}: {}", failure.details.join("; ")));
+            return;
+        }
+    };
+    let file = loaded.project_file.as_ref().or(loaded.user_file.as_ref());
+    let source = if loaded.project_file.is_some() { "project_settings" } else { "user_settings" };
+    let mut input = HookInput::new(HookEvent::ConfigChange).with("source", source);
+    if let Some(file) = file {
+        input = input.with("file_path", file.to_string_lossy().as_ref());
+    }
+    let fired = runtime.fire(input).await;
+    match fired.refusal() {
+        Some(why) => say(&format!("the hooks stay as they were; a hook says no: {why}")),
+        None => runtime.hooks().replace(set),
     }
 }
 

@@ -155,6 +155,7 @@ fn the_documentations_examples_are_valid() {
         "memory",
         "runs",
         "approvals",
+        "hooks",
         "mcp",
         "network",
         "files",
