@@ -34,7 +34,7 @@ pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Hooks as a table. None of their words can hide.
-pub(super) fn table(loaded: &Loaded, verdict: &Verdict) -> Table {
+fn table(loaded: &Loaded, verdict: &Verdict) -> Table {
     const YIELDS: &[Yield] = &[Yield::Cut(2, 24), Yield::Drop(4)];
     let mut table = Table::new(["event", "of", "hook", "may run", "from"]).one_line_rows(YIELDS);
     for section in &loaded.hooks {

@@ -3,12 +3,12 @@
 use helve_mcp::trust::Verdict;
 use serde_json::json;
 
-use super::list;
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::mcp::trust::print_diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::escape;
 use crate::wire::hooks;
 
 const AFTER_HELP: &str = "\
@@ -64,8 +64,8 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     if !app.ui.is_json() {
         let paint = app.ui.paint();
-        app.ui.line(paint.dim(serde_json::to_string_pretty(&of_project)?))?;
-        app.ui.table(list::table(&loaded, &verdict))?;
+        // All of it: what a hook may read, change and reach counts as much as its command.
+        app.ui.line(escape::visible(&serde_json::to_string_pretty(&of_project)?))?;
         if let Verdict::Changed { diff, .. } = &verdict {
             app.ui.line(format!("  {}", paint.warn("they have changed since they were trusted:")))?;
             print_diff(diff, app)?;

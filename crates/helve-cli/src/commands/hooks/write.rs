@@ -2,7 +2,7 @@
 
 use helve::hook::HookEvent;
 use helve_tools::hooks::HookGroup;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
 use crate::failure::Failure;
@@ -39,23 +39,36 @@ fn table(group: &HookGroup) -> Result<Table, Failure> {
         return Err(Failure::failed("a group of hooks is no object"));
     };
     let mut table = Table::new();
-    for (key, value) in fields {
+    for (key, value) in in_order(&fields) {
         let item = match value {
             // One line each.
-            Json::Array(hooks) if key == "hooks" => {
+            Json::Array(hooks) if key.as_str() == "hooks" => {
                 let mut array: Array = hooks.iter().filter_map(value_of).collect();
                 array.iter_mut().for_each(|hook| hook.decor_mut().set_prefix("\n    "));
                 array.set_trailing("\n");
                 array.set_trailing_comma(true);
                 Some(Value::Array(array))
             }
-            other => value_of(&other),
+            other => value_of(other),
         };
         if let Some(item) = item {
-            table.insert(&key, Item::Value(item));
+            table.insert(key, Item::Value(item));
         }
     }
     Ok(table)
+}
+
+/// Fields as people write them: what it is and whom it is about first, the hooks last.
+fn in_order(fields: &Map<String, Json>) -> Vec<(&String, &Json)> {
+    let place = |key: &str| match key {
+        "type" => 0,
+        "matcher" => 1,
+        "hooks" => 3,
+        _ => 2,
+    };
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_by_key(|(key, _)| place(key));
+    fields
 }
 
 /// The same in TOML, which knows no null.
@@ -70,7 +83,8 @@ fn value_of(json: &Json) -> Option<Value> {
         Json::String(text) => Value::from(text.as_str()),
         Json::Array(items) => Value::Array(items.iter().filter_map(value_of).collect()),
         Json::Object(fields) => {
-            let fields = fields.iter().filter_map(|(key, value)| Some((key.as_str(), value_of(value)?)));
+            let fields = in_order(fields).into_iter();
+            let fields = fields.filter_map(|(key, value)| Some((key.as_str(), value_of(value)?)));
             Value::InlineTable(fields.collect::<InlineTable>())
         }
     })
