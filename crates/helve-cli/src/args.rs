@@ -6,7 +6,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, hook, hooks, init, mcp, memory, net, runs, sandbox, tools, up,
+    approvals, audit, call, completions, config, doctor, hook, hooks, init, mcp, memory, net, rules, runs,
+    sandbox, session, tools, up,
 };
 use crate::ui::Colour;
 
@@ -87,6 +88,12 @@ pub(crate) enum Command {
     /// Run any program confined
     #[command(subcommand)]
     Sandbox(sandbox::Command),
+    /// See and change what runs, asks or does not run
+    #[command(subcommand)]
+    Rules(rules::Command),
+    /// See what sessions have touched, and why they may not do more
+    #[command(subcommand)]
+    Session(session::Command),
     /// See and decide what calls ask a person
     #[command(subcommand)]
     Approvals(approvals::Command),
@@ -113,7 +120,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Decide and look back", &["approvals", "hooks", "hook", "runs", "audit"]),
+    ("Decide and look back", &["rules", "approvals", "hooks", "hook", "session", "runs", "audit"]),
     ("Set up", &["config", "net", "doctor", "completions"]),
 ];
 

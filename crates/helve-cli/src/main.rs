@@ -62,6 +62,8 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Hook(command) => commands::hook::run(&command, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
+        Command::Rules(command) => commands::rules::run(command, &mut app),
+        Command::Session(command) => commands::session::run(command, &mut app),
         Command::Approvals(command) => commands::approvals::run(command, &mut app),
         Command::Runs(command) => commands::runs::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),

@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::definition::{Definition, Facet};
 use crate::id::CallId;
 
 /// Something that a session has touched.
@@ -49,18 +48,6 @@ pub struct LabelSet(u8);
 impl LabelSet {
     /// No labels.
     pub const NONE: Self = Self(0);
-
-    /// What a call of this tool brings into its session.
-    pub fn brought_by(definition: &Definition) -> Self {
-        let mut brought = Self::NONE;
-        if definition.has_facet(Facet::ReadsUntrusted) {
-            brought = brought.with(Label::Untrusted);
-        }
-        if definition.has_facet(Facet::ReadsPrivate) {
-            brought = brought.with(Label::Private);
-        }
-        brought
-    }
 
     /// The same and one more.
     pub fn with(self, label: Label) -> Self {

@@ -35,6 +35,7 @@ pub mod gate;
 pub mod hook;
 pub mod label;
 pub mod outcome;
+pub mod permission;
 pub mod run;
 
 pub mod event;
@@ -42,6 +43,7 @@ pub mod id;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod session;
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;

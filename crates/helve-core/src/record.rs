@@ -13,6 +13,7 @@ use crate::approval::Grant;
 use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
+use crate::gate::{Stance, Voice};
 use crate::id::{ApprovalId, CallId};
 use crate::outcome::Repair;
 use crate::run::{EffectReport, Part, Step};
@@ -166,6 +167,19 @@ pub struct Ending {
     /// What became of the tool's effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectReport>,
+    /// What the gate said, where the call came that far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<GateRecord>,
+}
+
+/// What the gate said to a call, and by what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateRecord {
+    /// What it said.
+    pub said: Stance,
+    /// Who decided it; empty where nobody had anything to say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<Arc<str>>,
 }
 
 /// How a call ended, in a word.
@@ -277,4 +291,7 @@ pub struct Payload {
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
+    /// Why the gate said what it did, and what others said to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub voices: Vec<Voice>,
 }

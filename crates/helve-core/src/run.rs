@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::error::{ErrorCode, ToolError};
 use crate::expression::Expression;
 use crate::id::{ApprovalId, CallId, RuleId};
+use crate::label::LabelSet;
 use crate::record::RawJson;
 use crate::template::Template;
 
@@ -125,6 +126,11 @@ pub enum StepKind {
         /// By whom.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
+    },
+    /// The session has touched something new.
+    Labelled {
+        /// What.
+        labels: LabelSet,
     },
     /// Nobody was asked, because a person had allowed the like for the session.
     RuleUsed {
@@ -348,6 +354,7 @@ impl EffectState {
             | StepKind::Settled { .. }
             | StepKind::Asked { .. }
             | StepKind::Decided { .. }
+            | StepKind::Labelled { .. }
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested

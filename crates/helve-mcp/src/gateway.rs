@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{Access, Runtime};
+use helve::{Access, Action, PolicyResource, Runtime, Stance};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -68,6 +68,13 @@ impl Gateway {
         servers
     }
 
+    /// Whether the policy lets a visitor have what a server offers. Nobody can be asked about it, so
+    /// what would ask is not there.
+    fn permits(&self, visitor: &Visitor, action: Action, server: &Server, name: &str) -> bool {
+        let resource = PolicyResource::Served { server: server.name(), name };
+        self.tools.runtime().permits(&visitor.caller, action, resource).stance == Stance::Allow
+    }
+
     async fn settled(&self) {
         // Those that are slower are listed when they come, and clients are told.
         let _late = tokio::time::timeout(SETTLE_MAX, self.servers.settled()).await;
@@ -84,7 +91,8 @@ impl Gateway {
             };
             for item in items {
                 let place = Fields::read(Some(item)).ok().and_then(|fields| fields.text(key));
-                if place.is_some_and(|place| seen.insert(place)) {
+                let may = |place: &String| self.permits(visitor, Action::ReadResource, &server, place);
+                if place.filter(may).is_some_and(|place| seen.insert(place)) {
                     all.push(Arc::clone(item));
                 }
             }
@@ -97,7 +105,7 @@ impl Gateway {
         for server in self.open_to(visitor) {
             for prompt in &server.offer().prompts {
                 let own = Fields::read(Some(prompt)).ok().and_then(|fields| fields.text("name"));
-                if let Some(own) = own {
+                if let Some(own) = own.filter(|own| self.permits(visitor, Action::GetPrompt, &server, own)) {
                     all.push(renamed(prompt, &with_namespace(&server, &own)).into());
                 }
             }
@@ -114,7 +122,9 @@ impl Gateway {
                 namespace => name.strip_prefix(namespace)?.strip_prefix("__")?,
             };
             let own = own.to_owned();
-            server.offer().has_prompt(&own).then_some((server, own))
+            let may =
+                server.offer().has_prompt(&own) && self.permits(visitor, Action::GetPrompt, &server, &own);
+            may.then_some((server, own))
         })
     }
 
@@ -128,7 +138,8 @@ impl Gateway {
             let owner = links.servers.get(uri)?;
             servers.iter().find(|server| server.name() == owner)
         };
-        listed.or_else(fits).or_else(linked).cloned()
+        let found = listed.or_else(fits).or_else(linked).cloned()?;
+        self.permits(visitor, Action::ReadResource, &found, uri).then_some(found)
     }
 
     /// Remembers what a result spoke of, so that it can be read.

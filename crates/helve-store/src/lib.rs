@@ -19,6 +19,7 @@ mod queue;
 mod readers;
 mod request;
 mod runs;
+mod sessions;
 mod writer;
 
 mod anchor;

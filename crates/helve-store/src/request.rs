@@ -6,6 +6,7 @@ use helve_core::approval::{Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
 use helve_core::ports::{Adoption, EffectId, JournalError};
 use helve_core::run::Step;
+use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{ApprovalId, CallId, RuleId};
 use jiff::Timestamp;
 
@@ -35,6 +36,14 @@ pub(crate) enum Request {
     Decide { id: ApprovalId, verdict: Box<Verdict>, reply: Reply<Decided> },
     /// Write down which questions have run out, and forget old ones.
     Sweep { now: Timestamp, forget_before: Timestamp, limit: usize, reply: Reply<usize> },
+    /// Change what is remembered of a session.
+    ChangeSession {
+        key: SessionKey,
+        change: Box<SessionChange>,
+        now: Timestamp,
+        forget_before: Timestamp,
+        reply: Reply<SessionState>,
+    },
     /// Take back what was allowed for a session.
     Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
 }
@@ -48,6 +57,7 @@ pub(crate) enum Response {
     Asked(Box<Asked>),
     Decided(Box<Decided>),
     Swept(usize),
+    Session(Box<SessionState>),
     Revoked(Option<Box<Rule>>),
 }
 
@@ -65,6 +75,7 @@ impl Request {
             (Self::Question { reply, .. }, Response::Asked(asked)) => drop(reply.send(Ok(*asked))),
             (Self::Decide { reply, .. }, Response::Decided(decided)) => drop(reply.send(Ok(*decided))),
             (Self::Sweep { reply, .. }, Response::Swept(count)) => drop(reply.send(Ok(count))),
+            (Self::ChangeSession { reply, .. }, Response::Session(state)) => drop(reply.send(Ok(*state))),
             (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
                 drop(reply.send(Ok(rule.map(|rule| *rule))));
             }
@@ -77,6 +88,7 @@ impl Request {
                 | Self::Question { .. }
                 | Self::Decide { .. }
                 | Self::Sweep { .. }
+                | Self::ChangeSession { .. }
                 | Self::Revoke { .. },
                 _,
             ) => unreachable!("each request has its response"),
@@ -94,6 +106,7 @@ impl Request {
             Self::Question { reply, .. } => drop(reply.send(Err(error))),
             Self::Decide { reply, .. } => drop(reply.send(Err(error))),
             Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
+            Self::ChangeSession { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
         }
     }

@@ -13,6 +13,7 @@ use crate::chain::Position;
 use crate::error::StoreError;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
+use crate::sessions::table as sessions;
 
 /// The format that this version writes.
 pub(crate) const VERSION: i64 = 2;
@@ -65,7 +66,11 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 ";
 
 /// All tables. Those of runs, memory and approvals are described where they are used.
-const ALL_TABLES: [&str; 5] = [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES];
+const ALL_TABLES: [&str; 6] =
+    [TABLES, runs::TABLES, values::TABLES, effects::TABLES, approvals::TABLES, sessions::TABLES];
+
+/// The tables that came last: a file from before them gets them now.
+const NEWEST: [&str; 2] = ["approval_rules", "sessions"];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -122,8 +127,8 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
-    // The last ones that came: a file from before them gets them now.
-    if table_exists(db, "approval_rules")? {
+    let mut newest = NEWEST.into_iter();
+    if newest.try_fold(true, |all, name| Ok::<_, rusqlite::Error>(all && table_exists(db, name)?))? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;

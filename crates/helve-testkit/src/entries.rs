@@ -121,6 +121,7 @@ impl SampleCall {
             result_bytes: payload.result.as_ref().map(|result| result.get().len() as u64),
             withheld: false,
             degraded: Vec::new(),
+            gate: None,
             effects: Vec::new(),
         };
         let facts = self.facts.clone();

@@ -6,9 +6,11 @@ use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, V
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve_core::ports::{
     Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Ledger, Memory, OpenRun, Runs,
+    Sessions,
 };
 use helve_core::record::{Entry, Started};
 use helve_core::run::Step;
+use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{ApprovalId, BoxFuture, CallId, RuleId, Status};
 use jiff::Timestamp;
 
@@ -177,6 +179,30 @@ impl Runs for FaultyLedger {
 
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
         self.inner.cancel_requests()
+    }
+}
+
+impl Sessions for FaultyLedger {
+    fn session(&self, key: SessionKey) -> BoxFuture<'_, Result<Option<SessionState>, JournalError>> {
+        self.inner.session(key)
+    }
+
+    fn sessions(
+        &self,
+        principal: Option<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(SessionKey, SessionState)>, JournalError>> {
+        self.inner.sessions(principal, limit)
+    }
+
+    fn change_session(
+        &self,
+        key: SessionKey,
+        change: Box<SessionChange>,
+        now: Timestamp,
+        forget_before: Timestamp,
+    ) -> BoxFuture<'_, Result<SessionState, JournalError>> {
+        self.guard(move |inner| inner.change_session(key, change, now, forget_before))
     }
 }
 

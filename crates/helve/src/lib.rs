@@ -45,9 +45,11 @@ pub mod approvals;
 pub mod conditions;
 pub mod hooks;
 pub mod limits;
+pub mod permissions;
 mod pipeline;
 pub mod runs;
 pub mod runtime;
+pub mod sessions;
 
 pub mod bus;
 pub mod formats;

@@ -18,7 +18,7 @@ pub(crate) struct CallerArgs {
 
 impl CallerArgs {
     pub(crate) fn resolve(self) -> Caller {
-        let mut caller = Caller::principal(self.principal);
+        let mut caller = Caller::principal(self.principal).channel(helve::Channel::Cli);
         caller.agent = self.agent;
         caller.session = self.session;
         caller

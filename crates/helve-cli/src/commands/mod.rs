@@ -22,7 +22,9 @@ mod when;
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod rules;
 pub(crate) mod runs;
+pub(crate) mod session;
 
 pub(crate) mod completions;
 pub(crate) mod config;

@@ -58,6 +58,16 @@ pub(crate) fn mcp_state() -> Option<PathBuf> {
     base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve").join("mcp"))
 }
 
+/// What this machine alone knows of a project. Not in the project: what came with it must not say
+/// that it is trusted.
+pub(crate) fn local_file(project_dir: &Path) -> Option<PathBuf> {
+    let real = project_dir.canonicalize().unwrap_or_else(|_| project_dir.to_owned());
+    // Written so that two paths never become one, UTF-8 or not.
+    let name = &helve::json::sha256_hex(format!("{real:?}").as_bytes())[..32];
+    let state = base_dir("XDG_STATE_HOME", ".local/state")?;
+    Some(state.join("helve").join("projects").join(format!("{name}.toml")))
+}
+
 /// The journal of a project.
 pub(crate) fn project_journal(project_dir: &Path) -> PathBuf {
     project_dir.join(".helve").join("helve.db")

@@ -15,6 +15,7 @@ pub(crate) mod keys;
 mod load;
 pub(crate) mod origin;
 mod overrides;
+pub(crate) mod rules;
 pub(crate) mod schema;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};

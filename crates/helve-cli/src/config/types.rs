@@ -37,6 +37,13 @@ pub(crate) struct Config {
     pub(crate) redact: Redact,
     /// Who may call.
     pub(crate) security: Security,
+    /// Everyday rules: what runs, asks or does not run, as in `deny = ["file-read(.env)"]`. Those of
+    /// every file count together; of a project's file, what only makes things laxer (`allow`,
+    /// `directories`, the modes `acceptEdits` and `bypassPermissions`) counts once you trust it:
+    /// `helve rules trust`.
+    pub(crate) rules: helve::permission::PermissionSet,
+    /// What sessions have touched, so that strangers' words and private data do not meet unseen.
+    pub(crate) labels: LabelsSection,
     /// How calls ask a person, and how long an answer holds.
     pub(crate) approvals: ApprovalsSection,
     /// What outgoing requests may reach.
@@ -428,4 +435,32 @@ pub(crate) struct ToolSections {
     pub(crate) conditional: Vec<ComposedToolConfig<Conditional>>,
     /// Tools that call another for each item of a list.
     pub(crate) map: Vec<ComposedToolConfig<MapOver>>,
+}
+
+/// What sessions have touched, so that strangers' words and private data do not meet unseen.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LabelsSection {
+    /// What happens when a session that has read untrusted text and private data is about to send
+    /// something out or change something: `ask`, `deny`, or `off`. Calls that you type yourself
+    /// (`helve call` without `--session`) are not labelled.
+    pub(crate) when_met: helve::sessions::WhenMet,
+    /// What a tool counts as whose `facets` nobody has written: `all`, as one that reads strangers'
+    /// words and private data, sends out and changes things, so that the second such call of a
+    /// session asks; or `ignored`. `all` is right once you have written facets for your own tools and
+    /// servers.
+    pub(crate) unlabelled: helve::sessions::Unlabelled,
+    /// How long the labels of a caller hold that names no session, in seconds.
+    #[schemars(range(min = 1, max = 31_536_000))]
+    pub(crate) principal_ttl_s: u64,
+}
+
+impl Default for LabelsSection {
+    fn default() -> Self {
+        Self {
+            when_met: helve::sessions::WhenMet::Ask,
+            unlabelled: helve::sessions::Unlabelled::Ignored,
+            principal_ttl_s: 3_600,
+        }
+    }
 }

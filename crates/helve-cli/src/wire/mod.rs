@@ -7,6 +7,7 @@ pub(crate) mod hooks;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
+pub(crate) mod rules;
 mod sandbox;
 mod tools;
 pub(crate) mod web;
@@ -20,6 +21,7 @@ use helve::json::JsonLimits;
 use helve::ports::Ledger;
 use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
+use helve::sessions::LabelSettings;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::{Store, StoreOptions};
 
@@ -52,6 +54,11 @@ pub(crate) fn settings(config: &Config) -> Settings {
         run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,
         ask_from: config.security.ask_from,
+        labels: LabelSettings {
+            when_met: config.labels.when_met,
+            unlabelled: config.labels.unlabelled,
+            principal_ttl: Duration::from_secs(config.labels.principal_ttl_s),
+        },
         approvals: approvals(&config.approvals),
         durability: match config.journal.durability {
             Durability::Changes => helve::Durability::Changes,
@@ -123,6 +130,7 @@ pub(crate) fn runtime(
         .ledger(ledger)
         .integrations(integrations)
         .hooks(hooks::set(loaded)?)
+        .permissions(rules::options(loaded)?)
         .settings(settings);
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }

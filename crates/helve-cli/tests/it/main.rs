@@ -40,6 +40,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod misbehaving;
 mod network;
+mod rules;
 mod runs;
 mod sandbox;
 mod serve;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::HookEvent;
+use crate::permission::PermissionUpdate;
 
 /// Longest text in an answer that is kept, in bytes.
 const TEXT_BYTES_MAX: usize = 32 << 10;
@@ -103,9 +104,9 @@ pub enum PermissionAnswer {
         /// With these arguments instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         updated_input: Option<Map<String, Value>>,
-        /// And these changes to the permission rules: `PermissionUpdate`s.
+        /// And these changes of permissions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        updated_permissions: Option<Vec<Value>>,
+        updated_permissions: Option<Vec<PermissionUpdate>>,
     },
     /// It may not.
     Deny {

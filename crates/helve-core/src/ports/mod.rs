@@ -11,6 +11,7 @@ mod limiter;
 mod memory;
 mod policy;
 mod runs;
+mod sessions;
 
 pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
@@ -23,9 +24,10 @@ pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
+pub use sessions::Sessions;
 
-/// The one source of truth: calls, runs, approvals and memory in one place, so that what belongs together is
+/// The one source of truth: calls, runs, approvals, sessions and memory in one place, so that what belongs together is
 /// written together.
-pub trait Ledger: Journal + Memory + Runs + Approvals {}
+pub trait Ledger: Journal + Memory + Runs + Approvals + Sessions {}
 
-impl<T: Journal + Memory + Runs + Approvals> Ledger for T {}
+impl<T: Journal + Memory + Runs + Approvals + Sessions> Ledger for T {}

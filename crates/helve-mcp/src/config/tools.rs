@@ -1,9 +1,9 @@
 //! Which tools of a server are used, and how carefully.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use helve::Risk;
 use helve::pattern::matches;
+use helve::{Facet, Risk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +19,10 @@ pub struct ToolRules {
     /// The least risk of tools, by pattern. What a server says of its tools can raise it and never
     /// lower it.
     pub risk: BTreeMap<String, Risk>,
+    /// Which ways information takes through tools, by pattern: `"read_*" = ["reads_private"]`. All
+    /// patterns that fit count. What a server says of its tools can add to it and never take away; a
+    /// tool that no pattern names is unlabelled.
+    pub facets: BTreeMap<String, Vec<Facet>>,
     /// Patterns of tools for which a person is always asked.
     pub requires_approval: Vec<String>,
 }
@@ -33,6 +37,13 @@ impl ToolRules {
     /// The least risk of a tool: the highest that a pattern gives it.
     pub fn risk_of(&self, tool: &str) -> Option<Risk> {
         self.risk.iter().filter(|(pattern, _)| matches(pattern, tool)).map(|(_, risk)| *risk).max()
+    }
+
+    /// Which ways information takes through a tool, as far as the operator has said.
+    pub fn facets_of(&self, tool: &str) -> Option<BTreeSet<Facet>> {
+        let mut named = self.facets.iter().filter(|(pattern, _)| matches(pattern, tool)).peekable();
+        named.peek()?;
+        Some(named.flat_map(|(_, facets)| facets.iter().copied()).collect())
     }
 
     /// Whether a person is always asked.
@@ -51,11 +62,17 @@ mod tests {
             allow: vec!["read_*".to_owned(), "write_*".to_owned()],
             deny: vec!["*_all".to_owned()],
             risk: BTreeMap::from([("*".to_owned(), Risk::High), ("read_*".to_owned(), Risk::Low)]),
+            facets: BTreeMap::from([
+                ("read_*".to_owned(), vec![Facet::ReadsPrivate]),
+                ("*_one".to_owned(), vec![Facet::Egress]),
+            ]),
             requires_approval: vec!["write_*".to_owned()],
         };
         assert!(rules.admits("read_one") && !rules.admits("read_all") && !rules.admits("list"));
         assert_eq!(rules.risk_of("read_one"), Some(Risk::High));
         assert!(rules.asks("write_x") && !rules.asks("read_x"));
+        assert_eq!(rules.facets_of("read_one"), Some([Facet::ReadsPrivate, Facet::Egress].into()));
+        assert_eq!(rules.facets_of("write_all"), None);
         assert!(ToolRules::default().admits("anything"));
         assert_eq!(ToolRules::default().risk_of("anything"), None);
     }

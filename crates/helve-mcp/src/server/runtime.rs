@@ -8,7 +8,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
 use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
 use helve::registry::Snapshot;
-use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status, ToolName};
+use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -34,8 +34,6 @@ pub struct RuntimeBackend {
 struct Exported {
     snapshot: Arc<Snapshot>,
     all: Definitions,
-    /// In the same order.
-    names: Vec<ToolName>,
     /// Input schemas with arguments that are to stand in headers too, by the name that clients know.
     with_headers: HashMap<String, Arc<Value>>,
 }
@@ -57,13 +55,12 @@ impl RuntimeBackend {
             return Arc::from([]);
         }
         let exported = self.exported();
-        match &caller.access {
-            Access::All => Arc::clone(&exported.all),
-            access @ Access::Only(_) => {
-                let tools = exported.names.iter().zip(exported.all.iter());
-                tools.filter(|(name, _)| access.allows(name)).map(|(_, entry)| Arc::clone(entry)).collect()
-            }
+        if caller.access == Access::All && !self.runtime.has_policy() {
+            return Arc::clone(&exported.all);
         }
+        let tools = exported.snapshot.sorted().iter().zip(exported.all.iter());
+        let seen = tools.filter(|(registered, _)| self.runtime.may_see(caller, &registered.tool));
+        seen.map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
     /// Runs a call through the pipeline.
@@ -95,7 +92,6 @@ impl Exported {
     fn of(snapshot: Arc<Snapshot>) -> Self {
         let mut with_headers = HashMap::new();
         let mut all: Vec<Arc<RawValue>> = Vec::with_capacity(snapshot.len());
-        let mut names = Vec::with_capacity(snapshot.len());
         for registered in snapshot.sorted() {
             let tool = &registered.tool;
             let entry = match tool.handler().mcp_definition() {
@@ -110,10 +106,9 @@ impl Exported {
             if schema.to_string().contains("\"x-mcp-header\"") {
                 with_headers.insert(tool.name().mcp_name(), Arc::new(schema.clone()));
             }
-            names.push(tool.name().clone());
             all.push(entry.into());
         }
-        Self { snapshot, all: all.into(), names, with_headers }
+        Self { snapshot, all: all.into(), with_headers }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use helve::json::JsonLimits;
 use helve::name::Layer;
-use helve::{Annotations, Category, Registry, Risk, Source, Tool, ToolName};
+use helve::{Annotations, Category, Facet, Registry, Risk, Source, Tool, ToolName};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -243,6 +243,9 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
     if let Some(output) = definition.get("outputSchema") {
         tool = tool.output_schema(output.clone());
     }
+    if let Some(facets) = config.tools.facets_of(own) {
+        tool = tool.facets(facets.into_iter().chain(admitted_facets(definition.get("annotations"))));
+    }
     if config.tools.asks(own) {
         tool = tool.requires_approval();
     }
@@ -269,6 +272,13 @@ fn risk(annotations: &Annotations, hints: Option<&Value>) -> Risk {
         (_, Some(true)) => Risk::High,
         _ => Risk::Medium,
     }
+}
+
+/// Ways of information that a server admits to. What it denies counts for nothing.
+fn admitted_facets(hints: Option<&Value>) -> impl Iterator<Item = Facet> {
+    let admits = |name: &str| hints.and_then(|hints| hints.get(name)) == Some(&Value::Bool(true));
+    let open = admits("openWorldHint").then_some([Facet::ReadsUntrusted, Facet::Egress]);
+    open.into_iter().flatten().chain(admits("destructiveHint").then_some(Facet::Mutates))
 }
 
 /// Puts the tools that were found in place of those that were there.

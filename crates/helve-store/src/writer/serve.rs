@@ -10,6 +10,7 @@ use crate::memory::effects::{self, Applying};
 use crate::memory::{ValueError, values};
 use crate::request::{Request, Response};
 use crate::runs::table::{self as runs, Asked};
+use crate::sessions::table as sessions;
 
 impl Group<'_> {
     pub(super) fn serve(&mut self, request: &Request) -> rusqlite::Result<Verdict> {
@@ -40,6 +41,10 @@ impl Group<'_> {
             }
             Request::Sweep { now, forget_before, limit, .. } => {
                 return answered(self.sweep(*now, *forget_before, *limit)?, Response::Swept);
+            }
+            Request::ChangeSession { key, change, now, forget_before, .. } => {
+                let changed = sessions::change(self.tx, key, change, *now, *forget_before)?;
+                return answered(changed, |state| Response::Session(Box::new(state)));
             }
             Request::Revoke { id, by, at, .. } => {
                 return answered(self.revoke(*id, by, *at)?, |rule| Response::Revoked(rule.map(Box::new)));

@@ -1,7 +1,11 @@
 //! May this caller use this tool?
 
-use helve_core::{Access, ErrorCode, ToolError};
+use helve_core::{
+    Access, Action, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Stance, Tool, ToolError,
+    Voice,
+};
 
+use super::hear;
 use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
 use crate::runtime::Parts;
@@ -16,30 +20,53 @@ pub(super) fn authorize(
 ) -> Result<AuthorizedCall, ToolError> {
     match denial(parts, &resolved) {
         None => Ok(AuthorizedCall(resolved)),
-        Some(error) => {
+        Some((error, voice)) => {
+            record.heard(voice);
             record.keep_unchecked_arguments(&resolved.call.arguments);
             Err(error)
         }
     }
 }
 
-/// Why a caller may not use a tool.
-pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<ToolError> {
+/// Why a caller may not use a tool, and who says so.
+pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<(ToolError, Voice)> {
     let (caller, name) = (&resolved.call.caller, resolved.tool.name());
     if parts.settings.require_authentication && caller.principal.is_none() {
-        let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is");
-        return Some(error.suggest("call with a principal; this runtime requires authentication"));
-    }
-    if caller.access.allows(name) {
-        return None;
+        let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is")
+            .suggest("call with a principal; this runtime requires authentication");
+        return Some((error, Voice::new("authentication", Stance::Deny)));
     }
     let who = caller.principal.as_deref().unwrap_or("this caller");
-    let error = ToolError::new(ErrorCode::NotAuthorized, format!("{who} may not use `{name}`"));
-    Some(match &caller.access {
-        Access::Only(allowed) if !allowed.is_empty() => error.suggest(format!(
-            "use one of: {}",
-            allowed.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
-        )),
-        Access::Only(_) | Access::All => error,
-    })
+    if !caller.access.allows(name) {
+        let error = ToolError::new(ErrorCode::NotAuthorized, format!("{who} may not use `{name}`"));
+        let error = match &caller.access {
+            Access::Only(allowed) if !allowed.is_empty() => error.suggest(format!(
+                "use one of: {}",
+                allowed.iter().take(20).cloned().collect::<Vec<_>>().join(", ")
+            )),
+            Access::Only(_) | Access::All => error,
+        };
+        return Some((error, Voice::new("access list", Stance::Deny)));
+    }
+    let voice = see(parts, caller, &resolved.tool)?;
+    (voice.stance == Stance::Deny).then(|| (hear::denial(&voice), voice))
+}
+
+/// What the policy says to a caller who wants to know of a tool. Nothing, where there is none.
+fn see(parts: &Parts, caller: &Caller, tool: &Tool) -> Option<Voice> {
+    let policy = parts.policy.as_ref()?;
+    Some(policy.rule(&PolicyRequest {
+        caller,
+        action: Action::List,
+        resource: PolicyResource::Tool(tool),
+        arguments: None,
+        labels: LabelSet::NONE,
+        now: parts.clock.now(),
+    }))
+}
+
+/// Whether a caller may know of a tool: the same that is asked before they call it.
+pub(crate) fn may_see(parts: &Parts, caller: &Caller, tool: &Tool) -> bool {
+    caller.access.allows(tool.name())
+        && see(parts, caller, tool).is_none_or(|voice| voice.stance != Stance::Deny)
 }

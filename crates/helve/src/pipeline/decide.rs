@@ -2,22 +2,32 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::approval::{Asked, Grant, Rule};
 use helve_core::event::EventKind;
+use helve_core::hook::PermissionAnswer;
+use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
-use helve_core::{AdvisedAction, Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Tool, ToolError};
+use helve_core::{Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Stance, Tool, ToolError, Voice};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ask::{self, pending, question};
-use super::prepare::PreparedCall;
+use super::hear::{Reasons, denial, hear, still_allowed};
+use super::hooks_before;
+use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
 use super::record::{OpenRecord, unavailable};
 use super::resolve::ResolvedCall;
 use crate::approvals::{binding, until_decided};
+use crate::permissions::PermissionQuestion;
 use crate::runs::parse;
 use crate::runtime::Parts;
+use crate::sessions;
+
+/// How long the program around Helve may take to answer.
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A call that may run. Only this stage makes one, and only this can be executed.
 pub(super) struct PermittedCall {
@@ -69,6 +79,7 @@ pub(super) fn permitted_before(
         record.keep_arguments(&arguments);
         call.arguments = arguments;
     }
+    record.heard(Voice::new("permitted before", Stance::Allow));
     ControlFlow::Break(PermittedCall { tool, call, grant: None })
 }
 
@@ -78,55 +89,12 @@ pub(super) async fn decide(
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    if let Some(advice) = &call.advice
-        && advice.action == AdvisedAction::Deny
-    {
-        let why = advice.reasoning.as_deref().unwrap_or("it gave no reason");
-        let message = format!("the calling agent decided against this call: {why}");
-        return Err(ToolError::new(ErrorCode::PermissionDenied, message));
-    }
-    let reasons = reasons_to_ask(parts, &tool, &call);
+    let reasons = hear(parts, &tool, &call, record).await?;
     if reasons.is_empty() {
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
     // Rare and large, so on the heap, as are conditions.
     Box::pin(ask(parts, tool, call, reasons, record)).await
-}
-
-/// Why a person is asked.
-struct Reasons {
-    /// What may be allowed for a session, once and for all.
-    of_tool: Vec<String>,
-    /// What somebody wants to know about this very call.
-    of_call: Vec<String>,
-}
-
-impl Reasons {
-    fn is_empty(&self) -> bool {
-        self.of_tool.is_empty() && self.of_call.is_empty()
-    }
-}
-
-fn reasons_to_ask(parts: &Parts, tool: &Tool, call: &Call) -> Reasons {
-    let definition = tool.definition();
-    let mut of_tool = Vec::new();
-    // A composed call asks for the part that needs it, when it comes to it.
-    if definition.risk >= parts.settings.ask_from && !tool.is_composed() {
-        of_tool.push(format!("`{}` is of {} risk", definition.name, definition.risk));
-    }
-    if definition.requires_approval {
-        of_tool.push(format!("`{}` always needs approval", definition.name));
-    }
-    let mut of_call = Vec::new();
-    if let Some(advice) = &call.advice
-        && advice.action == AdvisedAction::RequestApproval
-    {
-        of_call.push(match &advice.reasoning {
-            Some(reasoning) => format!("the calling agent asks for approval: {reasoning}"),
-            None => "the calling agent asks for approval".to_owned(),
-        });
-    }
-    Reasons { of_tool, of_call }
 }
 
 /// Asks a person, or finds that one was asked before.
@@ -141,13 +109,28 @@ async fn ask(
         && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
     {
         record.tell_step(StepKind::RuleUsed { rule_id });
+        record.heard(Voice::new(format!("approval rule {rule_id}"), Stance::Allow));
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
+    if reasons.never_ask {
+        let voice = Voice::new("mode dontAsk", Stance::Deny)
+            .because(format!("nobody may be asked in this mode, and {}", reasons.all().join("; ")));
+        let error = denial(&voice);
+        record.heard(voice);
+        return Err(error);
+    }
+    let (tool, call) = match ask_hooks(parts, tool, call, record).await? {
+        ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
+        ControlFlow::Continue(unanswered) => unanswered,
+    };
+    let (tool, call) = match ask_program(parts, tool, call, &reasons, record).await? {
+        ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
+        ControlFlow::Continue(unanswered) => unanswered,
+    };
     // What the run did so far must be on disk before something that may take days.
     record.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
-    let reasons = [reasons.of_tool, reasons.of_call].concat();
-    let mut question = question(parts, &tool, &call, reasons, record).await;
+    let mut question = question(parts, &tool, &call, reasons.all(), record).await;
     loop {
         question.approval.created_at = parts.clock.now();
         let asked = parts.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
@@ -181,6 +164,96 @@ async fn ask(
     }
 }
 
+/// Lets hooks answer in place of a person, where they want to.
+async fn ask_hooks(
+    parts: &Arc<Parts>,
+    tool: Tool,
+    mut call: Call,
+    record: &mut OpenRecord<'_>,
+) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
+    match hooks_before::permission_request(parts, &tool, &call, Vec::new(), record).await? {
+        None => Ok(ControlFlow::Continue((tool, call))),
+        Some(PermissionAnswer::Deny { message, interrupt }) => {
+            let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));
+            Err(match interrupt {
+                Some(true) => error.suggest("stop here, and tell the user why"),
+                Some(false) | None => error,
+            })
+        }
+        Some(PermissionAnswer::Allow { updated_input, updated_permissions }) => {
+            if let Some(input) = updated_input {
+                call.arguments = Value::Object(input);
+                still_allowed(parts, &tool, &call, record).await?;
+            }
+            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
+        }
+    }
+}
+
+/// Lets the program around Helve answer, where it wants to.
+async fn ask_program(
+    parts: &Arc<Parts>,
+    tool: Tool,
+    mut call: Call,
+    reasons: &Reasons,
+    record: &mut OpenRecord<'_>,
+) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
+    let Some(program) = &parts.permissions.can_use_tool else {
+        return Ok(ControlFlow::Continue((tool, call)));
+    };
+    let why = [reasons.of_tool.as_slice(), &reasons.of_call].concat();
+    let question = PermissionQuestion::new(&tool, &call, record.call_id().to_string(), &why);
+    let asked = program.can_use_tool(Arc::new(question));
+    let answer = tokio::select! {
+        // In a task of its own: code that panics must not end the call.
+        answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
+        () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
+    };
+    let broken = |why: &str| {
+        let voice = Voice::new("can_use_tool", Stance::Deny).because(why);
+        (denial(&voice), voice)
+    };
+    let answer = match answer {
+        Ok(Ok(Ok(answer))) => Ok(answer),
+        Ok(Ok(Err(why))) => Err(broken(&format!("it failed: {why}"))),
+        Ok(Err(_panicked)) => Err(broken("it broke")),
+        Err(_late) => Err(broken("it did not answer in time")),
+    };
+    let answer = answer.map_err(|(error, voice)| {
+        record.heard(voice);
+        error
+    })?;
+    match answer {
+        None => Ok(ControlFlow::Continue((tool, call))),
+        Some(PermissionResult::Deny { message, .. }) => {
+            let voice = Voice::new("can_use_tool", Stance::Deny).because(message);
+            let error = denial(&voice);
+            record.heard(voice);
+            Err(error)
+        }
+        Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
+            if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
+                fit(parts, &tool, &mut input)?;
+                call.arguments = input;
+                record.keep_arguments(&call.arguments);
+                record.changed_by("the program that was asked", &call.arguments);
+                still_allowed(parts, &tool, &call, record).await?;
+            }
+            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            record.heard(Voice::new("can_use_tool", Stance::Allow));
+            Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
+        }
+    }
+}
+
+async fn cancelled(call: &Call) {
+    match &call.cancellation {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The rule by which a person has allowed the like for the session.
 async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
     /// Most rules of one tool that are looked at. Beyond that a person is asked.
@@ -194,6 +267,7 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 
 /// A person has approved the call, perhaps with other arguments.
 fn permit(tool: Tool, mut call: Call, approval: Approval, record: &mut OpenRecord<'_>) -> PermittedCall {
+    record.heard(Voice::new(format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {

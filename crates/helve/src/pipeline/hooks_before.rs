@@ -56,7 +56,6 @@ pub(super) async fn ask(
 
 /// A hook's answer in place of the person who would be asked, if there is one. Arguments in it fit the
 /// tool, and are recorded as the call's.
-#[expect(dead_code, reason = "called where a person is asked")]
 pub(super) async fn permission_request(
     parts: &Arc<Parts>,
     tool: &Tool,
@@ -194,7 +193,7 @@ fn denied(tool: &Tool, fired: &Fired, why: &str) -> ToolError {
     }
 }
 
-fn no(tool: &Tool, why: &str) -> ToolError {
+pub(super) fn no(tool: &Tool, why: &str) -> ToolError {
     ToolError::new(ErrorCode::HookDenied, format!("this call of `{}` was denied: {why}", tool.name()))
 }
 

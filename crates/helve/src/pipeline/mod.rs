@@ -11,8 +11,10 @@ mod check_output;
 mod decide;
 mod effects;
 mod execute;
+mod hear;
 mod hooks_after;
 mod hooks_before;
+mod labels;
 mod origin;
 mod prepare;
 mod ready;
@@ -23,12 +25,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use helve_core::hook::HookEvent;
-use helve_core::{Call, ErrorCode, Outcome, Stage, Status, ToolError};
+use helve_core::{Call, ErrorCode, Outcome, Stage, Stance, Status, ToolError};
 use tracing::Instrument;
 
 use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
+pub(crate) use authorize::may_see;
 use decide::{Decision, PermittedCall};
 pub(crate) use decide::denied;
 pub(crate) use effects::{guarded, roll_back};
@@ -106,7 +109,10 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
             record.enter(Stage::Decide);
             match decide::decide(parts, ready, record).await? {
                 Decision::Allow(permitted) => permitted,
-                Decision::Ask(pending) => return Ok(Status::Pending(pending)),
+                Decision::Ask(pending) => {
+                    record.gate_said(Stance::Ask);
+                    return Ok(Status::Pending(pending));
+                }
             }
         }
     };
@@ -125,15 +131,30 @@ async fn perform(
     permitted: PermittedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<Status, ToolError> {
+    record.gate_said(Stance::Allow);
+    let is_labelled = parts.settings.labels.holds_for(record.caller());
+    if is_labelled {
+        Box::pin(labels::enter(parts, record)).await?;
+    }
     record.enter(Stage::Execute);
-    let mut answer = match execute::execute(parts, permitted, record).await? {
-        execute::Executed::Answered(answer) => answer,
-        execute::Executed::Replayed(status) => return Ok(status),
+    let mut answer = match execute::execute(parts, permitted, record).await {
+        Ok(execute::Executed::Answered(answer)) => answer,
+        Ok(execute::Executed::Replayed(status)) => return Ok(status),
+        Err(error) => {
+            if is_labelled {
+                Box::pin(labels::failed(parts, record)).await?;
+            }
+            return Err(error);
+        }
     };
     let deed = answer.deed.take();
 
     record.enter(Stage::CheckOutput);
-    let status = check_output::check(parts, answer, record)?;
+    let checked = check_output::check(parts, answer, record);
+    if is_labelled {
+        Box::pin(labels::leave(parts, &checked, record)).await?;
+    }
+    let status = checked?;
 
     match deed {
         Some(deed) => {

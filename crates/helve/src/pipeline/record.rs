@@ -13,7 +13,7 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::{REDACTED, scrub};
-use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Status, Tool, ToolError, Voice};
+use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Stance, Status, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -40,6 +40,7 @@ pub(super) struct OpenRecord<'p> {
     /// Whether arguments or result are not recorded as they are.
     arguments_withheld: bool,
     result_withheld: bool,
+    result_is_secret: bool,
     effects: Vec<EffectReport>,
     deed: Option<Deed>,
     /// Whether the tool was stopped in the middle of its work.
@@ -59,6 +60,8 @@ pub(super) struct OpenRecord<'p> {
     context: Vec<String>,
     /// Who had a say, and what they said.
     voices: Vec<Voice>,
+    /// What the gate said in the end.
+    gate: Option<Stance>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
     wait: Wait,
@@ -107,6 +110,7 @@ impl<'p> OpenRecord<'p> {
             secrets: origin.run().map(|run| run.secrets()).unwrap_or_default(),
             arguments_withheld: false,
             result_withheld: false,
+            result_is_secret: false,
             effects: Vec::new(),
             deed: None,
             cut_off: false,
@@ -121,6 +125,7 @@ impl<'p> OpenRecord<'p> {
             grant: None,
             context: Vec::new(),
             voices: Vec::new(),
+            gate: None,
             suspended: false,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -211,7 +216,12 @@ impl<'p> OpenRecord<'p> {
 
     /// A person has changed the arguments, which whoever called should know.
     pub(super) fn edited(&mut self, arguments: &Value) {
-        let detail = format!("the person who approved the call changed its arguments to {arguments}");
+        self.changed_by("the person who approved the call", arguments);
+    }
+
+    /// Somebody has changed the arguments, which whoever called should know.
+    pub(super) fn changed_by(&mut self, who: &str, arguments: &Value) {
+        let detail = format!("{who} changed its arguments to {arguments}");
         self.payload.repairs.push(Repair { path: String::new(), detail });
     }
 
@@ -245,11 +255,6 @@ impl<'p> OpenRecord<'p> {
         }
     }
 
-    /// The tool, once it is known.
-    pub(super) fn tool(&self) -> Option<&Tool> {
-        self.tool.as_ref()
-    }
-
     /// Whether the outcome is that of an earlier call.
     pub(super) fn is_replay(&self) -> bool {
         self.replay_of.is_some()
@@ -265,9 +270,24 @@ impl<'p> OpenRecord<'p> {
         self.voices.push(voice);
     }
 
+    /// What the gate said in the end.
+    pub(super) fn gate_said(&mut self, stance: Stance) {
+        self.gate = Some(stance);
+    }
+
     /// What was said so far to whether the call runs.
     pub(super) fn voices(&self) -> &[Voice] {
         &self.voices
+    }
+
+    /// Whether the result holds what its schema, or its name, calls a secret.
+    pub(super) fn answered_secret(&self) -> bool {
+        self.result_is_secret
+    }
+
+    /// The tool, once it is known.
+    pub(super) fn tool(&self) -> Option<&Tool> {
+        self.tool.as_ref()
     }
 
     pub(super) fn is_granted(&self) -> bool {
@@ -333,6 +353,7 @@ impl<'p> OpenRecord<'p> {
             Cow::Borrowed(_) => Some(text),
             Cow::Owned(shown) => {
                 self.result_withheld = true;
+                self.result_is_secret = true;
                 to_raw_value(&shown).ok()
             }
         };

@@ -2,6 +2,7 @@
 
 use helve_core::{Call, ErrorCode, Tool, ToolError};
 
+use super::authorize;
 use super::record::OpenRecord;
 use crate::runtime::Parts;
 
@@ -39,7 +40,10 @@ pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
         .registry
         .near(&call.tool, NEAR_MAX)
         .into_iter()
-        .filter(|name| call.caller.access.allows(name))
+        .filter(|name| {
+            let tool = parts.registry.tool(name.as_str());
+            tool.is_some_and(|tool| authorize::may_see(parts, &call.caller, &tool))
+        })
         .collect();
     let message = match near.first() {
         Some(best) => format!("no tool named `{asked}`; did you mean `{best}`?"),

@@ -122,6 +122,7 @@ impl Earlier {
             | StepKind::Waiting { .. }
             | StepKind::Asked { .. }
             | StepKind::Decided { .. }
+            | StepKind::Labelled { .. }
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested

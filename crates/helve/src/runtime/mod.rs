@@ -1,5 +1,6 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod gate;
 mod host;
 mod memory;
 mod providers;
@@ -24,9 +25,11 @@ use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::hooks::{Fired, HookSet, Hooks, Matcher, combine, run_all};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
 use crate::runs::{ActiveRuns, Watch};
+use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub use memory::RuntimeMemory;
@@ -53,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) runs: ActiveRuns,
     pub(crate) watch: Watch,
     pub(crate) bulletin: Bulletin,
+    pub(crate) permissions: Permissions,
+    pub(crate) sessions: KnownSessions,
 }
 
 impl Runtime {
@@ -63,6 +68,7 @@ impl Runtime {
             ledger: None,
             integrations: Arc::new(Connected::default()),
             policy: None,
+            permissions: PermissionOptions::default(),
             conditions: Conditions::default(),
             hooks: HookSet::default(),
             clock: Arc::new(SystemClock),
@@ -172,6 +178,7 @@ pub struct RuntimeBuilder {
     ledger: Option<Arc<dyn Ledger>>,
     integrations: Arc<dyn Integrations>,
     policy: Option<Arc<dyn Policy>>,
+    permissions: PermissionOptions,
     conditions: Conditions,
     hooks: HookSet,
     clock: Arc<dyn Clock>,
@@ -253,6 +260,18 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Starts with these rules and modes, and keeps changes to them.
+    pub fn permissions(mut self, permissions: PermissionOptions) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Asks this before a person is asked.
+    pub fn can_use_tool(mut self, program: impl CanUseTool) -> Self {
+        self.permissions.can_use_tool = Some(Arc::new(program));
+        self
+    }
+
     /// Declares a resource that tools can need, and how to find out whether it is at hand. An error
     /// counts as "not at hand", and its message is the reason.
     pub fn resource(mut self, name: impl Into<String>, check: impl Check) -> Self {
@@ -324,6 +343,8 @@ impl RuntimeBuilder {
             runs: ActiveRuns::default(),
             watch: Watch::default(),
             bulletin: Bulletin::default(),
+            permissions: Permissions::new(self.permissions),
+            sessions: KnownSessions::default(),
         }))
     }
 }
@@ -353,6 +374,8 @@ pub struct Settings {
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
     pub ask_from: Risk,
+    /// How sessions are labelled with what they have touched.
+    pub labels: LabelSettings,
     /// How questions to people are handled.
     pub approvals: ApprovalSettings,
     /// Which records are waited for.
@@ -382,6 +405,7 @@ impl Default for Settings {
             run_result_bytes_max: 1 << 20,
             require_authentication: false,
             ask_from: Risk::High,
+            labels: LabelSettings::default(),
             approvals: ApprovalSettings::default(),
             durability: Durability::Changes,
             redactor: Redactor::default(),

@@ -4,6 +4,7 @@ mod approvals;
 mod journal;
 mod memory;
 mod runs;
+mod sessions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve_core::memory::MemoryLimits;
 use helve_core::ports::{Clock, SystemClock};
 use helve_core::record::Entry;
+use helve_core::session::{SessionKey, SessionState};
 
 pub(crate) use memory::{Applied, MemoryTable};
 
@@ -20,6 +22,7 @@ pub struct VolatileLedger {
     keys: Mutex<HashMap<[u8; 32], journal::Key>>,
     memory: Mutex<MemoryTable>,
     approvals: Mutex<approvals::ApprovalTable>,
+    sessions: Mutex<HashMap<SessionKey, SessionState>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -37,6 +40,7 @@ impl VolatileLedger {
             keys: Mutex::default(),
             memory: Mutex::new(MemoryTable::new(limits)),
             approvals: Mutex::default(),
+            sessions: Mutex::default(),
             clock,
         }
     }

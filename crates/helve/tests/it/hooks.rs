@@ -549,6 +549,66 @@ fn before_all(output: Value) -> HookOutput {
     from_json(HookEvent::PreToolUse, output)
 }
 
+/// A tool that a person is asked about.
+fn risky() -> (ToolBuilder, Arc<AtomicU32>) {
+    let (tool, count) = counting("say");
+    (tool.risk(helve::Risk::High), count)
+}
+
+fn request(decision: Value) -> HookOutput {
+    from_json(HookEvent::PermissionRequest, json!({ "hookSpecificOutput": { "decision": decision } }))
+}
+
+#[tokio::test]
+async fn a_hook_can_have_a_person_asked_or_not() {
+    let (tool, count) = counting("say");
+    let asks = bench(tool, on(HookEvent::PreToolUse, HookOutput::ask("is this wise?")));
+    let outcome = asks.call("say", json!({ "text": "hi" })).await;
+    let Status::Pending(pending) = &outcome.status else { panic!("{outcome:?}") };
+    assert!(pending.reasons.iter().any(|reason| reason.contains("is this wise?")), "{pending:?}");
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+
+    let (tool, _) = counting("say");
+    let defers = bench(tool, on(HookEvent::PreToolUse, before(json!({ "permissionDecision": "defer" }))));
+    assert!(matches!(defers.call("say", json!({ "text": "hi" })).await.status, Status::Pending(_)));
+
+    // What is of high risk needs nobody where a hook vouches for it.
+    let (tool, _) = risky();
+    let allows = bench(tool, on(HookEvent::PreToolUse, HookOutput::allow()));
+    assert!(allows.call("say", json!({ "text": "hi" })).await.is_success());
+}
+
+#[tokio::test]
+async fn a_hook_can_answer_in_place_of_the_person_who_would_be_asked() {
+    let (heard, hook) = listening();
+    let call = |output: HookOutput| async move {
+        let (tool, count) = risky();
+        let outcome = bench(tool, on(HookEvent::PermissionRequest, output)).call("say", json!({ "text": "hi" })).await;
+        (outcome, count.load(Ordering::SeqCst))
+    };
+    let (outcome, ran) = call(HookOutput::none()).await;
+    assert!(matches!(outcome.status, Status::Pending(_)) && ran == 0, "{outcome:?}");
+    let (outcome, ran) = call(request(json!({ "behavior": "allow" }))).await;
+    assert_eq!((outcome.into_result().unwrap(), ran), (json!({ "said": "hi" }), 1));
+    let (outcome, ran) = call(request(json!({ "behavior": "allow", "updatedInput": { "text": "ho" } }))).await;
+    assert_eq!((outcome.into_result().unwrap(), ran), (json!({ "said": "ho" }), 1));
+    for no in [
+        request(json!({ "behavior": "deny", "message": "never" })),
+        request(json!({ "behavior": "allow", "updatedInput": { "nothing": 1 } })),
+        HookOutput::block("no"),
+        HookOutput::stop("enough"),
+    ] {
+        let (outcome, ran) = call(no).await;
+        assert_eq!((outcome.error().unwrap().code(), ran), (ErrorCode::HookDenied, 0));
+    }
+    let (tool, _) = risky();
+    let set = HookSet::default().on(HookEvent::PermissionRequest, Matcher::all(), hook);
+    bench(tool, set).call("say", json!({ "text": "hi" })).await;
+    let told = heard.lock().unwrap().pop().unwrap();
+    assert_eq!((&told["tool_name"], &told["tool_input"]), (&json!("say"), &json!({ "text": "hi" })));
+    assert_eq!(told.get("tool_use_id"), None);
+}
+
 #[tokio::test]
 async fn the_parts_of_a_composed_call_are_told_of_too() {
     let (heard, hook) = listening();

@@ -24,6 +24,7 @@ mod calls;
 mod endings;
 mod events;
 mod formats;
+mod gate;
 mod hooks;
 mod hostile;
 mod limits;

@@ -59,15 +59,15 @@ const LOOK_MAX: usize = 100_000;
 const LIST: &str = "`helve approvals list --all` shows questions and their ids";
 
 /// The journal of this configuration, and a runtime on it that knows these tools.
-struct Desk {
-    store: Arc<Store>,
-    runtime: Runtime,
+pub(crate) struct Desk {
+    pub(crate) store: Arc<Store>,
+    pub(crate) runtime: Runtime,
 }
 
 impl Desk {
     /// Without tools: most of what is done here needs none, and a broken one should not keep a
     /// person from deciding.
-    fn open(app: &mut App<'_>) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(app: &mut App<'_>) -> Result<Option<Self>, Failure> {
         let loaded = app.load_config()?;
         Self::with(&loaded, Registry::default())
     }

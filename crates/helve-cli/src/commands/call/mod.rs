@@ -158,7 +158,7 @@ async fn call(
 }
 
 fn resolve(args: Args, value: Value) -> Call {
-    let mut caller = Caller::clone(&Caller::local());
+    let mut caller = Caller::clone(&Caller::local()).channel(helve::Channel::Cli);
     caller.agent = args.agent;
     caller.session = args.session;
     if !args.allow.is_empty() {

@@ -6,7 +6,7 @@ use crate::app::App;
 
 /// What came of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Answer {
+pub(crate) enum Answer {
     Yes,
     No,
     /// Nobody is there to be asked.
@@ -14,12 +14,12 @@ pub(in crate::commands) enum Answer {
 }
 
 /// Whether a person is there to be asked.
-pub(in crate::commands) fn somebody_is_there(app: &App<'_>) -> bool {
+pub(crate) fn somebody_is_there(app: &App<'_>) -> bool {
     std::io::stdin().is_terminal() && app.ui.errors_on_terminal() && !app.ui.is_json()
 }
 
 /// Asks, unless the answer was given on the command line.
-pub(in crate::commands) fn ask(question: &str, yes: bool, app: &mut App<'_>) -> anyhow::Result<Answer> {
+pub(crate) fn ask(question: &str, yes: bool, app: &mut App<'_>) -> anyhow::Result<Answer> {
     if yes {
         return Ok(Answer::Yes);
     }

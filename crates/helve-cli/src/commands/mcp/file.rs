@@ -9,7 +9,7 @@ use crate::config::{Loaded, find};
 use crate::failure::Failure;
 
 /// The file to write to: the person's own, or the project's, which is here where there is none yet.
-pub(in crate::commands) fn target(loaded: &Loaded, user: bool, work_dir: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn target(loaded: &Loaded, user: bool, work_dir: &Path) -> Result<PathBuf, Failure> {
     if !user {
         return Ok(loaded.project_file.clone().unwrap_or_else(|| work_dir.join(find::FILE_NAME)));
     }
@@ -19,7 +19,7 @@ pub(in crate::commands) fn target(loaded: &Loaded, user: bool, work_dir: &Path) 
 }
 
 /// Changes a file. One that is not there is made.
-pub(in crate::commands) fn change(
+pub(crate) fn change(
     path: &Path,
     change: impl FnOnce(&str) -> Result<String, Failure>,
 ) -> Result<(), Failure> {

@@ -2,9 +2,9 @@
 
 mod accept;
 mod add;
-pub(super) mod ask;
+pub(crate) mod ask;
 mod diff;
-pub(super) mod file;
+pub(crate) mod file;
 mod import;
 pub(crate) mod instance;
 mod list;

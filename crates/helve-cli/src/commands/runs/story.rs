@@ -234,6 +234,7 @@ impl Known {
             | StepKind::Settled { .. }
             | StepKind::Asked { .. }
             | StepKind::Decided { .. }
+            | StepKind::Labelled { .. }
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested

@@ -79,6 +79,10 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             };
             (sign, format!("{decision}{by} ({approval_id})"), tone)
         }
+        StepKind::Labelled { labels } => {
+            let labels: Vec<_> = labels.iter().map(|label| label.as_str()).collect();
+            ("·", format!("the session now holds what is {}", labels.join(" and ")), Tone::Dim)
+        }
         StepKind::RuleUsed { rule_id } => {
             ("·", format!("nobody is asked: allowed for the session ({rule_id})"), Tone::Dim)
         }

@@ -15,7 +15,7 @@ use crate::runtime::Parts;
 pub(crate) async fn report(parts: &Arc<Parts>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
     let tool = parts.registry.tool(&call.tool).ok_or_else(|| not_found(parts, &call))?;
     let mut resolved = ResolvedCall { tool, call };
-    if let Some(denial) = denial(parts, &resolved) {
+    if let Some((denial, _)) = denial(parts, &resolved) {
         return Err(denial);
     }
     let ResolvedCall { tool, call } = &mut resolved;

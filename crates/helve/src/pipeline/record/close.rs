@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use helve_core::event::EventKind;
 use helve_core::ports::JournalError;
-use helve_core::record::{Attempt, EndStatus, Ending, Entry, Facts, Finished, HandlerEnd, Payload};
+use helve_core::record::{
+    Attempt, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd, Payload,
+};
 use helve_core::schema::redact::scrub;
-use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, Tool, ToolError};
+use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -214,15 +216,37 @@ impl OpenRecord<'_> {
             withheld: self.result_withheld,
             degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
             effects: self.effects.clone(),
+            gate: self.gate_record(),
         };
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
         }
+        payload.voices = self.shown_voices();
         // Received plus elapsed: the wall clock may jump between the two, and asking it costs more.
         let elapsed =
             jiff::SignedDuration::from_nanos(i64::try_from(self.timings.total_nanos()).unwrap_or(i64::MAX));
         let at = facts.received_at.checked_add(elapsed).unwrap_or(facts.received_at);
         Entry::Finished(Box::new(Finished { at, facts, ending, payload }))
+    }
+
+    fn gate_record(&self) -> Option<GateRecord> {
+        // Whoever denies does so in the middle of being heard.
+        let denied = self.voices.iter().any(|voice| voice.stance == Stance::Deny);
+        let said = if denied { Stance::Deny } else { self.gate? };
+        let by = self.voices.iter().filter(|voice| voice.stance == said).map(|voice| Arc::clone(&voice.by));
+        Some(GateRecord { said, by: by.collect() })
+    }
+
+    /// Voices that have more to say than their name. What they say may repeat what they were told.
+    fn shown_voices(&self) -> Vec<Voice> {
+        let with_words = self.voices.iter().filter(|voice| voice.reason.is_some());
+        with_words
+            .map(|voice| {
+                let mut reason = Value::from(voice.reason.clone());
+                scrub(&mut reason, &self.secrets);
+                Voice { reason: reason.as_str().map(str::to_owned), ..voice.clone() }
+            })
+            .collect()
     }
 
     /// An end that could not be recorded is not reported as a success.

@@ -1,0 +1,49 @@
+//! `helve rules`: what runs, asks or does not run.
+
+mod change;
+mod list;
+mod trust;
+
+use crate::app::App;
+use crate::exit::Exit;
+
+const AFTER_HELP: &str = "\
+A rule is a tool's name or a pattern, and in parentheses what its arguments look like:
+
+  file-write(notes/*)            its main argument, here the path
+  mail/send(to=*@example.com)    an argument by name
+  web-scrape(domain:example.com) an address of that host, or below it
+  code-execute(git log:*)        a command that begins so, and does not go on to another
+
+Deny wins over ask, ask over allow, wherever they stand. An allow rule takes back only what a tool's
+risk would ask: policies, labels and hooks still have their say.";
+
+/// What to do with rules.
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) enum Command {
+    /// Show every rule, and where it stands
+    List(list::Args),
+    /// Let calls run although their risk would ask
+    Allow(change::Args),
+    /// Ask a person about calls
+    Ask(change::Args),
+    /// Keep calls from running
+    Deny(change::Args),
+    /// Say how calls are met that no rule names
+    Mode(change::ModeArgs),
+    /// Let a project's own allow rules count, after a look at them
+    Trust(trust::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    use helve::gate::Stance;
+    match command {
+        Command::List(args) => list::run(&args, app),
+        Command::Allow(args) => change::run(Stance::Allow, &args, app),
+        Command::Ask(args) => change::run(Stance::Ask, &args, app),
+        Command::Deny(args) => change::run(Stance::Deny, &args, app),
+        Command::Mode(args) => change::mode(&args, app),
+        Command::Trust(args) => trust::run(&args, app),
+    }
+}

@@ -1,0 +1,23 @@
+//! `helve session`: what sessions have touched, and what was allowed for them.
+
+mod list;
+mod show;
+
+use crate::app::App;
+use crate::exit::Exit;
+
+/// What to do with sessions.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Show sessions, last changed first
+    List(list::Args),
+    /// Explain the labels of one: where they came from, and what that keeps it from
+    Show(show::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List(args) => list::run(&args, app),
+        Command::Show(args) => show::run(&args, app),
+    }
+}

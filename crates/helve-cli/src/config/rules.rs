@@ -1,0 +1,110 @@
+//! Everyday rules, file by file: the user's, the project's, and what this machine alone knows of the
+//! project.
+
+use std::path::{Path, PathBuf};
+
+use helve::json::{canonical, sha256_hex};
+use helve::permission::{Destination, PermissionMode, PermissionSet};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::document::Document;
+use super::{Loaded, Origin, find};
+use crate::failure::Failure;
+
+/// The rules of every place.
+pub(crate) struct Places {
+    /// Those that count.
+    pub(crate) sets: Vec<(Destination, PermissionSet)>,
+    /// What of the project's rules does not count, because nobody has trusted it.
+    pub(crate) held: Option<PermissionSet>,
+}
+
+/// What this machine alone knows of a project.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct LocalFile {
+    /// The project, for people who look.
+    project: String,
+    /// The digest of the project's rules as they were trusted.
+    trusted_rules: Option<String>,
+    rules: PermissionSet,
+}
+
+/// The rules of every place, as they count.
+pub(crate) fn places(loaded: &Loaded) -> Result<Places, Failure> {
+    let user = of_file(loaded.user_file.as_deref())?;
+    let project = of_file(loaded.project_file.as_deref())?;
+    let local = local(loaded)?;
+    let is_trusted = local.trusted_rules.as_deref() == Some(&*digest(&project));
+    let (project, held) = if is_trusted { (project, PermissionSet::default()) } else { apart(project) };
+    let sets = vec![
+        (Destination::UserSettings, user),
+        (Destination::ProjectSettings, project),
+        (Destination::LocalSettings, local.rules),
+        (Destination::CliArg, typed(loaded)),
+    ];
+    Ok(Places { sets, held: (!held.is_empty()).then_some(held) })
+}
+
+/// What only makes a project laxer, apart from the rest.
+fn apart(mut set: PermissionSet) -> (PermissionSet, PermissionSet) {
+    let laxer = |mode: &PermissionMode| {
+        matches!(mode, PermissionMode::AcceptEdits | PermissionMode::BypassPermissions)
+    };
+    let held = PermissionSet {
+        allow: std::mem::take(&mut set.allow),
+        directories: std::mem::take(&mut set.directories),
+        mode: set.mode.take_if(|mode| laxer(mode)),
+        ..PermissionSet::default()
+    };
+    (set, held)
+}
+
+/// The digest by which a project's rules are trusted.
+pub(crate) fn digest(set: &PermissionSet) -> String {
+    sha256_hex(canonical(&json!(set)).as_bytes())
+}
+
+/// The rules in one helve.toml.
+pub(crate) fn of_file(file: Option<&Path>) -> Result<PermissionSet, Failure> {
+    let Some(file) = file else { return Ok(PermissionSet::default()) };
+    let document = Document::read(file)?;
+    read(document.value.get("rules"), file)
+}
+
+/// What this machine alone knows of the project.
+pub(crate) fn local(loaded: &Loaded) -> Result<LocalFile, Failure> {
+    let Some(file) = local_file(loaded).filter(|file| file.is_file()) else {
+        return Ok(LocalFile::default());
+    };
+    read(Some(&Document::read(&file)?.value), &file)
+}
+
+/// Where that stands.
+pub(crate) fn local_file(loaded: &Loaded) -> Option<PathBuf> {
+    find::local_file(loaded.project_file.as_deref()?.parent()?)
+}
+
+fn read<T: for<'de> Deserialize<'de> + Default>(value: Option<&Value>, file: &Path) -> Result<T, Failure> {
+    let Some(value) = value else { return Ok(T::default()) };
+    T::deserialize(value).map_err(|error| {
+        Failure::usage(format!("the rules in {} cannot be read", file.display())).because(&error)
+    })
+}
+
+/// What was set by flags and variables.
+fn typed(loaded: &Loaded) -> PermissionSet {
+    let is_typed = |key: &str| {
+        matches!(loaded.origin(&format!("/rules/{key}")), Origin::Flag { .. } | Origin::Env { .. })
+    };
+    let rules = loaded.config.rules.clone();
+    let keep = |key, rules| if is_typed(key) { rules } else { Vec::new() };
+    PermissionSet {
+        allow: keep("allow", rules.allow),
+        ask: keep("ask", rules.ask),
+        deny: keep("deny", rules.deny),
+        mode: rules.mode.filter(|_| is_typed("mode")),
+        directories: if is_typed("directories") { rules.directories } else { Vec::new() },
+    }
+}

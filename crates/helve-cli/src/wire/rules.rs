@@ -1,0 +1,132 @@
+//! Everyday rules: from files to the runtime, and back when an answer changes them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use helve::BoxFuture;
+use helve::gate::Stance;
+use helve::permission::{Destination, PermissionSet, PermissionUpdate};
+use helve::permissions::{PermissionKeeper, PermissionOptions};
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use crate::commands::mcp::file;
+use crate::config::{Loaded, find, rules};
+use crate::failure::Failure;
+
+/// What a runtime starts with.
+pub(super) fn options(loaded: &Loaded) -> Result<PermissionOptions, Failure> {
+    let places = rules::places(loaded)?.sets;
+    let keeper: std::sync::Arc<dyn PermissionKeeper> = std::sync::Arc::new(RuleFiles::of(loaded));
+    Ok(PermissionOptions { places, keeper: Some(keeper), can_use_tool: None })
+}
+
+/// The files that rules are kept in.
+pub(crate) struct RuleFiles {
+    user: Option<PathBuf>,
+    project: Option<PathBuf>,
+    local: Option<PathBuf>,
+    /// One change at a time.
+    turn: Mutex<()>,
+}
+
+impl RuleFiles {
+    pub(crate) fn of(loaded: &Loaded) -> Self {
+        Self {
+            user: find::user_file(),
+            project: loaded.project_file.clone(),
+            local: rules::local_file(loaded),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Makes a change in the file that it names, and says how its rules are now.
+    pub(crate) fn change(&self, update: &PermissionUpdate) -> Result<PermissionSet, Failure> {
+        let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let place = update.destination();
+        let path = match place {
+            Destination::UserSettings => &self.user,
+            Destination::ProjectSettings => &self.project,
+            Destination::LocalSettings => &self.local,
+            Destination::Session | Destination::CliArg => &None,
+        };
+        let none = || {
+            Failure::usage(format!("there is no file for the rules of the {}", place.as_str()))
+                .hint("a project has a helve.toml; `helve init` makes one")
+        };
+        let path = path.as_deref().ok_or_else(none)?;
+        let before = if path.is_file() { rules::of_file(Some(path))? } else { PermissionSet::default() };
+        let mut set = before.clone();
+        set.apply(update).map_err(|error| Failure::usage(error.to_string()))?;
+        file::change(path, |text| write_rules(text, &set, path))?;
+        // What a person just had written they need not be asked about, unless there was more in it.
+        if place == Destination::ProjectSettings && (before.is_empty() || self.trusts(&before)?) {
+            self.trust(&set)?;
+        }
+        Ok(set)
+    }
+
+    /// Whether these rules of the project are trusted.
+    fn trusts(&self, set: &PermissionSet) -> Result<bool, Failure> {
+        let Some(local) = self.local.as_deref().filter(|file| file.is_file()) else { return Ok(false) };
+        let text = std::fs::read_to_string(local).unwrap_or_default();
+        let document = parse(&text, local)?;
+        let trusted = document.get("trusted_rules").and_then(Item::as_str);
+        Ok(trusted == Some(&*rules::digest(set)))
+    }
+
+    /// Trusts the project's rules as they are.
+    pub(crate) fn trust(&self, set: &PermissionSet) -> Result<(), Failure> {
+        let (Some(local), Some(project)) = (&self.local, &self.project) else {
+            return Err(Failure::usage("there is no project here, so there is nothing to trust"));
+        };
+        file::change(local, |text| {
+            let mut document = parse(text, local)?;
+            document["project"] = value(project.display().to_string());
+            document["trusted_rules"] = value(rules::digest(set));
+            Ok(document.to_string())
+        })
+    }
+}
+
+impl PermissionKeeper for RuleFiles {
+    fn keep(&self, update: &PermissionUpdate) -> BoxFuture<'_, Result<PermissionSet, String>> {
+        let kept = self.change(update).map_err(|failure| failure.to_string());
+        Box::pin(std::future::ready(kept))
+    }
+}
+
+fn parse(text: &str, path: &Path) -> Result<DocumentMut, Failure> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        Failure::usage(format!("{} is not valid TOML", path.display())).because(&error)
+    })
+}
+
+/// Writes the section `[rules]` and leaves the rest as it is.
+fn write_rules(text: &str, set: &PermissionSet, path: &Path) -> Result<String, Failure> {
+    let mut document = parse(text, path)?;
+    let section = document.entry("rules").or_insert_with(|| Item::Table(Table::new()));
+    let broken = || Failure::usage(format!("`rules` in {} is no table", path.display()));
+    let section = section.as_table_like_mut().ok_or_else(broken)?;
+    for stance in [Stance::Allow, Stance::Ask, Stance::Deny] {
+        put_list(section, stance.as_str(), set.rules(stance).iter().map(ToString::to_string));
+    }
+    put_list(section, "directories", set.directories.iter().cloned());
+    match set.mode {
+        Some(mode) => drop(section.insert("mode", value(mode.as_str()))),
+        None => drop(section.remove("mode")),
+    }
+    Ok(document.to_string())
+}
+
+fn put_list(section: &mut dyn toml_edit::TableLike, key: &str, items: impl Iterator<Item = String>) {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        section.remove(key);
+        return;
+    }
+    let mut list = Array::new();
+    items.for_each(|item| list.push_formatted(toml_edit::Value::from(item).decorated("\n    ", "")));
+    list.set_trailing("\n");
+    list.set_trailing_comma(true);
+    section.insert(key, value(list));
+}

@@ -1,0 +1,38 @@
+//! Sessions, as the runtime sees them.
+
+pub(crate) mod table;
+
+use helve_core::BoxFuture;
+use helve_core::ports::{JournalError, Sessions};
+use helve_core::session::{SessionChange, SessionKey, SessionState};
+use jiff::Timestamp;
+
+use crate::queue::Job;
+use crate::request::Request;
+use crate::store::Store;
+
+impl Sessions for Store {
+    fn session(&self, key: SessionKey) -> BoxFuture<'_, Result<Option<SessionState>, JournalError>> {
+        Box::pin(self.readers.read(move |db| table::find(db, &key)))
+    }
+
+    fn sessions(
+        &self,
+        principal: Option<String>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<(SessionKey, SessionState)>, JournalError>> {
+        Box::pin(self.readers.read(move |db| table::list(db, principal.as_deref(), limit)))
+    }
+
+    fn change_session(
+        &self,
+        key: SessionKey,
+        change: Box<SessionChange>,
+        now: Timestamp,
+        forget_before: Timestamp,
+    ) -> BoxFuture<'_, Result<SessionState, JournalError>> {
+        Box::pin(Store::ask(self, move |reply| {
+            Job::Ask(Box::new(Request::ChangeSession { key, change, now, forget_before, reply }))
+        }))
+    }
+}

@@ -1,0 +1,101 @@
+//! The permissions in force, place by place.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use helve_core::permission::{Destination, PermissionSet, PermissionUpdate, known_as};
+use helve_core::{ErrorCode, Tool, ToolError};
+use serde_json::Value;
+
+use super::{CanUseTool, PermissionKeeper, PermissionOptions, Said, said};
+use crate::volatile::lock;
+
+/// Most tools whose names are kept.
+const KNOWN_MAX: usize = 10_000;
+
+/// The permissions in force.
+pub(crate) struct Permissions {
+    places: ArcSwap<BTreeMap<Destination, PermissionSet>>,
+    /// Names of tools, by digest.
+    known: Mutex<HashMap<Arc<str>, Arc<[String]>>>,
+    keeper: Option<Arc<dyn PermissionKeeper>>,
+    pub(crate) can_use_tool: Option<Arc<dyn CanUseTool>>,
+}
+
+impl Permissions {
+    pub(crate) fn new(options: PermissionOptions) -> Self {
+        let mut places = BTreeMap::<_, PermissionSet>::new();
+        for (place, set) in options.places {
+            places.insert(place, set);
+        }
+        Self {
+            places: ArcSwap::from_pointee(places),
+            known: Mutex::default(),
+            keeper: options.keeper,
+            can_use_tool: options.can_use_tool,
+        }
+    }
+
+    /// What is said to a call, with what its session adds.
+    pub(crate) fn said(&self, session: Option<&PermissionSet>, tool: &Tool, arguments: &Value) -> Said {
+        let places = self.places.load();
+        let session = session.filter(|set| !set.is_empty());
+        if session.is_none() && places.values().all(PermissionSet::is_empty) {
+            return Said::NOTHING;
+        }
+        let all = Destination::ALL.into_iter().filter_map(|place| match place {
+            Destination::Session => session.map(|set| (place, set)),
+            _ => places.get(&place).map(|set| (place, set)),
+        });
+        said(all, tool, &self.known_as(tool), arguments)
+    }
+
+    /// Every place but sessions.
+    pub(crate) fn all(&self) -> Arc<BTreeMap<Destination, PermissionSet>> {
+        self.places.load_full()
+    }
+
+    /// Puts other permissions in a place.
+    pub(crate) fn set(&self, place: Destination, set: PermissionSet) {
+        self.places.rcu(|places| {
+            let mut places = BTreeMap::clone(places);
+            places.insert(place, set.clone());
+            places
+        });
+    }
+
+    /// Makes a change outside of sessions, and keeps it.
+    pub(crate) async fn apply(&self, update: &PermissionUpdate) -> Result<(), ToolError> {
+        let refused = |why: String| ToolError::new(ErrorCode::PermissionDenied, why);
+        let place = update.destination();
+        let set = match (place, &self.keeper) {
+            (Destination::CliArg | Destination::Session, _) => {
+                let mut set = self.places.load().get(&place).cloned().unwrap_or_default();
+                set.apply(update).map_err(|error| refused(error.to_string()))?;
+                set
+            }
+            (_, Some(keeper)) => keeper.keep(update).await.map_err(refused)?,
+            (_, None) => {
+                let why =
+                    format!("this runtime has nowhere to keep changed permissions of the {}", place.as_str());
+                return Err(refused(why));
+            }
+        };
+        self.set(place, set);
+        Ok(())
+    }
+
+    fn known_as(&self, tool: &Tool) -> Arc<[String]> {
+        let mut known = lock(&self.known);
+        if let Some(names) = known.get(tool.digest()) {
+            return Arc::clone(names);
+        }
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        let names: Arc<[String]> = known_as(tool).into();
+        known.insert(Arc::clone(tool.digest()), Arc::clone(&names));
+        names
+    }
+}

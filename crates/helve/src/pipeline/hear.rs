@@ -1,0 +1,200 @@
+//! Everybody who has a say in a call is heard: hooks, the calling agent, policies, rules, the mode,
+//! labels, the tool's risk. The strictest wins.
+
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::{AdvisedAction, Call, ErrorCode, LabelSet, Tool, ToolError};
+
+use super::labels;
+use super::record::{OpenRecord, unavailable};
+use crate::runtime::Parts;
+use crate::sessions::{self, Fresh};
+
+/// What a call needs before it may run. Nothing, where nobody objects.
+#[derive(Default)]
+pub(super) struct Reasons {
+    /// Why a person is asked, where the like may be allowed for a session once and for all.
+    pub(super) of_tool: Vec<String>,
+    /// Why a person is asked about this very call.
+    pub(super) of_call: Vec<String>,
+    /// Whether nobody may be asked, so that the call is denied instead.
+    pub(super) never_ask: bool,
+}
+
+impl Reasons {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of_tool.is_empty() && self.of_call.is_empty()
+    }
+
+    pub(super) fn all(self) -> Vec<String> {
+        [self.of_tool, self.of_call].concat()
+    }
+}
+
+/// Hears everybody. An error is a denial.
+pub(super) async fn hear(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    record: &mut OpenRecord<'_>,
+) -> Result<Reasons, ToolError> {
+    let session = sessions::of(parts, &call.caller, Fresh::Known).await.map_err(unavailable)?;
+    let mut reasons = Reasons::default();
+    let mut is_waived = false;
+    for voice in record.voices() {
+        match voice.stance {
+            Stance::Allow => is_waived = true,
+            Stance::Ask => reasons.of_call.push(words(voice)),
+            Stance::Deny => return Err(denial(voice)),
+        }
+    }
+
+    if let Some(voice) = advice(call) {
+        reasons.add(voice, record)?;
+    }
+
+    let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
+    if let Some(voice) = policy(parts, tool, call, labels) {
+        reasons.add(voice, record)?;
+    }
+
+    let own = session.as_ref().map(|session| &session.permissions);
+    let said = parts.permissions.said(own, tool, &call.arguments);
+    if let Some(voice) = said.objection {
+        reasons.add(voice, record)?;
+    }
+    reasons.never_ask = said.never_ask;
+
+    if let Some(voice) = labels::say(parts, tool, record).await? {
+        reasons.add(voice, record)?;
+    }
+
+    match said.waiver {
+        Some(waiver) => record.heard(waiver),
+        None if is_waived => {}
+        None => {
+            for voice in risk(parts, tool) {
+                reasons.of_tool.push(words(&voice));
+                record.heard(voice);
+            }
+        }
+    }
+    Ok(reasons)
+}
+
+impl Reasons {
+    /// What a voice says about this very call.
+    fn add(&mut self, voice: Voice, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+        match voice.stance {
+            Stance::Allow => {}
+            Stance::Ask => self.of_call.push(words(&voice)),
+            Stance::Deny => {
+                let error = denial(&voice);
+                record.heard(voice);
+                return Err(error);
+            }
+        }
+        record.heard(voice);
+        Ok(())
+    }
+}
+
+/// Whether anybody who cannot be overruled says no to these arguments: asked once more where
+/// somebody changed them after everybody was heard.
+pub(super) async fn still_allowed(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    let session = sessions::of(parts, &call.caller, Fresh::Known).await.map_err(unavailable)?;
+    let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
+    let own = session.as_ref().map(|session| &session.permissions);
+    let said = parts.permissions.said(own, tool, &call.arguments).objection;
+    for voice in [policy(parts, tool, call, labels), said].into_iter().flatten() {
+        if voice.stance == Stance::Deny {
+            let error = denial(&voice);
+            record.heard(voice);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn advice(call: &Call) -> Option<Voice> {
+    let advice = call.advice.as_ref()?;
+    let why = advice.reasoning.as_deref();
+    match advice.action {
+        AdvisedAction::Execute => None,
+        AdvisedAction::RequestApproval => {
+            let reason = match why {
+                Some(why) => format!("the calling agent asks for approval: {why}"),
+                None => "the calling agent asks for approval".to_owned(),
+            };
+            Some(Voice::new("agent", Stance::Ask).because(reason))
+        }
+        AdvisedAction::Deny => {
+            let why = why.unwrap_or("it gave no reason");
+            let reason = format!("the calling agent decided against this call: {why}");
+            Some(Voice::new("agent", Stance::Deny).because(reason))
+        }
+    }
+}
+
+fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet) -> Option<Voice> {
+    let policy = parts.policy.as_ref()?;
+    Some(policy.rule(&PolicyRequest {
+        caller: &call.caller,
+        action: Action::Call,
+        resource: PolicyResource::Tool(tool),
+        arguments: Some(&call.arguments),
+        labels,
+        now: parts.clock.now(),
+    }))
+}
+
+fn risk(parts: &Parts, tool: &Tool) -> impl Iterator<Item = Voice> {
+    let definition = tool.definition();
+    // A composed call asks for the part that needs it, when it comes to it.
+    let risky = (definition.risk >= parts.settings.ask_from && !tool.is_composed())
+        .then(|| format!("`{}` is of {} risk", definition.name, definition.risk));
+    let always = definition.requires_approval.then(|| format!("`{}` always needs approval", definition.name));
+    let voice = |reason: String| Voice::new("risk", Stance::Ask).because(reason);
+    risky.into_iter().chain(always).map(voice)
+}
+
+/// What a voice says, for a person who is asked.
+fn words(voice: &Voice) -> String {
+    match (&voice.reason, &*voice.by) {
+        (Some(reason), "risk" | "agent" | "labels") => reason.clone(),
+        (Some(reason), by) => format!("{by}: {reason}"),
+        (None, by) => format!("{by} asks"),
+    }
+}
+
+/// Why a voice keeps a call from running, for whoever called.
+pub(super) fn denial(voice: &Voice) -> ToolError {
+    let by = &voice.by;
+    let why = voice.reason.as_deref();
+    let error = |code, message: String| ToolError::new(code, message);
+    match &**by {
+        "agent" => {
+            error(ErrorCode::PermissionDenied, why.unwrap_or("the calling agent decided so").to_owned())
+        }
+        "labels" => {
+            let message =
+                format!("not in this session: {}", why.unwrap_or("untrusted text met private data"));
+            error(ErrorCode::PermissionDenied, message)
+                .suggest("tell the user; a new session that has not read both may do it")
+        }
+        by if by.starts_with("policy") => {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            error(ErrorCode::NotAuthorized, format!("denied by {by}{why}"))
+                .suggest("do not repeat it; `helve policy explain` tells the operator why")
+        }
+        by => {
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            error(ErrorCode::PermissionDenied, format!("denied by `{by}`{why}"))
+                .suggest("do not repeat it; do something else, or ask the user what they want instead")
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Labels: what a call brings into its session, and what it may not do once strangers' words have
+//! met private data.
+
+use std::sync::Arc;
+
+use helve_core::gate::{Stance, Voice};
+use helve_core::label::{Label, LabelSet, Taint};
+use helve_core::run::StepKind;
+use helve_core::session::{SessionChange, SessionState};
+use helve_core::{Facet, Status, Tool, ToolError};
+use serde_json::Value;
+
+use super::record::{OpenRecord, unavailable};
+use crate::runtime::Parts;
+use crate::sessions::{self, Fresh, WhenMet};
+
+/// What labels say to a call, if anything.
+pub(super) async fn say(
+    parts: &Parts,
+    tool: &Tool,
+    record: &OpenRecord<'_>,
+) -> Result<Option<Voice>, ToolError> {
+    let settings = &parts.settings.labels;
+    if !settings.holds_for(record.caller()) || tool.is_composed() {
+        return Ok(None);
+    }
+    let definition = tool.definition();
+    let has = |facet| settings.has_facet(definition, facet);
+    let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
+    if !egress && !mutates {
+        return Ok(None);
+    }
+    // Another process may have raised it meanwhile, and this is where it matters.
+    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let Some(session) = session.filter(|session| session.labels().has_met()) else { return Ok(None) };
+    let stance = match settings.when_met {
+        WhenMet::Deny => Stance::Deny,
+        WhenMet::Ask | WhenMet::Off => Stance::Ask,
+    };
+    let does = match (egress, mutates) {
+        (true, true) => "may send something out and change something",
+        (true, false) => "may send something out",
+        (false, _) => "may change something",
+    };
+    let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
+    Ok(Some(Voice::new("labels", stance).because(reason)))
+}
+
+/// Where a session's labels came from, in words.
+pub(super) fn provenance(session: &SessionState) -> String {
+    let sources: Vec<_> = session
+        .taints
+        .iter()
+        .map(|taint| {
+            let what: Vec<_> = taint.labels.iter().map(words).collect();
+            format!("{} from `{}` ({})", what.join(" and "), taint.tool, taint.call_id)
+        })
+        .collect();
+    format!("this session holds {}", sources.join(", "))
+}
+
+fn words(label: Label) -> &'static str {
+    match label {
+        Label::Untrusted => "untrusted text",
+        Label::Private => "private data",
+        Label::Secret => "secrets",
+    }
+}
+
+/// A call is about to run: its session rises by what the tool brings, before anybody reads it.
+pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
+    let mut brought = parts.settings.labels.brought_by(tool.definition());
+    if brought.has(Label::Untrusted) && is_closed(tool) {
+        brought = brought.without(LabelSet::NONE.with(Label::Untrusted));
+    }
+    raise(parts, brought, record).await
+}
+
+/// A call has failed: whatever its schema promises, an error's words are the tool's own.
+pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
+    let brought = parts.settings.labels.brought_by(tool.definition());
+    raise(parts, brought, record).await
+}
+
+/// A call has answered, perhaps with a failure, or with what its schema calls a secret.
+pub(super) async fn leave(
+    parts: &Parts,
+    checked: &Result<Status, ToolError>,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    match checked {
+        Ok(Status::Done(output)) if !output.is_failure => {}
+        Ok(_) | Err(_) => failed(parts, record).await?,
+    }
+    if record.answered_secret() {
+        raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+    }
+    Ok(())
+}
+
+async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+    let caller = Arc::clone(record.caller());
+    if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
+        return Ok(());
+    }
+    let known = sessions::of(parts, &caller, Fresh::Known).await.map_err(unavailable)?;
+    let labels = brought.without(known.map_or(LabelSet::NONE, |session| session.labels()));
+    if labels.is_empty() {
+        return Ok(());
+    }
+    let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
+    let taint = Taint { labels, tool, call_id: record.call_id(), at: parts.clock.now() };
+    sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    record.tell_step(StepKind::Labelled { labels });
+    Ok(())
+}
+
+/// Whether a tool's output schema leaves no room for words of others: numbers, truth values and
+/// words from a list, and objects and lists of those.
+fn is_closed(tool: &Tool) -> bool {
+    tool.output().is_some_and(|schema| leaves_no_room(schema.json(), 0))
+}
+
+fn leaves_no_room(schema: &Value, depth: usize) -> bool {
+    const DEPTH_MAX: usize = 16;
+    let Some(schema) = schema.as_object().filter(|_| depth < DEPTH_MAX) else { return false };
+    if schema.contains_key("enum") || schema.contains_key("const") {
+        return true;
+    }
+    match schema.get("type").and_then(Value::as_str) {
+        Some("integer" | "number" | "boolean" | "null") => true,
+        Some("array") => schema.get("items").is_some_and(|items| leaves_no_room(items, depth + 1)),
+        Some("object") => {
+            let fields = schema.get("properties").and_then(Value::as_object);
+            schema.get("additionalProperties") == Some(&Value::Bool(false))
+                && !schema.contains_key("patternProperties")
+                && fields.is_some_and(|fields| fields.values().all(|field| leaves_no_room(field, depth + 1)))
+        }
+        Some(_) | None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::leaves_no_room;
+    use serde_json::json;
+
+    #[test]
+    fn a_closed_schema_leaves_no_room_for_words() {
+        for closed in [
+            json!({ "type": "integer" }),
+            json!({ "enum": ["a", "b"] }),
+            json!({ "type": "array", "items": { "type": "boolean" } }),
+            json!({ "type": "object", "properties": { "n": { "type": "number" } }, "additionalProperties": false }),
+        ] {
+            assert!(leaves_no_room(&closed, 0), "{closed}");
+        }
+        for open in [
+            json!({ "type": "string" }),
+            json!({ "type": ["integer", "string"] }),
+            json!({}),
+            json!(true),
+            json!({ "type": "array" }),
+            json!({ "type": "object", "properties": { "n": { "type": "number" } } }),
+            json!({ "type": "object", "properties": { "n": { "type": "string" } }, "additionalProperties": false }),
+            json!({ "$ref": "#/$defs/x" }),
+        ] {
+            assert!(!leaves_no_room(&open, 0), "{open}");
+        }
+    }
+}

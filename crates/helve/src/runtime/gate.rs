@@ -1,0 +1,97 @@
+//! Questions to the gate beside calls: what a caller may see and do, its session, its permissions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
+use helve_core::ports::JournalError;
+use helve_core::session::{SessionKey, SessionState};
+use helve_core::{Caller, LabelSet, Tool, ToolError};
+
+use super::Runtime;
+use crate::pipeline;
+use crate::registry::{Filter, Registered};
+use crate::sessions::{self, Fresh};
+
+impl Runtime {
+    /// Whether a caller may know of a tool. What they may not know of they cannot call either.
+    pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
+        (caller.principal.is_some() || !self.settings().require_authentication)
+            && pipeline::may_see(self.parts(), caller, tool)
+    }
+
+    /// The tools that a caller may know of.
+    pub fn tools_for(&self, caller: &Caller, filter: &Filter) -> Vec<Registered> {
+        let mut tools = self.registry().list(filter);
+        tools.retain(|registered| self.may_see(caller, &registered.tool));
+        tools
+    }
+
+    /// Whether there is a policy that may keep a tool from a caller.
+    pub fn has_policy(&self) -> bool {
+        self.parts().policy.is_some()
+    }
+
+    /// What the policy says to something that is no call: `inspect`, `administer`, reading what an
+    /// MCP server offers. Without a policy whoever has come in may, but for what takes a role:
+    /// deciding (`approver`), looking at others (`approver`, `auditor`, `admin`) and changing this
+    /// runtime (`admin`).
+    pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Voice {
+        let parts = self.parts();
+        if let Some(policy) = &parts.policy {
+            let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
+            return policy.rule(&PolicyRequest { caller, action, resource, arguments, labels, now });
+        }
+        let roles: &[&str] = match action {
+            Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {
+                return Voice::new("no policy", Stance::Allow);
+            }
+            Action::Approve => &["approver"],
+            Action::Inspect => &["approver", "auditor", "admin"],
+            Action::Administer => &["admin"],
+        };
+        if roles.iter().any(|role| caller.has_role(role)) {
+            return Voice::new("role", Stance::Allow);
+        }
+        let reason = format!("it takes the role {}", roles.join(" or "));
+        Voice::new("role", Stance::Deny).because(reason)
+    }
+
+    /// What is remembered of a caller's session: its labels and where they came from, and what was
+    /// allowed for it.
+    pub async fn session(&self, caller: &Caller) -> Result<Option<Arc<SessionState>>, JournalError> {
+        sessions::of(self.parts(), caller, Fresh::Ledger).await
+    }
+
+    /// Sessions of a principal, or of all, last changed first.
+    pub async fn sessions(
+        &self,
+        principal: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<(SessionKey, SessionState)>, JournalError> {
+        self.parts().ledger.sessions(principal, limit).await
+    }
+
+    /// Makes changes of permissions, in the caller's session or where they say.
+    ///
+    /// Whoever calls this speaks for the operator: nothing that a call's own caller says may come
+    /// here.
+    pub async fn change_permissions(
+        &self,
+        caller: &Caller,
+        updates: &[PermissionUpdate],
+    ) -> Result<(), ToolError> {
+        sessions::apply(self.parts(), caller, updates).await
+    }
+
+    /// Permissions of every place but sessions.
+    pub fn permissions(&self) -> Arc<BTreeMap<Destination, PermissionSet>> {
+        self.parts().permissions.all()
+    }
+
+    /// Puts other permissions in a place, as when a file has changed.
+    pub fn set_permissions(&self, place: Destination, set: PermissionSet) {
+        self.parts().permissions.set(place, set);
+    }
+}

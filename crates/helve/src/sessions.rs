@@ -1,0 +1,185 @@
+//! Sessions while they are in use: what they have touched, and what was allowed for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use helve_core::permission::{Destination, PermissionUpdate};
+use helve_core::ports::JournalError;
+use helve_core::session::{SessionChange, SessionKey, SessionState};
+use helve_core::{Caller, Channel, Definition, Facet, Label, LabelSet};
+use jiff::Timestamp;
+
+use crate::runtime::Parts;
+use crate::volatile::lock;
+
+/// Most sessions that are kept at hand.
+const KNOWN_MAX: usize = 10_000;
+
+/// What to do when a stranger's words have met what is not theirs to know, and a call would send
+/// something out or change something.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenMet {
+    /// Labels are not kept.
+    #[default]
+    Off,
+    /// Ask a person.
+    Ask,
+    /// Deny it.
+    Deny,
+}
+
+/// What a tool counts as whose facets nobody has written.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Unlabelled {
+    /// As one that reads strangers' words and private data, sends out and changes things.
+    #[default]
+    All,
+    /// As none of that: only tools with facets are watched.
+    Ignored,
+}
+
+/// How sessions are labelled.
+#[derive(Debug, Clone)]
+pub struct LabelSettings {
+    /// What to do when untrusted meets private.
+    pub when_met: WhenMet,
+    /// What a tool counts as whose facets nobody has written.
+    pub unlabelled: Unlabelled,
+    /// How long labels of a principal hold that names no session.
+    pub principal_ttl: Duration,
+}
+
+impl Default for LabelSettings {
+    fn default() -> Self {
+        Self {
+            when_met: WhenMet::Off,
+            unlabelled: Unlabelled::All,
+            principal_ttl: Duration::from_secs(3_600),
+        }
+    }
+}
+
+impl LabelSettings {
+    /// Whether labels are kept for a caller. A person who types each call at a terminal is not a
+    /// model that reads one call's result before it makes the next.
+    pub(crate) fn holds_for(&self, caller: &Caller) -> bool {
+        self.when_met != WhenMet::Off && (caller.session.is_some() || caller.channel != Channel::Cli)
+    }
+
+    /// Whether a tool counts as having a facet.
+    pub(crate) fn has_facet(&self, definition: &Definition, facet: Facet) -> bool {
+        match (&definition.facets, self.unlabelled) {
+            (None, Unlabelled::Ignored) => false,
+            (Some(_), _) | (None, Unlabelled::All) => definition.has_facet(facet),
+        }
+    }
+
+    /// What a call of a tool brings into its session.
+    pub(crate) fn brought_by(&self, definition: &Definition) -> LabelSet {
+        let facets = [(Facet::ReadsUntrusted, Label::Untrusted), (Facet::ReadsPrivate, Label::Private)];
+        facets
+            .into_iter()
+            .filter(|(facet, _)| self.has_facet(definition, *facet))
+            .map(|(_, label)| label)
+            .collect()
+    }
+
+    /// Before when what a session was is forgotten. One with an id stays what it is.
+    fn forget_before(&self, key: &SessionKey, now: Timestamp) -> Timestamp {
+        match key.session {
+            Some(_) => Timestamp::MIN,
+            None => now.saturating_sub(self.principal_ttl).unwrap_or(Timestamp::MIN),
+        }
+    }
+}
+
+/// Sessions that were looked up.
+#[derive(Default)]
+pub(crate) struct KnownSessions(Mutex<HashMap<SessionKey, Arc<SessionState>>>);
+
+impl KnownSessions {
+    fn keep(&self, key: SessionKey, state: Arc<SessionState>) {
+        let mut known = lock(&self.0);
+        if known.len() >= KNOWN_MAX && !known.contains_key(&key) {
+            known.clear();
+        }
+        known.insert(key, state);
+    }
+}
+
+/// How up to date an answer must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    /// As this process knows it.
+    Known,
+    /// As the ledger has it: another process may have changed it.
+    Ledger,
+}
+
+/// What is remembered of a caller's session.
+pub(crate) async fn of(
+    parts: &Parts,
+    caller: &Caller,
+    fresh: Fresh,
+) -> Result<Option<Arc<SessionState>>, JournalError> {
+    if caller.session.is_none() && !parts.settings.labels.holds_for(caller) {
+        return Ok(None);
+    }
+    let key = SessionKey::of(caller);
+    let now = parts.clock.now();
+    let oldest = parts.settings.labels.forget_before(&key, now);
+    let known = lock(&parts.sessions.0).get(&key).cloned();
+    let state = match known {
+        Some(state) if fresh == Fresh::Known => state,
+        Some(_) | None => {
+            let found = parts.ledger.session(key.clone()).await?;
+            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(now)));
+            parts.sessions.keep(key, Arc::clone(&state));
+            state
+        }
+    };
+    Ok((state.changed_at >= oldest).then_some(state))
+}
+
+/// Changes a caller's session, and waits until that is on disk.
+pub(crate) async fn change(
+    parts: &Parts,
+    caller: &Caller,
+    change: SessionChange,
+) -> Result<Arc<SessionState>, JournalError> {
+    let key = SessionKey::of(caller);
+    let now = parts.clock.now();
+    let oldest = parts.settings.labels.forget_before(&key, now);
+    let state = Arc::new(parts.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
+    parts.sessions.keep(key, Arc::clone(&state));
+    Ok(state)
+}
+
+/// Makes changes of permissions, wherever they belong. The first that cannot be made ends it.
+pub(crate) async fn apply(
+    parts: &Parts,
+    caller: &Caller,
+    updates: &[PermissionUpdate],
+) -> Result<(), helve_core::ToolError> {
+    for update in updates {
+        match update.destination() {
+            Destination::Session => {
+                change(parts, caller, SessionChange::Permit(update.clone())).await.map_err(|error| {
+                    helve_core::ToolError::new(helve_core::ErrorCode::PermissionDenied, error.to_string())
+                })?;
+            }
+            Destination::UserSettings
+            | Destination::ProjectSettings
+            | Destination::LocalSettings
+            | Destination::CliArg => parts.permissions.apply(update).await?,
+        }
+    }
+    Ok(())
+}
