@@ -32,6 +32,8 @@ use crate::ui::table::{Cell, Tone};
 use crate::wire;
 use crate::wire::mcp;
 
+/// How long the hooks of a session's end have before the process ends.
+const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -95,6 +97,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (runtime, store) = open(&loaded)?;
     wire::block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let hooked = runtime.clone();
         let server = upstream.served(runtime);
         let stop = CancellationToken::new();
         let running = async {
@@ -104,6 +107,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
         };
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        hooked.hooks().settle(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         ended.context("the connection to the client broke")
     })?;

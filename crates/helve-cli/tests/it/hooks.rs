@@ -177,3 +177,17 @@ fn a_tool_of_an_mcp_server_can_be_a_hook() {
     let calls = home.json(&["audit", "list", "--tool", "small/say"]);
     assert_eq!((&calls[0]["status"], &calls[0]["caller"]["principal"]), (&json!("done"), &json!("hook")), "{calls}");
 }
+
+#[test]
+fn the_sessions_of_mcp_clients_are_told_of() {
+    let home = trusted(
+        "[[hooks.SessionStart]]\nmatcher = 'startup'\nhooks = [{ type = 'command', command = 'echo be kind' }]\n\
+         [[hooks.SessionEnd]]\nhooks = [{ type = 'command', command = 'jq -r .reason > ended', write = ['.'] }]\n",
+    );
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-06-18",
+        "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
+    let ran = home.run_with(&["mcp", "serve"], &[], format!("{hello}\n").as_bytes());
+    let answer: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(answer["result"]["instructions"], "be kind", "{}", ran.all());
+    assert_eq!(std::fs::read_to_string(home.project().join("ended")).unwrap(), "other\n");
+}

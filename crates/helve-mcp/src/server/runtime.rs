@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
+use helve::hook::{HookEvent, HookInput};
 use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
 use helve::registry::Snapshot;
-use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
+use helve::{Access, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -126,6 +127,22 @@ impl Backend for RuntimeBackend {
 
     fn instructions(&self, _visitor: &Visitor) -> Option<String> {
         None
+    }
+
+    fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
+        Box::pin(async move {
+            let input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
+            let fired = self.runtime.fire(input.with("source", "startup")).await;
+            (!fired.context.is_empty()).then(|| fired.context.join("\n"))
+        })
+    }
+
+    fn session_ended(&self, visitor: &Visitor) {
+        // A session can also end because everything does; then there is nobody left to tell.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let input = HookInput::new(HookEvent::SessionEnd).in_session(&*visitor.session);
+            self.runtime.fire_in_background(input.with("reason", "other"));
+        }
     }
 
     fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions> {

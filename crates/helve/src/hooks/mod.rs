@@ -7,6 +7,7 @@
 
 mod call;
 mod combine;
+mod elicitation;
 mod matcher;
 mod names;
 mod run;
@@ -24,6 +25,7 @@ use tokio::sync::Semaphore;
 pub(crate) use call::OfCall;
 pub(crate) use combine::combine;
 pub use combine::{Answered, Fired, Said};
+pub(crate) use elicitation::hooked;
 pub use matcher::{Matcher, MatcherError};
 pub(crate) use names::{Names, Spoken};
 pub(crate) use run::{Matched, run_all};

@@ -107,6 +107,11 @@ impl Runtime {
         pipeline::refuse(&self.0, call, error).await
     }
 
+    /// The runtime that these are the parts of.
+    pub(crate) fn of(parts: &Arc<Parts>) -> Self {
+        Self(Arc::clone(parts))
+    }
+
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0
     }
@@ -138,6 +143,19 @@ impl Runtime {
         // Nobody can take this back but by dropping it.
         let answers = run_all(&self.0, &matched, None).await.unwrap_or_default();
         combine(input.event.clone(), answers)
+    }
+
+    /// The same while everything goes on: nobody hears what they say. [`Hooks::settle`] waits for it.
+    pub fn fire_in_background(&self, input: HookInput) {
+        let Ok(room) = Arc::clone(self.0.hooks.background()).try_acquire_owned() else {
+            tracing::warn!(event = %input.event, "hooks were not told: too many run in the background");
+            return;
+        };
+        let runtime = self.clone();
+        tokio::spawn(async move {
+            runtime.fire(input).await;
+            drop(room);
+        });
     }
 
     /// The hooks. They can be replaced while calls run.

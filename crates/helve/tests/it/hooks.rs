@@ -626,3 +626,70 @@ async fn the_parts_of_a_composed_call_are_told_of_too() {
     let names: Vec<_> = heard.lock().unwrap().iter().map(|told| told["tool_name"].clone()).collect();
     assert_eq!(names, ["twice", "say"]);
 }
+
+/// A user who accepts every form.
+#[derive(Debug, Default)]
+struct User(Mutex<u32>);
+
+impl helve::ports::Client for User {
+    fn id(&self) -> &str {
+        "user"
+    }
+
+    fn can(&self, _: helve::ports::Question) -> bool {
+        true
+    }
+
+    fn ask(
+        &self,
+        _: helve::ports::Question,
+        _: helve::record::RawJson,
+    ) -> helve::BoxFuture<'static, Result<helve::record::RawJson, helve::ports::AskError>> {
+        *self.0.lock().unwrap() += 1;
+        let answer = json!({ "action": "accept", "content": { "name": "Ada" } });
+        Box::pin(async move { Ok(serde_json::value::to_raw_value(&answer).unwrap()) })
+    }
+
+    fn progress(&self, _: &helve::run::Progress) {}
+
+    fn log(&self, _: &serde_json::value::RawValue) {}
+
+    fn meta(&self) -> Option<&serde_json::value::RawValue> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn hooks_may_answer_the_questions_of_mcp_servers() {
+    let asking = || {
+        Tool::builder("demo/form").description("Asks the user.").input_schema(json!({ "type": "object" }))
+            .source(Source::Mcp)
+            .read_only()
+            .handler(|_, context: Context| async move {
+                let params = json!({ "message": "Who are you?", "requestedSchema": { "type": "object" } });
+                let params = serde_json::value::to_raw_value(&params).unwrap();
+                let client = context.client().unwrap().clone();
+                let answer = client.ask(helve::ports::Question::FillForm, params).await.unwrap();
+                Ok::<Value, ToolError>(serde_json::from_str(answer.get()).unwrap())
+            })
+    };
+    let specific = |event: &HookEvent, fields: Value| from_json(event.clone(), json!({ "hookSpecificOutput": fields }));
+    let (before, after) = (HookEvent::Elicitation, HookEvent::ElicitationResult);
+    for (event, output, expected, asked) in [
+        (&before, HookOutput::none(), json!({ "action": "accept", "content": { "name": "Ada" } }), 1),
+        (&before, specific(&before, json!({ "action": "accept", "content": { "name": "Eve" } })),
+            json!({ "action": "accept", "content": { "name": "Eve" } }), 0),
+        (&before, HookOutput::block("no forms"), json!({ "action": "decline" }), 0),
+        (&after, specific(&after, json!({ "action": "cancel" })), json!({ "action": "cancel" }), 1),
+    ] {
+        let (heard, hook) = listening();
+        let set = on(event.clone(), output).on(event.clone(), Matcher::new("demo").unwrap(), hook);
+        let bench = bench(asking(), set);
+        let user = Arc::new(User::default());
+        let outcome = bench.runtime.call(Call::new("demo/form", json!({})).client(user.clone())).await;
+        assert_eq!((outcome.into_result().unwrap(), *user.0.lock().unwrap()), (expected, asked));
+        let told = heard.lock().unwrap().pop().unwrap();
+        assert_eq!((&told["mcp_server_name"], &told["message"]), (&json!("demo"), &json!("Who are you?")));
+        assert_eq!(told.get("action").is_some(), *event == after);
+    }
+}
