@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{BoxFuture, Access, Action, PolicyResource, Runtime, Stance};
+use helve::{Access, Action, BoxFuture, PolicyResource, Runtime, Stance};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;

@@ -60,7 +60,11 @@ pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> 
     let fired = fire(read_input(event, args.input.as_deref())?, app)?;
     app.ui.json(&fired.to_output())?;
     for (by, failure) in fired.failures() {
-        app.ui.note(format!("note: {} failed: {}", escape::one_line(by, 120), escape::one_line(&failure.to_string(), 600)))?;
+        app.ui.note(format!(
+            "note: {} failed: {}",
+            escape::one_line(by, 120),
+            escape::one_line(&failure.to_string(), 600)
+        ))?;
     }
     let Some(why) = fired.refusal() else { return Ok(Exit::Done) };
     app.ui.error_line(escape::visible(why))?;
@@ -112,7 +116,8 @@ pub(super) fn read_input(event: HookEvent, given: Option<&str>) -> Result<HookIn
         return Err(Failure::usage(format!("the input is of another event than {event}")));
     }
     fields.insert("hook_event_name".to_owned(), event.as_str().into());
-    serde_json::from_value(value).map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
+    serde_json::from_value(value)
+        .map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
 }
 
 fn read_at_most(reader: impl Read, what: &str) -> Result<Vec<u8>, Failure> {
@@ -125,5 +130,6 @@ fn read_at_most(reader: impl Read, what: &str) -> Result<Vec<u8>, Failure> {
 }
 
 pub(super) fn read_json(text: &[u8]) -> Result<Value, Failure> {
-    parse(text, JsonLimits::default()).map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
+    parse(text, JsonLimits::default())
+        .map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
 }

@@ -19,7 +19,8 @@ use crate::config::{HookSection, Loaded, document, find};
 use crate::failure::Failure;
 
 /// Why a hook that is not trusted says no.
-const HELD: &str = "the project's hooks are not trusted; a person must look at them first: `helve hooks trust`";
+const HELD: &str =
+    "the project's hooks are not trusted; a person must look at them first: `helve hooks trust`";
 
 /// Every hook that the configuration names, in order: the person's own first.
 pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
@@ -49,12 +50,12 @@ pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
 }
 
 fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<HookEntry>, Vec<String>> {
-    let event: HookEvent = section
-        .event
-        .parse()
-        .map_err(|error| vec![format!("{}  `{}`: {error}", document::at(&section.origin()), section.event)])?;
+    let event: HookEvent = section.event.parse().map_err(|error| {
+        vec![format!("{}  `{}`: {error}", document::at(&section.origin()), section.event)]
+    })?;
     maker.make(&event, &section.group, folder).map_err(|problems| {
-        let line = |at: &str, message: &str| format!("{}  `{at}`: {message}", document::at(&section.origin_of(at)));
+        let line =
+            |at: &str, message: &str| format!("{}  `{at}`: {message}", document::at(&section.origin_of(at)));
         problems.iter().map(|problem| line(&problem.at, &problem.message)).collect()
     })
 }

@@ -39,8 +39,14 @@ fn outcome(home: &Home, args: &[&str]) -> (i32, Value) {
 
 #[test]
 fn hooks_of_a_project_never_run_and_are_never_skipped_before_they_are_trusted() {
-    let home = project(&format!("{PROJECT}\n[[hooks.PreToolUse]]\nmatcher = 'math-eval'\nhooks = [{{ type = 'command', command = 'touch ran', write = ['.'] }}]\n"));
-    for call in [["call", "text-stats", "text=hi"], ["call", "math-eval", "expression=1"], ["call", "time-now", "timezone=UTC"]] {
+    let home = project(&format!(
+        "{PROJECT}\n[[hooks.PreToolUse]]\nmatcher = 'math-eval'\nhooks = [{{ type = 'command', command = 'touch ran', write = ['.'] }}]\n"
+    ));
+    for call in [
+        ["call", "text-stats", "text=hi"],
+        ["call", "math-eval", "expression=1"],
+        ["call", "time-now", "timezone=UTC"],
+    ] {
         let (code, outcome) = outcome(&home, &call);
         assert_eq!((code, &outcome["error"]["code"]), (4, &json!("hook_denied")), "{outcome}");
         assert!(outcome["error"]["message"].as_str().unwrap().contains("helve hooks trust"), "{outcome}");
@@ -95,16 +101,22 @@ fn the_hooks_of_both_files_are_told() {
 
 #[test]
 fn an_agent_outside_fires_any_event() {
-    let home = trusted(&format!("{PROJECT}\n[[hooks.TeammateIdle]]\nhooks = [{{ type = 'command', command = 'echo nobody waits >&2; exit 2' }}]\n"));
+    let home = trusted(&format!(
+        "{PROJECT}\n[[hooks.TeammateIdle]]\nhooks = [{{ type = 'command', command = 'echo nobody waits >&2; exit 2' }}]\n"
+    ));
     let fired = home.run(&["hook", "fire", "UserPromptSubmit", "--input", r#"{"prompt": "hi"}"#]);
     let answer: Value = serde_json::from_str(&fired.stdout).unwrap();
-    assert_eq!(answer, json!({ "hookSpecificOutput": { "hookEventName": "UserPromptSubmit", "additionalContext": "speak plainly" } }));
+    assert_eq!(
+        answer,
+        json!({ "hookSpecificOutput": { "hookEventName": "UserPromptSubmit", "additionalContext": "speak plainly" } })
+    );
     assert_eq!(fired.code, 0);
     let idle = home.run(&["hook", "fire", "TeammateIdle"]);
     assert_eq!((idle.code, idle.stderr.trim()), (2, "nobody waits"), "{}", idle.all());
     let event = json!({ "hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/", "transcript_path": "/t",
         "tool_name": "text-stats", "tool_input": { "text": "forbidden" }, "tool_use_id": "toolu_1" });
-    let before = home.run_with(&["hook", "fire", "PreToolUse", "--input", "-"], &[], event.to_string().as_bytes());
+    let before =
+        home.run_with(&["hook", "fire", "PreToolUse", "--input", "-"], &[], event.to_string().as_bytes());
     assert_eq!((before.code, before.stderr.trim()), (2, "not that word"), "{}", before.all());
     home.write("event.json", event.to_string());
     assert_eq!(home.run(&["hook", "fire", "PreToolUse", "--input", "@event.json"]).code, 2);
@@ -119,7 +131,8 @@ fn an_agent_outside_fires_any_event() {
 fn a_test_shows_who_says_what() {
     let home = trusted(PROJECT);
     home.settled(|home| {
-        let args = ["hooks", "test", "PreToolUse", "--tool", "text-stats", "--args", r#"{"text": "forbidden"}"#];
+        let args =
+            ["hooks", "test", "PreToolUse", "--tool", "text-stats", "--args", r#"{"text": "forbidden"}"#];
         insta::assert_snapshot!("hooks_test", home.run(&args).all());
         insta::assert_snapshot!("hooks_test_nobody", home.run(&["hooks", "test", "Stop"]).all());
     });
@@ -139,7 +152,10 @@ fn the_hooks_of_claude_code_are_taken_over() {
     home.settled(|home| {
         insta::assert_snapshot!("hooks_import_asks", home.run(&["hooks", "import"]).all());
         insta::assert_snapshot!("hooks_import", home.run(&["hooks", "import", "--yes"]).all());
-        insta::assert_snapshot!("hooks_imported", std::fs::read_to_string(home.project().join("helve.toml")).unwrap());
+        insta::assert_snapshot!(
+            "hooks_imported",
+            std::fs::read_to_string(home.project().join("helve.toml")).unwrap()
+        );
     });
     let again = home.json(&["hooks", "import", "--yes"]);
     assert_eq!(again[0]["became"], "present");
@@ -151,7 +167,8 @@ fn the_hooks_of_claude_code_are_taken_over() {
 
 #[test]
 fn broken_hooks_are_refused_with_their_place() {
-    let home = project("[[hooks.PreToolUse]]\nmatcher = '('\nhooks = [{ type = 'command', command = 'x' }]\n");
+    let home =
+        project("[[hooks.PreToolUse]]\nmatcher = '('\nhooks = [{ type = 'command', command = 'x' }]\n");
     home.settled(|home| {
         insta::assert_snapshot!("hooks_bad_matcher", home.run(&["call", "time-now"]).all());
         home.write("helve.toml", "[[hooks.PreToolUse]]\nhooks = [{ type = 'command', comand = 'x' }]\n");
@@ -175,7 +192,11 @@ fn a_tool_of_an_mcp_server_can_be_a_hook() {
     let (code, told) = outcome(&home, &["call", "time-now"]);
     assert_eq!(code, 0, "{told}");
     let calls = home.json(&["audit", "list", "--tool", "small/say"]);
-    assert_eq!((&calls[0]["status"], &calls[0]["caller"]["principal"]), (&json!("done"), &json!("hook")), "{calls}");
+    assert_eq!(
+        (&calls[0]["status"], &calls[0]["caller"]["principal"]),
+        (&json!("done"), &json!("hook")),
+        "{calls}"
+    );
 }
 
 #[test]

@@ -288,9 +288,8 @@ impl HookOutput {
     /// Texts no longer than a model should get to read.
     fn shorten(&mut self) {
         let specific = self.specific.as_deref_mut();
-        let more = specific.map(|specific| {
-            [&mut specific.permission_decision_reason, &mut specific.additional_context]
-        });
+        let more = specific
+            .map(|specific| [&mut specific.permission_decision_reason, &mut specific.additional_context]);
         let own = [&mut self.stop_reason, &mut self.system_message, &mut self.reason];
         for text in own.into_iter().chain(more.into_iter().flatten()).flatten() {
             *text = cut(std::mem::take(text), TEXT_BYTES_MAX);
@@ -345,20 +344,38 @@ mod tests {
             json!({ "hookSpecificOutput": fields })
         };
         for (event, fields) in [
-            (E::PreToolUse, json!({ "permissionDecision": "ask", "permissionDecisionReason": "why",
-                "updatedInput": { "a": 1 }, "additionalContext": "x" })),
+            (
+                E::PreToolUse,
+                json!({ "permissionDecision": "ask", "permissionDecisionReason": "why",
+                "updatedInput": { "a": 1 }, "additionalContext": "x" }),
+            ),
             (E::PreToolUse, json!({ "permissionDecision": "defer" })),
-            (E::PostToolUse, json!({ "additionalContext": "x", "updatedToolOutput": [1],
-                "updatedMCPToolOutput": { "content": [] } })),
+            (
+                E::PostToolUse,
+                json!({ "additionalContext": "x", "updatedToolOutput": [1],
+                "updatedMCPToolOutput": { "content": [] } }),
+            ),
             (E::PostToolUseFailure, json!({ "additionalContext": "x" })),
             (E::PostToolBatch, json!({ "additionalContext": "x" })),
-            (E::PermissionRequest, json!({ "decision": { "behavior": "allow", "updatedInput": { "a": 1 },
-                "updatedPermissions": [{ "type": "setMode", "mode": "plan", "destination": "session" }] } })),
-            (E::PermissionRequest, json!({ "decision": { "behavior": "deny", "message": "no", "interrupt": true } })),
+            (
+                E::PermissionRequest,
+                json!({ "decision": { "behavior": "allow", "updatedInput": { "a": 1 },
+                "updatedPermissions": [{ "type": "setMode", "mode": "plan", "destination": "session" }] } }),
+            ),
+            (
+                E::PermissionRequest,
+                json!({ "decision": { "behavior": "deny", "message": "no", "interrupt": true } }),
+            ),
             (E::PermissionDenied, json!({ "retry": true })),
-            (E::UserPromptSubmit, json!({ "additionalContext": "x", "sessionTitle": "t", "suppressOriginalPrompt": true })),
-            (E::SessionStart, json!({ "additionalContext": "x", "initialUserMessage": "hi", "sessionTitle": "t",
-                "watchPaths": ["/a"] })),
+            (
+                E::UserPromptSubmit,
+                json!({ "additionalContext": "x", "sessionTitle": "t", "suppressOriginalPrompt": true }),
+            ),
+            (
+                E::SessionStart,
+                json!({ "additionalContext": "x", "initialUserMessage": "hi", "sessionTitle": "t",
+                "watchPaths": ["/a"] }),
+            ),
             (E::Stop, json!({ "additionalContext": "x" })),
             (E::Elicitation, json!({ "action": "accept", "content": { "name": "Ada" } })),
             (E::ElicitationResult, json!({ "action": "decline" })),

@@ -97,7 +97,9 @@ impl CommandHook {
             let value = match variable {
                 Variable::Literal(value) => value.clone(),
                 Variable::FromEnvironment(source) => std::env::var(source).map_err(|_| {
-                    HookFailure::new(format!("the environment variable `{source}`, which it needs, is not set"))
+                    HookFailure::new(format!(
+                        "the environment variable `{source}`, which it needs, is not set"
+                    ))
                 })?,
             };
             env.retain(|(known, _)| known != name);
@@ -180,7 +182,9 @@ fn variable(name: &str, value: &str) -> Result<Variable, String> {
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     };
     if !is_name(name) || name.starts_with("HELVE_") {
-        return Err(format!("env/{name}: a name has letters, digits and `_`, and does not begin with `HELVE_`"));
+        return Err(format!(
+            "env/{name}: a name has letters, digits and `_`, and does not begin with `HELVE_`"
+        ));
     }
     if value.contains('\0') {
         return Err(format!("env/{name}: the value contains a NUL character"));

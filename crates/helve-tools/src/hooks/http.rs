@@ -72,7 +72,8 @@ impl Hook for HttpHook {
         Box::pin(async move {
             let request = self.request(&input)?;
             let client = self.client.get().map_err(|error| HookFailure::new(error.to_string()))?;
-            let response = client.fetch(request).await.map_err(|error| HookFailure::new(error.to_string()))?;
+            let response =
+                client.fetch(request).await.map_err(|error| HookFailure::new(error.to_string()))?;
             if !response.status.is_success() {
                 return Err(HookFailure::new(format!("the server answered {}", response.status.as_u16())));
             }

@@ -50,7 +50,8 @@ impl Imported {
             return;
         };
         let mut group = HookGroup::default();
-        group.matcher = entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        group.matcher =
+            entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
         group.timeout = entry.get("timeout").and_then(seconds);
         group.on_failure = entry.get("onFailure").and_then(|word| serde_json::from_value(word.clone()).ok());
         for (index, hook) in hooks.iter().enumerate() {
@@ -76,7 +77,8 @@ impl Imported {
         let known: &[&str] = match text("type").as_deref() {
             Some("command") => {
                 config.command = text("command");
-                let words = |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                let words =
+                    |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 config.args = fields.get("args").and_then(Value::as_array).map(words);
                 config.shell = text("shell").filter(|_| config.args.is_none()).map(PathBuf::from);
                 config.read = places(config.command.as_deref().unwrap_or_default());
@@ -103,9 +105,14 @@ impl Imported {
         };
         let group = HookGroup { hooks: vec![config.clone()], ..HookGroup::default() };
         if let Some(problem) = group.problems().first() {
-            return Err(format!("{}: {}", problem.at.rsplit('/').next().unwrap_or_default(), problem.message));
+            return Err(format!(
+                "{}: {}",
+                problem.at.rsplit('/').next().unwrap_or_default(),
+                problem.message
+            ));
         }
-        let unknown = fields.keys().filter(|name| !known.contains(&name.as_str()) && *name != "statusMessage");
+        let unknown =
+            fields.keys().filter(|name| !known.contains(&name.as_str()) && *name != "statusMessage");
         self.left_out.extend(unknown.map(|name| match name.as_str() {
             "if" => format!("{at}.if: the hook is told of every call that its matcher means"),
             name => format!("{at}.{name}"),
@@ -190,7 +197,10 @@ mod tests {
         assert_eq!(events, ["PreToolUse", "Stop", "TeammateIdle"]);
         let bash = &imported.groups[0].1;
         assert_eq!((bash.matcher.as_deref(), bash.hooks.len()), (Some("Bash"), 2));
-        assert_eq!((bash.hooks[0].timeout, &bash.hooks[0].read), (Some(5), &vec![PathBuf::from("~/.claude/hooks")]));
+        assert_eq!(
+            (bash.hooks[0].timeout, &bash.hooks[0].read),
+            (Some(5), &vec![PathBuf::from("~/.claude/hooks")])
+        );
         assert_eq!(bash.hooks[1].headers["Authorization"], "Bearer ${env:TOKEN}");
         assert!(imported.groups[1].1.hooks[0].in_background);
         assert_eq!(imported.groups[2].1.hooks[0].tool_name(), "memory/note");

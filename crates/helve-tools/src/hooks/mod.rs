@@ -114,7 +114,8 @@ fn read_answer(event: &HookEvent, written: &[u8]) -> Result<HookOutput, HookFail
     let text = String::from_utf8_lossy(written);
     let text = text.trim();
     if text.starts_with('{') {
-        return HookOutput::from_json(event, text.as_bytes()).map_err(|error| HookFailure::new(error.to_string()));
+        return HookOutput::from_json(event, text.as_bytes())
+            .map_err(|error| HookFailure::new(error.to_string()));
     }
     Ok(match event.takes_text() && !text.is_empty() {
         true => HookOutput::context(text),

@@ -29,9 +29,14 @@ fn set(toml: &str, folder: &Path) -> Result<HookSet, String> {
     for (event, groups) in file["hooks"].as_object().unwrap() {
         let event: HookEvent = event.parse().unwrap();
         for group in groups.as_array().unwrap() {
-            let group: HookGroup = serde_json::from_value(group.clone()).map_err(|error| error.to_string())?;
+            let group: HookGroup =
+                serde_json::from_value(group.clone()).map_err(|error| error.to_string())?;
             let entries = maker.make(&event, &group, folder).map_err(|problems| {
-                problems.iter().map(|one| format!("{}: {}", one.at, one.message)).collect::<Vec<_>>().join("; ")
+                problems
+                    .iter()
+                    .map(|one| format!("{}: {}", one.at, one.message))
+                    .collect::<Vec<_>>()
+                    .join("; ")
             })?;
             set = entries.into_iter().fold(set, HookSet::with);
         }
@@ -66,7 +71,9 @@ impl Bench {
                     ran.fetch_add(1, Ordering::SeqCst);
                     let folder = folder.clone();
                     async move {
-                        if let (Some(path), Some(content)) = (arguments["path"].as_str(), arguments["content"].as_str()) {
+                        if let (Some(path), Some(content)) =
+                            (arguments["path"].as_str(), arguments["content"].as_str())
+                        {
                             std::fs::write(folder.join(path), content).unwrap();
                         }
                         Ok::<_, ToolError>(arguments)
@@ -249,7 +256,12 @@ async fn public_example_notification_and_context_for_a_session() {
         hooks = [{ type = "command", command = "jq -e '.prompt | contains(\"password\") | not' > /dev/null || { echo 'no secrets please' >&2; exit 2; }" }]"#,
     );
     let fire = |input: HookInput| bench.runtime.fire(input);
-    fire(HookInput::new(HookEvent::Notification).with("message", "hello").with("notification_type", "permission_prompt")).await;
+    fire(
+        HookInput::new(HookEvent::Notification)
+            .with("message", "hello")
+            .with("notification_type", "permission_prompt"),
+    )
+    .await;
     assert_eq!(std::fs::read_to_string(bench.folder.path().join("seen.txt")).unwrap(), "hello\n");
     let start = fire(HookInput::new(HookEvent::SessionStart).with("source", "compact")).await;
     assert_eq!(start.context, ["Reminder: use Bun, not npm."]);
@@ -269,7 +281,9 @@ async fn commands_that_break_deny_and_say_how() {
         ("/no/such/program", "exited with code 127"),
         ("sleep 60", "did not answer within 1s"),
     ] {
-        let toml = format!("[[hooks.PreToolUse]]\ntimeout = 1\nhooks = [{{ type = 'command', command = {command:?} }}]");
+        let toml = format!(
+            "[[hooks.PreToolUse]]\ntimeout = 1\nhooks = [{{ type = 'command', command = {command:?} }}]"
+        );
         let bench = Bench::new(&toml);
         denied(&bench.run("ls").await, expected);
         let lenient = Bench::new(&toml.replace("timeout = 1", "timeout = 1\nonFailure = 'continue'"));
@@ -341,7 +355,9 @@ async fn serve(status: StatusCode, body: &'static str) -> (String, Asked) {
 }
 
 fn posting(url: &str) -> String {
-    format!("[[hooks.PreToolUse]]\nhooks = [{{ type = 'http', url = '{url}', headers = {{ X-From = '${{env:CARGO_PKG_NAME}}' }} }}]")
+    format!(
+        "[[hooks.PreToolUse]]\nhooks = [{{ type = 'http', url = '{url}', headers = {{ X-From = '${{env:CARGO_PKG_NAME}}' }} }}]"
+    )
 }
 
 #[tokio::test]
@@ -350,8 +366,14 @@ async fn a_server_can_be_a_hook() {
     let bench = Bench::new(&posting(&url));
     denied(&bench.run("ls").await, "says the server");
     let (headers, event) = asked.lock().unwrap().pop().unwrap();
-    assert_eq!((&headers["content-type"], &headers["x-from"]), (&"application/json".parse().unwrap(), &"helve-tools".parse().unwrap()));
-    assert_eq!((&event["hook_event_name"], &event["tool_input"]), (&json!("PreToolUse"), &json!({ "code": "ls" })));
+    assert_eq!(
+        (&headers["content-type"], &headers["x-from"]),
+        (&"application/json".parse().unwrap(), &"helve-tools".parse().unwrap())
+    );
+    assert_eq!(
+        (&event["hook_event_name"], &event["tool_input"]),
+        (&json!("PreToolUse"), &json!({ "code": "ls" }))
+    );
     assert_eq!(bench.ran(), 0);
     let (url, _) = serve(StatusCode::NO_CONTENT, "").await;
     assert!(Bench::new(&posting(&url)).run("ls").await.is_success());
@@ -388,13 +410,21 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
         ("{ type = 'http', url = 'file:///etc/passwd' }", "", "begins with"),
         ("{ type = 'http', url = 'https://a:b@c/' }", "", "credentials"),
         ("{ type = 'http', url = 'https://a/', read = ['/'] }", "", "hooks/0/read"),
-        ("{ type = 'http', url = 'https://a/', headers = { Authorization = 'Bearer abcdef' } }", "", "does not belong"),
+        (
+            "{ type = 'http', url = 'https://a/', headers = { Authorization = 'Bearer abcdef' } }",
+            "",
+            "does not belong",
+        ),
         ("{ type = 'mcp_tool', tool = 'x' }", "", "hooks/0/server"),
         ("{ type = 'prompt', prompt = 'x' }", "", "unknown"),
         ("{ type = 'command', command = 'x', comand = 'y' }", "", "unknown field"),
         ("{ type = 'command', command = 'x', env = { HELVE_X = 'y' } }", "", "does not begin with"),
         ("{ type = 'command', command = 'x' }", "matcher = '('", "matcher: "),
-        ("{ type = 'command', command = 'x' }", "on_failure = 'block'\nonFailure = 'continue'", "says otherwise"),
+        (
+            "{ type = 'command', command = 'x' }",
+            "on_failure = 'block'\nonFailure = 'continue'",
+            "says otherwise",
+        ),
     ] {
         let said = check(hook, more);
         assert!(said.contains(expected), "{hook} {more}: {said}");

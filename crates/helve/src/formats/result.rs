@@ -120,7 +120,8 @@ pub fn context_text(outcome: &Outcome) -> Option<String> {
     if outcome.context.is_empty() {
         return None;
     }
-    let notes: Vec<_> = outcome.context.iter().map(|text| format!("[Note from a hook: {}]", clean(text))).collect();
+    let notes: Vec<_> =
+        outcome.context.iter().map(|text| format!("[Note from a hook: {}]", clean(text))).collect();
     Some(cut_text(&notes.join("\n"), BYTES_MAX).to_owned())
 }
 

@@ -272,7 +272,10 @@ impl Fired {
             }
             (Deny { .. }, Allow { .. }) => {}
             (Allow { .. }, deny @ Deny { .. }) => *former = said(by, deny),
-            (Allow { updated_input: input, updated_permissions: updates }, Allow { updated_input, updated_permissions }) => {
+            (
+                Allow { updated_input: input, updated_permissions: updates },
+                Allow { updated_input, updated_permissions },
+            ) => {
                 if let Some(new) = updated_input {
                     if input.as_ref().is_some_and(|old| *old != new) {
                         self.conflicts.push(conflict("the arguments", &former.by, by));

@@ -33,7 +33,12 @@ struct Hooked {
 }
 
 /// The client of a call, where hooks want to know of questions to it.
-pub(crate) fn hooked(parts: &Arc<Parts>, tool: &Tool, call: &Call, client: &Arc<dyn Client>) -> Arc<dyn Client> {
+pub(crate) fn hooked(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    client: &Arc<dyn Client>,
+) -> Arc<dyn Client> {
     let hooks = &parts.hooks;
     let is_heard = |event| hooks.of(&event).is_some();
     let wanted = is_heard(HookEvent::Elicitation) || is_heard(HookEvent::ElicitationResult);

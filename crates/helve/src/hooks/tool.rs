@@ -90,7 +90,8 @@ fn fill(template: &Value, event: &Value) -> Value {
 }
 
 fn fill_text(text: &str, event: &Value) -> Value {
-    let part = |path: &str| event.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or(json!(null));
+    let part =
+        |path: &str| event.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or(json!(null));
     if let Some(path) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'))
         && !path.contains(['$', '{', '}'])
     {

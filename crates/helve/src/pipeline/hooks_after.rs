@@ -131,8 +131,9 @@ impl Watched {
 
     fn withheld(&self, why: &str) -> ToolError {
         let message = format!("`{}` ran, but its result is withheld: {why}", self.tool.name());
-        ToolError::new(ErrorCode::HookDenied, message)
-            .suggest("do not call it again: what it did is done; tell the user that a hook withholds the result")
+        ToolError::new(ErrorCode::HookDenied, message).suggest(
+            "do not call it again: what it did is done; tell the user that a hook withholds the result",
+        )
     }
 }
 

@@ -46,8 +46,9 @@ pub(super) async fn ask(
         return Err(denied(&tool, &fired, &without_secrets(record, why)));
     }
     if let Some(updated) = fired.updated_input {
-        let arguments = refit(parts, &tool, updated.what, record)
-            .map_err(|why| no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by)))?;
+        let arguments = refit(parts, &tool, updated.what, record).map_err(|why| {
+            no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
+        })?;
         record.rewritten(&updated.by, &arguments, &fired.conflicts);
         call.arguments = arguments;
     }
@@ -189,7 +190,9 @@ fn denied(tool: &Tool, fired: &Fired, why: &str) -> ToolError {
     let error = no(tool, &format!("{by} says no: {}", &why[..why.floor_char_boundary(REASON_BYTES_MAX)]));
     match fired.stopped {
         Some(_) => error.suggest("stop here, and tell the user why"),
-        None => error.suggest("do not repeat it; do what the reason says, or ask the user what they want instead"),
+        None => {
+            error.suggest("do not repeat it; do what the reason says, or ask the user what they want instead")
+        }
     }
 }
 

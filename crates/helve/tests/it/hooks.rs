@@ -76,8 +76,14 @@ async fn a_denied_call_never_reaches_the_tool() {
         (HookOutput::block("not so"), "not so"),
         (HookOutput::stop("enough"), "enough"),
         (before(json!({ "permissionDecision": "deny" })), "it gave no reason"),
-        (from_json(HookEvent::PreToolUse, json!({ "continue": false, "hookSpecificOutput":
-            { "permissionDecision": "allow" } })), "it gave no reason"),
+        (
+            from_json(
+                HookEvent::PreToolUse,
+                json!({ "continue": false, "hookSpecificOutput":
+            { "permissionDecision": "allow" } }),
+            ),
+            "it gave no reason",
+        ),
     ] {
         let (tool, count) = counting("say");
         let bench = bench(tool, on(HookEvent::PreToolUse, output));
@@ -93,9 +99,9 @@ async fn a_denied_call_never_reaches_the_tool() {
 #[tokio::test]
 async fn a_hook_that_breaks_denies_unless_the_operator_says_otherwise() {
     let crash = |_: Arc<HookInput>, _: HookContext| async { panic!("boom") };
-    let crash_at_once = |_: Arc<HookInput>, _: HookContext| -> std::future::Ready<Result<HookOutput, HookFailure>> {
-        panic!("boom")
-    };
+    let crash_at_once = |_: Arc<HookInput>,
+                         _: HookContext|
+     -> std::future::Ready<Result<HookOutput, HookFailure>> { panic!("boom") };
     let crash_later = |_: Arc<HookInput>, _: HookContext| async {
         tokio::time::sleep(Duration::from_millis(1)).await;
         panic!("boom")
@@ -129,22 +135,31 @@ async fn a_hook_that_breaks_denies_unless_the_operator_says_otherwise() {
 #[tokio::test]
 async fn changed_arguments_are_checked_recorded_and_what_runs() {
     let (tool, count) = counting("say");
-    let set = on(HookEvent::PreToolUse, before(json!({ "updatedInput": { "text": "changed", "times": "2" } })));
+    let set =
+        on(HookEvent::PreToolUse, before(json!({ "updatedInput": { "text": "changed", "times": "2" } })));
     let bench = bench(tool, set);
     let outcome = bench.call("say", json!({ "text": "original" })).await;
-    assert!(outcome.repairs.iter().any(|repair| repair.detail.contains(r#"they were {"text":"original"}"#)), "{outcome:?}");
+    assert!(
+        outcome.repairs.iter().any(|repair| repair.detail.contains(r#"they were {"text":"original"}"#)),
+        "{outcome:?}"
+    );
     assert_eq!(outcome.clone().into_result().unwrap(), json!({ "said": "changed" }));
     assert_eq!(count.load(Ordering::SeqCst), 1);
     let recorded = bench.last_record().payload;
     assert_eq!(recorded.arguments.unwrap().get(), r#"{"text":"changed","times":2}"#);
-    assert!(recorded.repairs.iter().any(|repair| repair.detail.contains("hook 1 (code) changed the arguments")));
+    assert!(
+        recorded.repairs.iter().any(|repair| repair.detail.contains("hook 1 (code) changed the arguments"))
+    );
 }
 
 #[tokio::test]
 async fn changed_arguments_that_do_not_fit_deny_the_call() {
     for wrong in [json!({}), json!({ "text": "x", "times": 9 }), json!({ "text": "x", "other": 1 })] {
         let (tool, count) = counting("say");
-        let set = on(HookEvent::PreToolUse, before(json!({ "permissionDecision": "allow", "updatedInput": wrong })));
+        let set = on(
+            HookEvent::PreToolUse,
+            before(json!({ "permissionDecision": "allow", "updatedInput": wrong })),
+        );
         let outcome = bench(tool, set).call("say", json!({ "text": "hi" })).await;
         let error = outcome.error().unwrap();
         assert_eq!(error.code(), ErrorCode::HookDenied);
@@ -175,9 +190,11 @@ async fn of_two_changes_the_later_registered_counts_however_fast_it_is() {
             }
         };
         let (tool, _) = counting("say");
-        let set = HookSet::default()
-            .on(HookEvent::PreToolUse, Matcher::all(), hook(0))
-            .on(HookEvent::PreToolUse, Matcher::all(), hook(1));
+        let set = HookSet::default().on(HookEvent::PreToolUse, Matcher::all(), hook(0)).on(
+            HookEvent::PreToolUse,
+            Matcher::all(),
+            hook(1),
+        );
         let outcome = bench(tool, set).call("say", json!({ "text": "hi" })).await;
         assert!(outcome.repairs.iter().any(|repair| repair.detail.contains("both changed the arguments")));
         assert_eq!(outcome.into_result().unwrap(), json!({ "said": "by 1" }));
@@ -200,7 +217,8 @@ async fn what_hooks_want_the_model_to_know_reaches_it() {
 #[tokio::test]
 async fn a_result_can_be_replaced_and_is_checked_again() {
     let tool = || counting("say").0.output_schema(json!({ "type": "object", "required": ["said"] }));
-    let replaced = bench(tool(), on(HookEvent::PostToolUse, HookOutput::replace_output(json!({ "said": "***" }))));
+    let replaced =
+        bench(tool(), on(HookEvent::PostToolUse, HookOutput::replace_output(json!({ "said": "***" }))));
     let outcome = replaced.call("say", json!({ "text": "hi" })).await;
     assert_eq!(outcome.into_result().unwrap(), json!({ "said": "***" }));
     assert_eq!(replaced.last_record().payload.result.unwrap().get(), r#"{"said":"***"}"#);
@@ -214,9 +232,11 @@ async fn a_result_can_be_replaced_and_is_checked_again() {
 
 #[tokio::test]
 async fn only_tools_of_mcp_servers_take_an_mcp_result() {
-    let output = from_json(HookEvent::PostToolUse, json!({ "hookSpecificOutput": { "updatedMCPToolOutput": 7 } }));
+    let output =
+        from_json(HookEvent::PostToolUse, json!({ "hookSpecificOutput": { "updatedMCPToolOutput": 7 } }));
     let (plain, _) = counting("say");
-    let outcome = bench(plain, on(HookEvent::PostToolUse, output.clone())).call("say", json!({ "text": "hi" })).await;
+    let outcome =
+        bench(plain, on(HookEvent::PostToolUse, output.clone())).call("say", json!({ "text": "hi" })).await;
     assert_eq!(outcome.into_result().unwrap(), json!({ "said": "hi" }));
     let (served, _) = counting("demo/say");
     let set = on(HookEvent::PostToolUse, output);
@@ -229,7 +249,12 @@ async fn a_check_of_results_that_breaks_withholds_them_where_the_operator_wants_
     let fail = |_: Arc<HookInput>, _: HookContext| async { Err(HookFailure::new("no idea")) };
     let entry = || HookEntry::new(HookEvent::PostToolUse, Matcher::all(), fail);
     let tool = || counting("say").0;
-    assert!(bench(tool(), HookSet::default().with(entry())).call("say", json!({ "text": "hi" })).await.is_success());
+    assert!(
+        bench(tool(), HookSet::default().with(entry()))
+            .call("say", json!({ "text": "hi" }))
+            .await
+            .is_success()
+    );
     let set = HookSet::default().with(entry().on_failure(OnFailure::Block));
     let outcome = bench(tool(), set).call("say", json!({ "text": "hi" })).await;
     assert_eq!(outcome.error().unwrap().code(), ErrorCode::HookDenied);
@@ -240,11 +265,17 @@ async fn hooks_are_told_in_the_words_of_the_reference() {
     let (heard, hook) = listening();
     let hook = Arc::new(hook);
     let mut set = HookSet::default().in_folder("/work/project");
-    for event in [HookEvent::PreToolUse, HookEvent::PostToolUse, HookEvent::PostToolUseFailure, HookEvent::PermissionDenied] {
+    for event in [
+        HookEvent::PreToolUse,
+        HookEvent::PostToolUse,
+        HookEvent::PostToolUseFailure,
+        HookEvent::PermissionDenied,
+    ] {
         set = set.with(HookEntry::shared(event, Matcher::all(), hook.clone()));
     }
     let (tool, _) = counting("demo/say");
-    let failing = Tool::builder("fail").description("Stands in for a tool.")
+    let failing = Tool::builder("fail")
+        .description("Stands in for a tool.")
         .input_schema(json!({ "type": "object" }))
         .handler(|_, _| async { Err::<Value, _>(ToolError::failed("out of paper")) });
     let bench = Bench::with([tool.source(Source::Mcp), failing], |builder| builder.hooks(set));
@@ -273,9 +304,12 @@ async fn hooks_are_told_in_the_words_of_the_reference() {
     assert_eq!(heard[1], with(with(common("PostToolUse"), of_call), after));
     assert_eq!(
         heard[3],
-        with(common("PostToolUseFailure"), json!({ "tool_name": "fail", "tool_input": {},
+        with(
+            common("PostToolUseFailure"),
+            json!({ "tool_name": "fail", "tool_input": {},
             "tool_use_id": failed.call_id, "error": "out of paper", "is_interrupt": false,
-            "duration_ms": duration(3) }))
+            "duration_ms": duration(3) })
+        )
     );
     assert_eq!(heard[4]["hook_event_name"], "PermissionDenied");
     assert_eq!(heard[4]["tool_use_id"], json!(denied.call_id));
@@ -309,7 +343,8 @@ async fn a_tool_is_known_by_all_its_names() {
 #[tokio::test]
 async fn the_tools_that_ship_with_helve_are_told_of_in_the_words_of_claude_code() {
     let file_write = |source| {
-        Tool::builder("file-write").description("Stands in for a tool.")
+        Tool::builder("file-write")
+            .description("Stands in for a tool.")
             .input_schema(json!({ "type": "object", "additionalProperties": false, "required": ["path"],
                 "properties": { "path": { "type": "string" } } }))
             .source(source)
@@ -333,7 +368,10 @@ async fn the_tools_that_ship_with_helve_are_told_of_in_the_words_of_claude_code(
     assert_eq!(moved.into_result().unwrap(), json!("safe/notes"));
     // Somebody's own tool of that name takes who knows what.
     let theirs = bench(file_write(Source::Function), set);
-    assert_eq!(theirs.call("file-write", json!({ "path": ".env" })).await.into_result().unwrap(), json!(".env"));
+    assert_eq!(
+        theirs.call("file-write", json!({ "path": ".env" })).await.into_result().unwrap(),
+        json!(".env")
+    );
 }
 
 #[tokio::test]
@@ -389,7 +427,8 @@ async fn hooks_in_the_background_have_no_say() {
         }
     };
     let (tool, count) = counting("say");
-    let says_async = from_json(HookEvent::PreToolUse, json!({ "async": true, "asyncTimeout": 5, "decision": "block" }));
+    let says_async =
+        from_json(HookEvent::PreToolUse, json!({ "async": true, "asyncTimeout": 5, "decision": "block" }));
     let set = on(HookEvent::PreToolUse, says_async)
         .with(HookEntry::new(HookEvent::PreToolUse, Matcher::all(), slow).in_background());
     let bench = bench(tool, set);
@@ -402,7 +441,8 @@ async fn hooks_in_the_background_have_no_say() {
 
 #[tokio::test]
 async fn a_tool_can_be_a_hook_and_fires_none_itself() {
-    let checker = Tool::builder("demo/check").description("Stands in for a tool.")
+    let checker = Tool::builder("demo/check")
+        .description("Stands in for a tool.")
         .input_schema(json!({ "type": "object" }))
         .read_only()
         .handler(|arguments: Value, context: Context| async move {
@@ -410,7 +450,11 @@ async fn a_tool_can_be_a_hook_and_fires_none_itself() {
             assert_eq!(arguments["hook_event_name"], "PreToolUse");
             let text = arguments["tool_input"]["text"].as_str() == Some("bad");
             // As an MCP server says it.
-            Ok::<_, ToolError>(json!(if text { r#"{"decision":"block","reason":"bad words"}"# } else { "fine" }))
+            Ok::<_, ToolError>(json!(if text {
+                r#"{"decision":"block","reason":"bad words"}"#
+            } else {
+                "fine"
+            }))
         });
     let (tool, count) = counting("say");
     let set = HookSet::default().on(HookEvent::PreToolUse, Matcher::all(), ToolHook::new("demo/check"));
@@ -447,7 +491,9 @@ async fn an_outcome_that_is_replayed_is_told_of_once() {
 async fn any_event_can_be_fired() {
     let (heard, hook) = listening();
     let hook = Arc::new(hook);
-    let only = |event: HookEvent, matcher: &str| HookEntry::shared(event, Matcher::new(matcher).unwrap(), hook.clone());
+    let only = |event: HookEvent, matcher: &str| {
+        HookEntry::shared(event, Matcher::new(matcher).unwrap(), hook.clone())
+    };
     let teammate: HookEvent = "TeammateIdle".parse().unwrap();
     let set = HookSet::default()
         .with(only(HookEvent::SessionStart, "startup|resume"))
@@ -466,11 +512,19 @@ async fn any_event_can_be_fired() {
         (HookInput::new(HookEvent::Stop), 0),
     ] {
         let fired = runtime.fire(input).await;
-        assert_eq!((fired.refusal(), heard.lock().unwrap().drain(..).count()), (None, expected), "{}", fired.event);
+        assert_eq!(
+            (fired.refusal(), heard.lock().unwrap().drain(..).count()),
+            (None, expected),
+            "{}",
+            fired.event
+        );
     }
     let fired = runtime.fire(HookInput::new(HookEvent::UserPromptSubmit).with("prompt", "hi")).await;
     assert_eq!(fired.refusal(), Some("no"));
-    assert_eq!(serde_json::to_value(fired.to_output()).unwrap(), json!({ "decision": "block", "reason": "no" }));
+    assert_eq!(
+        serde_json::to_value(fired.to_output()).unwrap(),
+        json!({ "decision": "block", "reason": "no" })
+    );
 }
 
 #[tokio::test]
@@ -487,7 +541,8 @@ async fn one_strict_answer_outweighs_all_others() {
             set.on(HookEvent::PreToolUse, Matcher::all(), answering(decided(*one)))
         });
         let (tool, _) = counting("say");
-        let input = HookInput::new(HookEvent::PreToolUse).with("tool_name", "Bash").with("tool_input", json!({}));
+        let input =
+            HookInput::new(HookEvent::PreToolUse).with("tool_name", "Bash").with("tool_input", json!({}));
         let fired = bench(tool, set).runtime.fire(input).await;
         assert_eq!(fired.decision.unwrap().what.0, expected, "{said:?}");
     }
@@ -583,14 +638,16 @@ async fn a_hook_can_answer_in_place_of_the_person_who_would_be_asked() {
     let (heard, hook) = listening();
     let call = |output: HookOutput| async move {
         let (tool, count) = risky();
-        let outcome = bench(tool, on(HookEvent::PermissionRequest, output)).call("say", json!({ "text": "hi" })).await;
+        let outcome =
+            bench(tool, on(HookEvent::PermissionRequest, output)).call("say", json!({ "text": "hi" })).await;
         (outcome, count.load(Ordering::SeqCst))
     };
     let (outcome, ran) = call(HookOutput::none()).await;
     assert!(matches!(outcome.status, Status::Pending(_)) && ran == 0, "{outcome:?}");
     let (outcome, ran) = call(request(json!({ "behavior": "allow" }))).await;
     assert_eq!((outcome.into_result().unwrap(), ran), (json!({ "said": "hi" }), 1));
-    let (outcome, ran) = call(request(json!({ "behavior": "allow", "updatedInput": { "text": "ho" } }))).await;
+    let (outcome, ran) =
+        call(request(json!({ "behavior": "allow", "updatedInput": { "text": "ho" } }))).await;
     assert_eq!((outcome.into_result().unwrap(), ran), (json!({ "said": "ho" }), 1));
     for no in [
         request(json!({ "behavior": "deny", "message": "never" })),
@@ -613,7 +670,8 @@ async fn a_hook_can_answer_in_place_of_the_person_who_would_be_asked() {
 async fn the_parts_of_a_composed_call_are_told_of_too() {
     let (heard, hook) = listening();
     let (tool, _) = counting("say");
-    let twice = Tool::builder("twice").description("Stands in for a tool.")
+    let twice = Tool::builder("twice")
+        .description("Stands in for a tool.")
         .input_schema(json!({ "type": "object" }))
         .handler(|_, context: Context| async move {
             let outcome = context.call_part("one", Call::new("say", json!({ "text": "hi" }))).await;
@@ -662,7 +720,9 @@ impl helve::ports::Client for User {
 #[tokio::test]
 async fn hooks_may_answer_the_questions_of_mcp_servers() {
     let asking = || {
-        Tool::builder("demo/form").description("Asks the user.").input_schema(json!({ "type": "object" }))
+        Tool::builder("demo/form")
+            .description("Asks the user.")
+            .input_schema(json!({ "type": "object" }))
             .source(Source::Mcp)
             .read_only()
             .handler(|_, context: Context| async move {
@@ -673,12 +733,17 @@ async fn hooks_may_answer_the_questions_of_mcp_servers() {
                 Ok::<Value, ToolError>(serde_json::from_str(answer.get()).unwrap())
             })
     };
-    let specific = |event: &HookEvent, fields: Value| from_json(event.clone(), json!({ "hookSpecificOutput": fields }));
+    let specific =
+        |event: &HookEvent, fields: Value| from_json(event.clone(), json!({ "hookSpecificOutput": fields }));
     let (before, after) = (HookEvent::Elicitation, HookEvent::ElicitationResult);
     for (event, output, expected, asked) in [
         (&before, HookOutput::none(), json!({ "action": "accept", "content": { "name": "Ada" } }), 1),
-        (&before, specific(&before, json!({ "action": "accept", "content": { "name": "Eve" } })),
-            json!({ "action": "accept", "content": { "name": "Eve" } }), 0),
+        (
+            &before,
+            specific(&before, json!({ "action": "accept", "content": { "name": "Eve" } })),
+            json!({ "action": "accept", "content": { "name": "Eve" } }),
+            0,
+        ),
         (&before, HookOutput::block("no forms"), json!({ "action": "decline" }), 0),
         (&after, specific(&after, json!({ "action": "cancel" })), json!({ "action": "cancel" }), 1),
     ] {

@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let imported = import(text.as_bytes())
             .map_err(|error| Failure::usage(format!("{} cannot be used", short(&path))).detail(error))?;
         show(&path, &imported, app)?;
-        let became = if imported.groups.is_empty() { "nothing" } else { take_over(&path, own, &imported, args, app)? };
+        let became =
+            if imported.groups.is_empty() { "nothing" } else { take_over(&path, own, &imported, args, app)? };
         if became == "waiting" {
             exit = Exit::Waiting;
         }

@@ -63,7 +63,10 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 Ok(output) => (serde_json::to_string(output)?, Tone::Plain),
                 Err(failure) => (format!("failed: {failure}"), Tone::Bad),
             };
-            table.row([Cell::new(escape::one_line(&one.by, 120), Tone::Strong), Cell::new(escape::one_line(&said, 1_000), tone)]);
+            table.row([
+                Cell::new(escape::one_line(&one.by, 120), Tone::Strong),
+                Cell::new(escape::one_line(&said, 1_000), tone),
+            ]);
         }
         app.ui.table(table)?;
         let together = serde_json::to_string(&fired.to_output())?;
@@ -78,4 +81,3 @@ fn answer(one: &helve::hooks::Answered) -> Value {
         Err(failure) => json!({ "hook": one.by, "failed": failure.to_string() }),
     }
 }
-

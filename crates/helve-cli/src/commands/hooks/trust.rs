@@ -49,7 +49,11 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         if app.ui.is_json() {
             app.ui.json(&json!({ "revoked": was }))?;
         } else {
-            app.ui.line(if was { "the hooks are trusted no longer" } else { "the hooks were not trusted" })?;
+            app.ui.line(if was {
+                "the hooks are trusted no longer"
+            } else {
+                "the hooks were not trusted"
+            })?;
         }
         return Ok(Exit::Done);
     }

@@ -25,7 +25,9 @@ pub(super) fn append(
     for (event, group) in groups {
         let list = hooks.entry(event.as_str()).or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
         let Some(list) = list.as_array_of_tables_mut() else {
-            return Err(Failure::usage(format!("write `hooks.{event}` in helve.toml as `[[hooks.{event}]]` first")));
+            return Err(Failure::usage(format!(
+                "write `hooks.{event}` in helve.toml as `[[hooks.{event}]]` first"
+            )));
         };
         let mut table = table(group)?;
         table.decor_mut().set_prefix(format!("\n# {comment}\n"));
@@ -35,7 +37,9 @@ pub(super) fn append(
 }
 
 fn table(group: &HookGroup) -> Result<Table, Failure> {
-    let Json::Object(fields) = serde_json::to_value(group).map_err(|error| Failure::failed(error.to_string()))? else {
+    let Json::Object(fields) =
+        serde_json::to_value(group).map_err(|error| Failure::failed(error.to_string()))?
+    else {
         return Err(Failure::failed("a group of hooks is no object"));
     };
     let mut table = Table::new();
