@@ -135,6 +135,10 @@ pub enum Mark {
     Mutates,
     /// Nobody has said what it reads, sends and changes: it may be anything.
     Unlabelled,
+    /// The session has read text that anybody may have written.
+    UntrustedSession,
+    /// It names a mail address or a web address outside of the operator's own domains.
+    OutsideDomain,
 }
 
 impl Mark {
@@ -158,6 +162,8 @@ impl Mark {
             Self::Egress => "sends what it is given out of this machine",
             Self::Mutates => "changes something that stays",
             Self::Unlabelled => "nobody has said what it reads, sends and changes; it may be anything",
+            Self::UntrustedSession => "the session has read text that anybody may have written",
+            Self::OutsideDomain => "names an address outside of your own domains",
         }
     }
 }

@@ -32,8 +32,8 @@ mod audit;
 mod error;
 
 pub use audit::{
-    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Concern, Head, Problem, Shown,
-    StepRecord, Verification,
+    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
+    Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use error::StoreError;
 pub use store::{Store, StoreOptions};

@@ -323,6 +323,9 @@ pub(crate) struct ApprovalsSection {
     /// asked and decided for ever.
     #[schemars(range(min = 86_400, max = 315_360_000))]
     pub(crate) keep_s: u64,
+    /// Your own domains, such as `example.com`. Where arguments name a mail or web address elsewhere,
+    /// whoever decides is told.
+    pub(crate) own_domains: Vec<String>,
 }
 
 impl Default for ApprovalsSection {
@@ -335,6 +338,7 @@ impl Default for ApprovalsSection {
             session_rule_ttl_s: approvals.rule_ttl.as_secs(),
             pending_max: approvals.pending_max,
             keep_s: approvals.keep.as_secs(),
+            own_domains: approvals.own_domains,
         }
     }
 }

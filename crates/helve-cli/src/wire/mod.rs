@@ -23,7 +23,7 @@ use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
 use helve::sessions::LabelSettings;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
-use helve_store::{Store, StoreOptions};
+use helve_store::{SigningKey, Store, StoreOptions};
 
 pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use composed::{InOrder, in_order, parts};
@@ -88,6 +88,7 @@ fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
         rule_ttl: Duration::from_secs(section.session_rule_ttl_s),
         pending_max: section.pending_max,
         keep: Duration::from_secs(section.keep_s),
+        own_domains: section.own_domains.clone(),
     }
 }
 
@@ -122,8 +123,13 @@ pub(crate) fn runtime(
     loaded: &Loaded,
     registry: Registry,
     ledger: Arc<dyn Ledger>,
-    settings: Settings,
+    mut settings: Settings,
 ) -> Result<Runtime, Failure> {
+    match SigningKey::open(&loaded.journal_path) {
+        Ok(key) => settings.redactor = settings.redactor.with_key(key.mark_key()),
+        // Without it secrets are hidden all the same, only all alike.
+        Err(error) => tracing::warn!(%error, "secrets in the journal are not marked"),
+    }
     let integrations = Arc::new(ByVariable::new(&loaded.config));
     let builder = Runtime::builder()
         .registry(registry.clone())

@@ -108,3 +108,72 @@ fn secrets_never_reach_the_record() {
     assert_eq!(ran.stdout.lines().count(), 1);
     assert!(!ran.stdout.contains("hunter2") && !ran.stdout.contains("CH93"), "{}", ran.stdout);
 }
+
+#[test]
+fn a_checkpoint_proves_elsewhere_that_nothing_was_rewritten() {
+    let home = Home::new();
+    for _ in 0..3 {
+        home.run(&["call", "time-now"]);
+    }
+    let key = home.run(&["audit", "key"]).stdout.trim().to_owned();
+    let ran = home.run(&["audit", "checkpoint", "--out", "monday.txt"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let verify = |home: &Home| home.run(&["audit", "verify", "--checkpoint", "monday.txt", "--key", &key]);
+    home.run(&["call", "time-now"]);
+    assert_eq!(verify(&home).code, 0);
+    // A checkpoint that somebody changed proves nothing.
+    let note = std::fs::read_to_string(home.project().join("monday.txt")).unwrap();
+    home.write("monday.txt", note.replacen('3', "4", 1));
+    let ran = verify(&home);
+    assert!(ran.code == 1 && ran.all().contains("signature"), "{}", ran.all());
+    home.write("monday.txt", &note);
+    // A journal that was made anew is sound in itself, and does not fit.
+    let state = home.run(&["config", "show", "journal.path", "--json"]);
+    let text: serde_json::Value = serde_json::from_str(&state.stdout).unwrap();
+    let path = text.to_string();
+    let start = path.find('/').unwrap();
+    let end = path.find(".db").unwrap() + 3;
+    let journal = &path[start..end];
+    for more in ["", "-wal", "-shm", ".head"] {
+        let _ = std::fs::remove_file(format!("{journal}{more}"));
+    }
+    for _ in 0..8 {
+        home.run(&["call", "time-now"]);
+    }
+    assert_eq!(home.run(&["audit", "verify"]).code, 0);
+    let ran = verify(&home);
+    assert!(ran.code == 1 && ran.all().contains("written anew"), "{}", ran.all());
+}
+
+#[test]
+fn decisions_are_found_by_what_was_said_and_by_whom() {
+    let home = Home::new();
+    home.run(&["rules", "deny", "math-eval"]);
+    home.run(&["call", "math-eval", "expression=1+1"]);
+    home.run(&["call", "time-now"]);
+    let denied = home.json(&["audit", "list", "--said", "deny", "--by", "rule deny"]);
+    assert_eq!(denied.as_array().unwrap().len(), 1, "{denied}");
+    assert_eq!(denied[0]["facts"]["tool"], "math-eval");
+    assert_eq!(denied[0]["ending"]["gate"]["by"][0], "rule deny math-eval");
+    let allowed = home.json(&["audit", "list", "--said", "allow"]);
+    assert_eq!(allowed.as_array().unwrap().len(), 1, "{allowed}");
+    let id = denied[0]["facts"]["call_id"].as_str().unwrap();
+    let shown = home.run(&["audit", "show", id]);
+    assert!(shown.stdout.contains("deny, by rule deny math-eval"), "{}", shown.all());
+}
+
+#[test]
+fn equal_secrets_are_marked_alike_and_hidden() {
+    let home = Home::new();
+    let tools = "[[tool.program]]\nname = \"login\"\ndescription = \"Logs in.\"\nwhen_to_use = \"In tests.\"\ncommand = \"true\"\nparameters = [{ name = \"password\", type = \"string\", description = \"A secret.\" }]\n";
+    home.write("helve.toml", tools);
+    for password in ["hunter22", "hunter22", "other-one"] {
+        home.run(&["call", "login", &format!("password={password}")]);
+    }
+    let calls = home.json(&["audit", "list"]);
+    let mark = |index: usize| calls[index]["payload"]["arguments"]["password"].as_str().unwrap().to_owned();
+    assert!(mark(0).starts_with("[redacted] hmac:"), "{calls}");
+    assert_eq!(mark(1), mark(2));
+    assert_ne!(mark(0), mark(1));
+    assert!(!calls.to_string().contains("hunter22"));
+}

@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 
+use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value};
+use sha2::Sha256;
 
 use super::Schema;
 use super::graph::{at_path, children, field, in_place, items, targets};
+use crate::json::{canonical, hex};
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";
+
+/// Bytes of a keyed digest that a mark shows.
+const MARK_BYTES: usize = 8;
 
 /// Whether a schema says that its value is secret: `writeOnly`, or the format `password`.
 pub(super) fn marks_secret(schema: &Value) -> bool {
@@ -33,6 +39,17 @@ pub struct Redactor {
     names: Vec<String>,
     /// One bit a length that some name has: nearly every key is ruled out by its length.
     lengths: u128,
+    key: Option<MarkKey>,
+}
+
+/// Marks secrets, so that equal ones can be told from others.
+#[derive(Clone)]
+struct MarkKey([u8; 32]);
+
+impl std::fmt::Debug for MarkKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MarkKey(hidden)")
+    }
 }
 
 /// Field names that are secret everywhere unless configured otherwise.
@@ -64,7 +81,25 @@ impl Redactor {
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: Vec<String> = names.into_iter().map(|name| fold(name.as_ref()).collect()).collect();
         let lengths = names.iter().fold(0, |bits, name| bits | length_bit(name.chars().count()));
-        Self { names, lengths }
+        Self { names, lengths, key: None }
+    }
+
+    /// Marks each secret with a keyed digest (HMAC-SHA-256): whoever reads the record can tell
+    /// whether two are the same, and without the key nobody can find out what they are.
+    pub fn with_key(mut self, key: [u8; 32]) -> Self {
+        self.key = Some(MarkKey(key));
+        self
+    }
+
+    /// What stands in place of a secret.
+    fn mark(&self, secret: &Value) -> Value {
+        let Some(MarkKey(key)) = &self.key else { return REDACTED.into() };
+        let mut digest = <Hmac<Sha256> as KeyInit>::new_from_slice(key).expect("a key may be of any length");
+        match secret {
+            Value::String(text) => digest.update(text.as_bytes()),
+            other => digest.update(canonical(other).as_bytes()),
+        }
+        format!("{REDACTED} hmac:{}", hex(&digest.finalize().into_bytes()[..MARK_BYTES])).into()
     }
 
     /// The value without its secrets; borrowed where there are none.
@@ -89,7 +124,7 @@ impl Redactor {
                 fields.iter().map(|(key, part)| (key.clone(), self.known(root, key, part))).collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                REDACTED.into()
+                self.mark(value)
             }
         })
     }
@@ -101,7 +136,7 @@ impl Redactor {
             in_place(root, root).into_iter().filter_map(|node| node.get("properties")?.get(key)).collect();
         let guarded = named.iter().any(|node| self.guards(root, node));
         let hidden = named.is_empty() || self.names_secret(key) || (guarded && !part.is_object());
-        if hidden { REDACTED.into() } else { self.copy(Some(root), &named, part) }
+        if hidden { self.mark(part) } else { self.copy(Some(root), &named, part) }
     }
 
     /// The secrets in a value: texts that must not stand anywhere else in its record either.
@@ -179,7 +214,7 @@ impl Redactor {
             root.is_some_and(|root| schemas.iter().any(|schema| in_place(root, schema).into_iter().any(pick)))
         };
         if nested(&marks_secret) {
-            return Value::from(REDACTED);
+            return self.mark(value);
         }
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
@@ -192,7 +227,7 @@ impl Redactor {
             Value::Object(fields) => {
                 let entries = fields.iter().map(|(key, part)| {
                     if self.names_secret(key) {
-                        return (key.clone(), Value::from(REDACTED));
+                        return (key.clone(), self.mark(part));
                     }
                     let below: Vec<_> = root
                         .map(|root| schemas.iter().flat_map(|schema| field(root, schema, key)).collect())
@@ -203,6 +238,11 @@ impl Redactor {
             }
         }
     }
+}
+
+/// Whether a text stands in place of a secret.
+fn is_mark(text: &str) -> bool {
+    text.strip_prefix(REDACTED).is_some_and(|rest| rest.is_empty() || rest.starts_with(" hmac:"))
 }
 
 /// Shorter texts stand everywhere; removing them would only spoil the record.
@@ -219,7 +259,7 @@ fn collect_hidden(value: &Value, shown: &Value, secrets: &mut Vec<String>) {
         (Value::Array(parts), Value::Array(kept)) => {
             parts.iter().zip(kept).for_each(|(part, kept)| collect_hidden(part, kept, secrets));
         }
-        (_, Value::String(text)) if text == REDACTED => collect_texts(value, secrets),
+        (_, Value::String(text)) if is_mark(text) => collect_texts(value, secrets),
         _ => {}
     }
 }
@@ -338,6 +378,25 @@ mod tests {
                 .unwrap();
         let given = json!({ "pin": ["7351", 98765, "ab"], "token": "t0ken", "user": "adalovelace" });
         assert_eq!(Redactor::default().secrets_in(Some(&schema), &given), ["7351", "98765", "t0ken"]);
+    }
+
+    #[test]
+    fn with_a_key_equal_secrets_look_equal_and_nothing_else_does() {
+        let mark = |key: u8, secret: Value| {
+            let redactor = Redactor::default().with_key([key; 32]);
+            redactor.redact(None, &json!({ "token": secret }))["token"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(mark(1, json!("t0ken")), mark(1, json!("t0ken")));
+        assert_ne!(mark(1, json!("t0ken")), mark(1, json!("t0ken2")));
+        assert_ne!(mark(1, json!("t0ken")), mark(2, json!("t0ken")));
+        assert!(mark(1, json!("t0ken")).starts_with("[redacted] hmac:"));
+        let redactor = Redactor::default().with_key([1; 32]);
+        assert_eq!(redactor.secrets_in(None, &json!({ "token": "t0ken" })), ["t0ken"]);
+        assert!(!format!("{redactor:?}").contains("1, 1"));
+        // RFC 4231, test case 2: what everybody else computes.
+        let mut digest = <Hmac<Sha256> as KeyInit>::new_from_slice(b"Jefe").unwrap();
+        digest.update(b"what do ya want for nothing?");
+        assert!(hex(&digest.finalize().into_bytes()).starts_with("5bdcc146bf60754e"));
     }
 
     #[test]

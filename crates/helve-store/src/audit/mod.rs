@@ -3,6 +3,7 @@
 //! Every query opens a connection of its own that can only read, so that none waits for the
 //! writer or for another, and a copy of the file on a read-only disk will do.
 
+mod checkpoint;
 mod history;
 mod query;
 mod record;
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
 pub(crate) use self::history::read_history;
 pub use self::query::{AuditQuery, Shown};
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};

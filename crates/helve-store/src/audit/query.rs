@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
-use helve_core::{CallId, ErrorCode};
+use helve_core::record::GateRecord;
+use helve_core::{CallId, ErrorCode, Risk, Stance};
 use jiff::Timestamp;
 use rusqlite::params;
 
@@ -36,6 +37,14 @@ pub struct AuditQuery {
     pub principal: Option<String>,
     /// The caller's session.
     pub session: Option<String>,
+    /// The calling agent.
+    pub agent: Option<String>,
+    /// What the gate said.
+    pub said: Option<Stance>,
+    /// A part of the name of whoever decided it: `policy no-mail`, `rule deny`, `labels`.
+    pub by: Option<String>,
+    /// The least risk of its tool.
+    pub risk: Option<Risk>,
     /// Calls that came at that time or later, to the millisecond, as their ids tell.
     pub since: Option<Timestamp>,
     /// Calls that came before.
@@ -54,6 +63,10 @@ impl Default for AuditQuery {
             code: None,
             principal: None,
             session: None,
+            agent: None,
+            said: None,
+            by: None,
+            risk: None,
             since: None,
             until: None,
             before: None,
@@ -174,6 +187,15 @@ impl AuditQuery {
             && self.code.is_none_or(|wanted| code == Some(wanted))
             && self.principal.as_ref().is_none_or(|name| caller.principal.as_ref() == Some(name))
             && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
+            && self.agent.as_ref().is_none_or(|name| caller.agent.as_ref() == Some(name))
+            && self.risk.is_none_or(|least| record.facts.risk.is_some_and(|risk| risk >= least))
+            && self.fits_gate(record.ending.as_ref().and_then(|ending| ending.gate.as_ref()))
+    }
+
+    fn fits_gate(&self, gate: Option<&GateRecord>) -> bool {
+        let is_by = |part: &String| gate.is_some_and(|gate| gate.by.iter().any(|by| by.contains(part)));
+        self.said.is_none_or(|said| gate.is_some_and(|gate| gate.said == said))
+            && self.by.as_ref().is_none_or(is_by)
     }
 
     /// What the entries of calls that fit in time have in common.

@@ -135,6 +135,12 @@ impl Audit {
         })
     }
 
+    /// The head that the chain has now.
+    pub(super) fn head(&self) -> Result<Option<Head>, StoreError> {
+        let last = schema::position(&self.connect()?).map_err(|source| self.error(source))?;
+        Ok((last.seq > 0).then(|| Head { seq: last.seq, hash: hex(&last.hash) }))
+    }
+
     /// The head that the chain had when entry `seq` was its last. Where the chain is sound, an equal
     /// head that was kept elsewhere proves everything up to it.
     pub fn head_at(&self, seq: i64) -> Result<Option<Head>, StoreError> {

@@ -13,6 +13,7 @@ pub mod approvals;
 pub mod journal;
 pub mod memory;
 pub mod runs;
+pub mod sessions;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub async fn run(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
     runs::run(&new_ledger).await;
     memory::run(&new_ledger).await;
     approvals::run(&new_ledger).await;
+    sessions::run(&new_ledger).await;
 }
 
 /// Polls a future once and tells whether it still waits.

@@ -6,6 +6,7 @@
 mod bind;
 mod decide;
 mod follow;
+mod outside;
 mod waiting;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 pub(crate) use bind::{binding, binding_of};
 pub use decide::{Approvals, DecideError, Decider, Decision, Remember, Vouch};
 pub(crate) use follow::{go_on, pending};
+pub(crate) use outside::leads_outside;
 pub use waiting::Changes;
 pub(crate) use waiting::{Bulletin, until_decided};
 
@@ -31,6 +33,8 @@ pub struct ApprovalSettings {
     pub pending_max: usize,
     /// How long questions that came to an end can still be listed. The journal keeps them anyway.
     pub keep: Duration,
+    /// Domains that are the operator's own. Arguments that name an address elsewhere are marked.
+    pub own_domains: Vec<String>,
 }
 
 impl Default for ApprovalSettings {
@@ -43,6 +47,7 @@ impl Default for ApprovalSettings {
             rule_ttl: 8 * HOUR,
             pending_max: 10_000,
             keep: 90 * 24 * HOUR,
+            own_domains: Vec::new(),
         }
     }
 }

@@ -6,17 +6,18 @@ use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
 use helve_core::record::RawJson;
 use helve_core::schema::redact::scrub;
-use helve_core::{Approval, ApprovalId, Call, Context, ErrorCode, Tool, ToolError};
+use helve_core::{Approval, ApprovalId, Call, Context, ErrorCode, Label, LabelSet, Tool, ToolError};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
 use super::record::OpenRecord;
-use crate::approvals::binding;
 pub(super) use crate::approvals::pending;
+use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
 use crate::runtime::Parts;
+use crate::sessions::{self, Fresh};
 
 /// Longest preview, in bytes.
 const PREVIEW_BYTES_MAX: usize = 64 << 10;
@@ -45,7 +46,7 @@ pub(super) async fn question(
     approval.preview = preview(parts, tool, call, record).await;
     approval.reasons = reasons;
     approval.risk = tool.definition().risk;
-    approval.marks = Mark::of(tool.definition());
+    approval.marks = marks(parts, tool, call).await;
     approval.part = record.part().cloned();
     approval.idempotency_key = call.idempotency_key.clone();
     approval.created_at = now;
@@ -57,6 +58,21 @@ pub(super) async fn question(
         insist: call.asks_again,
         pending_max: settings.pending_max,
     }
+}
+
+/// What a person should mind.
+async fn marks(parts: &Parts, tool: &Tool, call: &Call) -> Vec<Mark> {
+    let mut marks = Mark::of(tool.definition());
+    let session = sessions::of(parts, &call.caller, Fresh::Known).await;
+    // Where that cannot be read the call does not run anyway.
+    let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
+    if labels.has(Label::Untrusted) {
+        marks.push(Mark::UntrustedSession);
+    }
+    if leads_outside(&call.arguments, &parts.settings.approvals.own_domains) {
+        marks.push(Mark::OutsideDomain);
+    }
+    marks
 }
 
 /// The same JSON in canonical form.

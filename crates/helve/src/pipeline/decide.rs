@@ -53,6 +53,13 @@ impl PermittedCall {
     }
 }
 
+impl PermittedCall {
+    /// Whether a person has changed the arguments.
+    fn is_edited(&self) -> bool {
+        self.grant.as_ref().is_some_and(|grant| grant.asked.is_some())
+    }
+}
+
 pub(super) enum Decision {
     Allow(PermittedCall),
     Ask(Pending),
@@ -140,7 +147,13 @@ async fn ask(
                 approval
             }
             Asked::Standing(approval) => approval,
-            Asked::Approved(approval) => return Ok(Decision::Allow(permit(tool, call, approval, record))),
+            Asked::Approved(approval) => {
+                let permitted = permit(tool, call, approval, record);
+                if permitted.is_edited() {
+                    still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
+                }
+                return Ok(Decision::Allow(permitted));
+            }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(denied(&approval)),
             Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
         };

@@ -2,11 +2,13 @@
 
 use helve::record::RawJson;
 use helve::{Approval, ApprovalState};
+use helve_store::{Audit, AuditQuery, CallRecord};
 use serde_json::Value;
 
 use super::list::state_cell;
 use super::{Desk, who};
 use crate::app::App;
+use crate::commands::audit::status_cell;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
@@ -26,10 +28,32 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     desk.store.close()?;
     if app.ui.is_json() {
         app.ui.json(&approval)?;
-    } else {
-        print(&approval, app.ui)?;
+        return Ok(Exit::Done);
+    }
+    print(&approval, app.ui)?;
+    let before = before(&approval, app)?;
+    if !before.is_empty() {
+        app.ui.line("")?;
+        app.ui.heading("What the same caller did before")?;
+        let mut table = Table::bare().indented();
+        for call in before {
+            let when = Cell::new(when::shown(call.facts.received_at), Tone::Dim);
+            table.row([when, Cell::new(&*call.facts.tool, Tone::Strong), status_cell(&call)]);
+        }
+        app.ui.table(table)?;
     }
     Ok(Exit::Done)
+}
+
+/// The last calls of the same caller in the same session.
+fn before(approval: &Approval, app: &mut App<'_>) -> anyhow::Result<Vec<CallRecord>> {
+    const SHOWN_MAX: usize = 5;
+    let mut query = AuditQuery::default();
+    query.principal.clone_from(&approval.caller.principal);
+    query.session.clone_from(&approval.caller.session);
+    query.before = Some(approval.call_id);
+    query.limit = SHOWN_MAX;
+    Ok(Audit::open(&app.load_config()?.journal_path)?.list(&query)?)
 }
 
 pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! `helve audit list`: calls, newest first.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use helve::{CallId, ErrorCode};
+use helve::{CallId, ErrorCode, Risk, Stance};
 use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
@@ -15,6 +15,7 @@ use crate::ui::table::{Cell, Tone, Yield};
 const AFTER_HELP: &str = "\
 Examples:
   helve audit list --status failed --since 1d
+  helve audit list --said deny --by policy
   helve audit list --tool mail/send --json";
 
 /// As typed.
@@ -36,6 +37,18 @@ pub(crate) struct Args {
     /// Only calls of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Only calls of this agent
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Only calls to which the gate said so
+    #[arg(long, value_parser = said())]
+    said: Option<Stance>,
+    /// Only calls that were decided by whoever has this in their name: `policy`, `rule deny`, `labels`
+    #[arg(long, value_name = "TEXT")]
+    by: Option<String>,
+    /// Only calls of tools of this risk, or a higher one
+    #[arg(long, value_parser = risk())]
+    risk: Option<Risk>,
     /// Only calls from this time on: `2026-11-15 10:00`, or an age such as `2h`
     #[arg(long, value_name = "TIME", value_parser = when::parse)]
     since: Option<Timestamp>,
@@ -58,6 +71,10 @@ impl Args {
         query.code = self.code;
         query.principal = self.principal;
         query.session = self.session;
+        query.agent = self.agent;
+        query.said = self.said;
+        query.by = self.by;
+        query.risk = self.risk;
         query.since = self.since;
         query.until = self.until;
         query.before = self.before;
@@ -70,6 +87,19 @@ fn status() -> impl TypedValueParser<Value = CallStatus> {
     let all = CallStatus::ALL;
     PossibleValuesParser::new(all.map(CallStatus::as_str)).map(move |text| {
         all.into_iter().find(|one| one.as_str() == text).expect("clap let only these through")
+    })
+}
+
+fn said() -> impl TypedValueParser<Value = Stance> {
+    let all = [Stance::Allow, Stance::Ask, Stance::Deny];
+    PossibleValuesParser::new(all.map(Stance::as_str)).map(move |text| {
+        all.into_iter().find(|one| one.as_str() == text).expect("clap let only these through")
+    })
+}
+
+fn risk() -> impl TypedValueParser<Value = Risk> {
+    PossibleValuesParser::new(Risk::ALL.map(Risk::as_str)).map(|text| {
+        Risk::ALL.into_iter().find(|one| one.as_str() == text).expect("clap let only these through")
     })
 }
 
@@ -176,7 +206,7 @@ fn unique_chars(ids: &[String]) -> usize {
 }
 
 /// The status, with the error's code where there is one.
-pub(super) fn status_cell(call: &CallRecord) -> Cell {
+pub(crate) fn status_cell(call: &CallRecord) -> Cell {
     if call.damaged.is_some() {
         return Cell::new("damaged", Tone::Bad);
     }

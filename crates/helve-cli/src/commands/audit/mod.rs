@@ -1,10 +1,12 @@
 //! `helve audit`: what the journal knows of past calls, and proof that nobody changed it.
 
+mod checkpoint;
 mod export;
 mod list;
 mod show;
 mod verify;
 
+pub(crate) use list::status_cell;
 pub(crate) use show::caller;
 
 use helve_store::{Audit, StoreError};
@@ -25,6 +27,10 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Every call as one line of JSON, oldest first
     Export(export::Args),
+    /// Sign how far the journal has come, to be kept elsewhere
+    Checkpoint(checkpoint::Args),
+    /// Print the key that checks checkpoints
+    Key(checkpoint::KeyArgs),
 }
 
 pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -33,6 +39,8 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args, app),
         Command::Verify(args) => verify::run(&args, app),
         Command::Export(args) => export::run(&args, app),
+        Command::Checkpoint(args) => checkpoint::run(&args, app),
+        Command::Key(args) => checkpoint::key(&args, app),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `helve audit show`: everything recorded of one call.
 
 use helve::Caller;
-use helve::record::{Attempt, HandlerEnd, RawJson};
+use helve::Voice;
+use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson};
 use helve_store::{CallRecord, Shown};
 
 use super::list;
@@ -105,6 +106,10 @@ fn facts(call: &CallRecord) -> Table {
     optional("correlation", call.facts.correlation_id.clone());
     optional("idempotency key", call.facts.idempotency_key.as_ref().map(|key| key.to_string()));
     if let Some(ending) = &call.ending {
+        optional("gate", ending.gate.as_ref().map(gate_line));
+        for voice in call.payload.voices.iter().filter_map(voice_line) {
+            optional("because", Some(voice));
+        }
         optional("failed in", ending.stage.map(|stage| stage.to_string()));
         optional("approval", ending.approval_id.map(|id| id.to_string()));
         optional("outcome of", ending.replay_of.map(|id| id.to_string()));
@@ -127,6 +132,19 @@ fn facts(call: &CallRecord) -> Table {
         optional("chain", Some(format!("{}:{}", link.seq, link.hash)));
     }
     table
+}
+
+fn gate_line(gate: &GateRecord) -> String {
+    let by: Vec<_> = gate.by.iter().map(|by| escape::one_line(by, 200)).collect();
+    match by.is_empty() {
+        true => gate.said.to_string(),
+        false => format!("{}, by {}", gate.said, by.join(" and ")),
+    }
+}
+
+fn voice_line(voice: &Voice) -> Option<String> {
+    let reason = voice.reason.as_ref()?;
+    Some(format!("{}: {}", escape::one_line(&voice.by, 200), escape::one_line(reason, 600)))
 }
 
 fn effect(call: &CallRecord, index: u32) -> String {

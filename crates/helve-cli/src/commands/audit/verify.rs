@@ -1,10 +1,13 @@
 //! `helve audit verify`: proof that no record was changed or removed, or where it was.
 
-use helve_store::{Anchored, Concern, Head, Problem, Verification};
+use std::path::PathBuf;
+
+use helve_store::{Anchored, Concern, Head, Problem, Verification, VerifyingKey};
 use serde_json::json;
 
 use crate::app::App;
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::ui::{Ui, count, escape};
 
 const AFTER_HELP: &str = "\
@@ -13,7 +16,8 @@ somewhere else, and give it back with --expect-head: then nobody can rewrite the
 
 Examples:
   helve audit verify
-  helve audit verify --expect-head 1042:9f86d081884c7d65…";
+  helve audit verify --expect-head 1042:9f86d081884c7d65…
+  helve audit verify --checkpoint monday.txt --key helve-audit+1a2b3c4d+AY…";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -21,6 +25,27 @@ pub(crate) struct Args {
     /// A head that an earlier verify printed, which must still be part of the chain
     #[arg(long, value_name = "SEQ:HASH", value_parser = parse_head)]
     expect_head: Option<Head>,
+    /// A checkpoint that `helve audit checkpoint` wrote, which must still be part of the chain
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with = "expect_head")]
+    checkpoint: Option<PathBuf>,
+    /// The key that checks it, as `helve audit key` printed it when you could trust it
+    #[arg(long, value_name = "KEY", requires = "checkpoint")]
+    key: Option<VerifyingKey>,
+}
+
+impl Args {
+    /// What must still be part of the chain.
+    fn expected(&self) -> Result<Option<Head>, Failure> {
+        let (Some(file), Some(key)) = (&self.checkpoint, &self.key) else {
+            return Ok(self.expect_head.clone());
+        };
+        let note = std::fs::read_to_string(file)
+            .map_err(|error| Failure::usage(format!("cannot read {}", file.display())).because(&error))?;
+        let checkpoint = key
+            .check(&note)
+            .map_err(|error| Failure::failed(format!("{} proves nothing", file.display())).because(&error))?;
+        Ok(Some(checkpoint.head))
+    }
 }
 
 fn parse_head(text: &str) -> Result<Head, String> {
@@ -34,9 +59,10 @@ fn parse_head(text: &str) -> Result<Head, String> {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let expected = args.expected()?;
     let audit = super::open(app)?;
     let mut found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
-    if let Some(expected) = args.expect_head.as_ref().filter(|_| found.is_sound()) {
+    if let Some(expected) = expected.as_ref().filter(|_| found.is_sound()) {
         let now = audit.head_at(expected.seq).map_err(|error| super::unreadable(&error))?;
         found.first_problem = compare(expected, now.as_ref());
     }

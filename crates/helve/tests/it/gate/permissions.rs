@@ -200,3 +200,16 @@ async fn what_the_program_changes_meets_deny_rules_too() {
     assert_eq!(word(&bench.call("risky", json!({ "to": "ada" })).await), "permission_denied");
     assert!(bench.witness.ran().is_empty());
 }
+
+#[tokio::test]
+async fn what_a_person_edits_meets_deny_rules_too() {
+    use helve::approvals::{Decider, Decision, Vouch};
+    let bench = Bench::new(|builder| builder.permissions(user(json!({ "deny": ["risky(to=eve)"] }))));
+    let outcome = bench.call("risky", json!({ "to": "ada" })).await;
+    let helve::Status::Pending(pending) = &outcome.status else { panic!("{outcome:?}") };
+    let edit = Decision::Approve { edited: Some(json!({ "to": "eve" })), remember: None, reason: None };
+    let ada = Decider::vouched("ada", Vouch::LocalUser);
+    bench.runtime.approvals().decide(pending.approval_id, edit, &ada).await.unwrap();
+    assert_eq!(word(&bench.call("risky", json!({ "to": "ada" })).await), "permission_denied");
+    assert!(bench.witness.ran().is_empty());
+}

@@ -1,0 +1,107 @@
+//! Sessions: labels only rise, permissions are kept, and nobody's session is another's.
+
+use std::sync::Arc;
+
+use helve_core::gate::Stance;
+use helve_core::label::{Label, LabelSet, Taint};
+use helve_core::permission::{Destination, PermissionUpdate, RuleValue};
+use helve_core::ports::{Clock, Ledger};
+use helve_core::session::{SessionChange, SessionKey};
+use helve_core::{CallId, Caller};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Setup, within};
+use crate::clock::ManualClock;
+
+/// Runs every check, each on a new ledger.
+pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
+    let new = || {
+        let (setup, clock) = Setup::new();
+        (new_ledger(setup), clock)
+    };
+    labels_only_rise_and_say_where_they_came_from(new()).await;
+    sessions_are_told_apart(new()).await;
+    what_is_too_old_starts_anew(new()).await;
+    a_change_that_cannot_be_made_changes_nothing(new()).await;
+}
+
+type New = (Arc<dyn Ledger>, Arc<ManualClock>);
+
+fn key(principal: &str, session: Option<&str>) -> SessionKey {
+    let caller = Caller::principal(principal);
+    SessionKey::of(&match session {
+        Some(session) => caller.session(session),
+        None => caller,
+    })
+}
+
+fn raise(label: Label, tool: &str, now: Timestamp) -> Box<SessionChange> {
+    let labels = LabelSet::NONE.with(label);
+    Box::new(SessionChange::Raise(Taint { labels, tool: tool.into(), call_id: CallId::new(now), at: now }))
+}
+
+fn allow(tool: &str) -> Box<SessionChange> {
+    Box::new(SessionChange::Permit(PermissionUpdate::AddRules {
+        rules: vec![RuleValue { tool_name: tool.to_owned(), rule_content: None }],
+        behavior: Stance::Allow,
+        destination: Destination::Session,
+    }))
+}
+
+async fn labels_only_rise_and_say_where_they_came_from((ledger, clock): New) {
+    let (key, now) = (key("ada", Some("s")), clock.now());
+    let change = |change| within(ledger.change_session(key.clone(), change, now, Timestamp::MIN));
+    change(raise(Label::Untrusted, "page", now)).await.unwrap();
+    change(raise(Label::Untrusted, "other", now)).await.unwrap();
+    change(allow("send")).await.unwrap();
+    let state = change(raise(Label::Private, "diary", now)).await.unwrap();
+    assert_eq!(within(ledger.session(key.clone())).await.unwrap(), Some(state.clone()));
+    let tools: Vec<_> = state.taints.iter().map(|taint| &*taint.tool).collect();
+    assert_eq!(tools, ["page", "diary"], "the first that brought a label is named");
+    assert!(state.labels().has_met());
+    assert_eq!(state.permissions.allow.len(), 1);
+}
+
+async fn sessions_are_told_apart((ledger, clock): New) {
+    let now = clock.now();
+    let keys = [
+        key("ada", Some("s")),
+        key("ada", Some("")),
+        key("ada", None),
+        key("eve", Some("s")),
+        SessionKey { principal: None, session: Some("s".into()) },
+        SessionKey { principal: None, session: None },
+    ];
+    for (index, key) in keys.iter().enumerate() {
+        assert_eq!(within(ledger.session(key.clone())).await.unwrap(), None, "{key:?}");
+        let raised = raise(Label::Untrusted, &format!("tool-{index}"), now);
+        within(ledger.change_session(key.clone(), raised, now, Timestamp::MIN)).await.unwrap();
+    }
+    for (index, key) in keys.iter().enumerate() {
+        let state = within(ledger.session(key.clone())).await.unwrap().unwrap();
+        assert_eq!(*state.taints[0].tool, *format!("tool-{index}"), "{key:?}");
+    }
+    assert_eq!(within(ledger.sessions(Some("ada".to_owned()), 10)).await.unwrap().len(), 3);
+    assert_eq!(within(ledger.sessions(None, 10)).await.unwrap().len(), keys.len());
+    assert_eq!(within(ledger.sessions(None, 2)).await.unwrap().len(), 2);
+}
+
+async fn what_is_too_old_starts_anew((ledger, clock): New) {
+    let (key, first) = (key("ada", None), clock.now());
+    let raised = raise(Label::Untrusted, "page", first);
+    within(ledger.change_session(key.clone(), raised, first, Timestamp::MIN)).await.unwrap();
+    let later = first + SignedDuration::from_hours(2);
+    let raised = raise(Label::Private, "diary", later);
+    let oldest = first + SignedDuration::from_hours(1);
+    let state = within(ledger.change_session(key, raised, later, oldest)).await.unwrap();
+    assert!(!state.labels().has(Label::Untrusted) && state.labels().has(Label::Private));
+    assert_eq!(state.since, later);
+}
+
+async fn a_change_that_cannot_be_made_changes_nothing((ledger, clock): New) {
+    let (key, now) = (key("ada", Some("s")), clock.now());
+    within(ledger.change_session(key.clone(), allow("send"), now, Timestamp::MIN)).await.unwrap();
+    let refused = within(ledger.change_session(key.clone(), allow("broken("), now, Timestamp::MIN)).await;
+    assert!(refused.is_err());
+    assert_eq!(within(ledger.session(key)).await.unwrap().unwrap().permissions.allow.len(), 1);
+}
