@@ -49,11 +49,14 @@ impl Imported {
             self.left_out.push(format!("{at}: it has no list of `hooks`"));
             return;
         };
-        let mut group = HookGroup::default();
-        group.matcher =
-            entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
-        group.timeout = entry.get("timeout").and_then(seconds);
-        group.on_failure = entry.get("onFailure").and_then(|word| serde_json::from_value(word.clone()).ok());
+        let matcher = entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty());
+        let on_failure = entry.get("onFailure").and_then(|word| serde_json::from_value(word.clone()).ok());
+        let mut group = HookGroup {
+            matcher: matcher.map(str::to_owned),
+            timeout: entry.get("timeout").and_then(seconds),
+            on_failure,
+            ..HookGroup::default()
+        };
         for (index, hook) in hooks.iter().enumerate() {
             let at = format!("{at}.hooks[{index}]");
             match self.hook(hook, &at) {
