@@ -6,8 +6,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, init, keys, mcp, memory, net, policy, rules, runs,
-    sandbox, session, tools, up,
+    approvals, audit, call, completions, config, doctor, hook, hooks, init, keys, mcp, memory, net, policy,
+    rules, runs, sandbox, session, tools, up,
 };
 use crate::ui::Colour;
 
@@ -76,6 +76,12 @@ pub(crate) enum Command {
     /// Use the tools of MCP servers, and serve tools to MCP clients
     #[command(subcommand)]
     Mcp(mcp::Command),
+    /// See, trust, import and test hooks
+    #[command(subcommand)]
+    Hooks(hooks::Command),
+    /// Tell hooks of what happens to an agent
+    #[command(subcommand)]
+    Hook(hook::Command),
     /// See and change what agents remember
     #[command(subcommand)]
     Memory(memory::Command),
@@ -120,7 +126,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Decide and look back", &["policy", "rules", "approvals", "session", "runs", "audit"]),
+    ("Decide and look back", &["policy", "rules", "hooks", "hook", "approvals", "session", "runs", "audit"]),
     ("Set up", &["config", "keys", "net", "doctor", "completions"]),
 ];
 

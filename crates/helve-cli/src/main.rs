@@ -58,6 +58,8 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Tools(command) => commands::tools::run(command, &mut app),
         Command::Call(args) => commands::call::run(args, &mut app),
         Command::Mcp(command) => commands::mcp::run(command, &mut app),
+        Command::Hooks(command) => commands::hooks::run(command, &mut app),
+        Command::Hook(command) => commands::hook::run(&command, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
         Command::Rules(command) => commands::rules::run(command, &mut app),

@@ -32,6 +32,7 @@ pub mod call;
 pub mod caller;
 pub mod error;
 pub mod gate;
+pub mod hook;
 pub mod label;
 pub mod outcome;
 pub mod permission;

@@ -40,6 +40,9 @@ pub struct Outcome {
     /// What became of the parts of a composed call that did not simply succeed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
+    /// What hooks want the model to know beside the result.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
     /// The answer in the richer form that the tool attached: an MCP tool result. Not in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Arc<RawValue>>,
@@ -59,6 +62,7 @@ impl Outcome {
             degraded: Vec::new(),
             effects: Vec::new(),
             parts: Vec::new(),
+            context: Vec::new(),
             content: None,
         }
     }

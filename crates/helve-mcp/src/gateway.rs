@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{Access, Action, PolicyResource, Runtime, Stance};
+use helve::{Access, Action, BoxFuture, PolicyResource, Runtime, Stance};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -219,6 +219,14 @@ async fn pass(
 }
 
 impl Backend for Gateway {
+    fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
+        Arc::clone(&self.tools).session_started(visitor)
+    }
+
+    fn session_ended(&self, visitor: &Visitor) {
+        self.tools.session_ended(visitor);
+    }
+
     fn capabilities(&self, visitor: &Visitor) -> Capabilities {
         let mut has = self.tools.capabilities(visitor);
         for server in self.open_to(visitor).iter().filter(|server| server.config().enabled) {

@@ -97,16 +97,23 @@ impl Trust {
 
     /// Whether a server may be started with this configuration.
     pub fn check(&self, scope: &Scope, name: &str, config: &ServerConfig) -> Verdict {
+        match pinned(config) {
+            Some(pinned) => self.check_value(scope, name, &pinned),
+            None => Verdict::Unknown,
+        }
+    }
+
+    /// Whether something else than a server, such as a project's hooks, is as it was accepted.
+    pub fn check_value(&self, scope: &Scope, name: &str, pinned: &Value) -> Verdict {
         let Ok(state) = &self.state else { return Verdict::Unknown };
         let Some(accepted) = state.trusted.get(&scope.key()).and_then(|servers| servers.get(name)) else {
             return Verdict::Unknown;
         };
-        let Some(pinned) = pinned(config) else { return Verdict::Unknown };
-        let now = digest_of(&pinned);
+        let now = digest_of(pinned);
         if accepted.digest == now {
             return Verdict::Trusted;
         }
-        let diff = diff_lines(&accepted.config, &pinned);
+        let diff = diff_lines(&accepted.config, pinned);
         Verdict::Changed { was: accepted.digest.clone(), now, diff }
     }
 
@@ -116,6 +123,11 @@ impl Trust {
             let message = format!("`{name}` cannot be trusted: a path in its configuration is not UTF-8");
             return Err(StateError::Outdated { message });
         };
+        self.accept_value(scope, name, config)
+    }
+
+    /// Trusts something else than a server, as it is.
+    pub fn accept_value(&mut self, scope: &Scope, name: &str, config: Value) -> Result<(), StateError> {
         self.file.update(|state: &mut State| {
             state
                 .trusted

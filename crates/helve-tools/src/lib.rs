@@ -7,6 +7,7 @@ pub mod code;
 pub mod composed;
 pub mod egress;
 pub mod files;
+pub mod hooks;
 pub mod http;
 pub mod openapi;
 pub mod program;

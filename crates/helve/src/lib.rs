@@ -43,6 +43,7 @@ pub mod workspace;
 
 pub mod approvals;
 pub mod conditions;
+pub mod hooks;
 pub mod limits;
 pub mod permissions;
 mod pipeline;

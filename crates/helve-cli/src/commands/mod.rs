@@ -5,6 +5,8 @@ pub(crate) mod up;
 pub(crate) mod init;
 
 pub(crate) mod call;
+pub(crate) mod hook;
+pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod memory;
 pub(crate) mod sandbox;

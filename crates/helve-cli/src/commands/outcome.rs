@@ -56,6 +56,9 @@ pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
 
 /// What a person should know beside the result: what stands, and what is less than it seems.
 fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
+    for text in &outcome.context {
+        ui.note(format!("a hook says: {}", escape::one_line(text, 2_000)))?;
+    }
     for condition in &outcome.degraded {
         ui.note(format!("did less: {}", escape::one_line(condition, 400)))?;
     }

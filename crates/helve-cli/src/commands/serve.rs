@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::approval::ApprovalState;
+use helve::hook::{HookEvent, HookInput};
 use helve::identity::KeyText;
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
@@ -35,6 +36,8 @@ use crate::wire;
 use crate::wire::mcp;
 use crate::wire::records::AuditRecords;
 
+/// How long the hooks of a session's end have before the process ends.
+const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -69,6 +72,7 @@ pub(crate) fn http(
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let deciding = follow_decisions(runtime.clone());
+        let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
         let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
         let mut server = server
@@ -86,7 +90,7 @@ pub(crate) fn http(
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs) => {}
+                () = upstream.watch(inputs, &hooked) => {}
                 () = deciding => {}
             }
         };
@@ -104,6 +108,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (runtime, store) = open(&loaded)?;
     wire::block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        let hooked = runtime.clone();
         let server = upstream.served(runtime);
         let stop = CancellationToken::new();
         let running = async {
@@ -113,6 +118,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
         };
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        hooked.hooks().settle(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         ended.context("the connection to the client broke")
     })?;
@@ -186,7 +192,7 @@ impl Upstream {
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs) {
+    async fn watch(&self, inputs: &Inputs, runtime: &Runtime) {
         let mut before = mcp::fingerprint(inputs);
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
@@ -199,6 +205,7 @@ impl Upstream {
                 Ok(loaded) => {
                     let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                    follow_hooks(&loaded, runtime).await;
                 }
                 Err(failure) => {
                     say(&format!(
@@ -208,6 +215,28 @@ impl Upstream {
                 }
             }
         }
+    }
+}
+
+/// Lets the hooks be those of the configuration, unless a hook says no: then everything stays.
+async fn follow_hooks(loaded: &Loaded, runtime: &Runtime) {
+    let set = match wire::hooks::set(loaded) {
+        Ok(set) => set,
+        Err(failure) => {
+            say(&format!("the hooks stay as they were: {failure}: {}", failure.details.join("; ")));
+            return;
+        }
+    };
+    let file = loaded.project_file.as_ref().or(loaded.user_file.as_ref());
+    let source = if loaded.project_file.is_some() { "project_settings" } else { "user_settings" };
+    let mut input = HookInput::new(HookEvent::ConfigChange).with("source", source);
+    if let Some(file) = file {
+        input = input.with("file_path", file.to_string_lossy().as_ref());
+    }
+    let fired = runtime.fire(input).await;
+    match fired.refusal() {
+        Some(why) => say(&format!("the hooks stay as they were; a hook says no: {why}")),
+        None => runtime.hooks().replace(set),
     }
 }
 

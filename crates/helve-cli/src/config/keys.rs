@@ -39,6 +39,8 @@ pub(crate) fn sections() -> Vec<Section> {
         let named = format!("{pointer}/NAME");
         let (header, at, prefix) = if is(&schema, &pointer, "array") {
             (format!("[[{name}]]"), item, format!("{name}[]"))
+        } else if !properties(&schema, &format!("{named}/0")).is_empty() {
+            (format!("[[{name}.NAME]]"), format!("{named}/0"), format!("{name}.NAME[]"))
         } else if properties(&schema, &pointer).is_empty() {
             (format!("[{name}.NAME]"), named, format!("{name}.NAME"))
         } else {
@@ -92,6 +94,7 @@ const SECTIONS: &[&str] = &[
     "web.scrape",
     "web.http",
     "web.secrets",
+    "hooks",
     "mcp.servers",
     "integrations",
     "resources",

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
+use super::hooks::{HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
 use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
 use crate::failure::Failure;
@@ -32,6 +33,8 @@ pub(crate) struct Loaded {
     pub(crate) config: Config,
     /// Tools from the files, in order of precedence.
     pub(crate) tools: Vec<ToolEntry>,
+    /// Hooks from the files, the user's first.
+    pub(crate) hooks: Vec<HookSection>,
     /// The user's file, where there is one.
     pub(crate) user_file: Option<PathBuf>,
     /// The project's file, where there is one.
@@ -99,16 +102,17 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
 
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
-    let mut tools = Vec::new();
+    let (mut tools, mut hooks) = (Vec::new(), Vec::new());
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            if !is_tool_list(&pointer) {
+            if !is_tool_list(&pointer) && !is_hook(&pointer) {
                 overrides::put(&mut merged, &pointer, value.clone());
                 origins.insert(pointer.clone(), document.origin(&pointer));
             }
         });
         tools.extend(tool_entries(*layer, document));
+        hooks.extend(hook_sections(*layer, document)?);
     }
     let policy_files = policy::files(&documents, &overrides, inputs);
     for Override { pointer, value, origin } in overrides {
@@ -124,11 +128,12 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
-    let remarks = unused_variables(inputs, &config, &tools);
+    let remarks = unused_variables(inputs, &config, &tools, &hooks);
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
         tools,
+        hooks,
         user_file,
         project_file,
         remarks,
@@ -195,21 +200,29 @@ fn all_overrides(inputs: &Inputs, schema: &LazyCell<Schema>) -> Result<Vec<Overr
     for text in &inputs.sets {
         overrides.push(overrides::from_flag(text, schema)?);
     }
-    match overrides.iter().find(|one| is_tool_list(&one.pointer)) {
+    match overrides.iter().find(|one| is_tool_list(&one.pointer) || is_hook(&one.pointer)) {
         Some(one) => Err(Failure::usage(format!("{} cannot be set by {}", dotted(&one.pointer), one.origin))
-            .hint("describe tools in helve.toml; `helve init` writes one")),
+            .hint("describe tools and hooks in helve.toml; `helve init` writes one")),
         None => Ok(overrides),
     }
 }
 
 /// Variables that look like ours and are nobody's.
-fn unused_variables(inputs: &Inputs, config: &Config, tools: &[ToolEntry]) -> Vec<Remark> {
+fn unused_variables(
+    inputs: &Inputs,
+    config: &Config,
+    tools: &[ToolEntry],
+    hooks: &[HookSection],
+) -> Vec<Remark> {
     let is_used = |variable: &str| {
         let is_resource = |one: &Resource| matches!(one, Resource::Env(name) if name == variable);
         config.integrations.values().any(|one| one.env == variable)
             || config.resources.values().any(is_resource)
             || tools.iter().any(|entry| entry.value.to_string().contains(variable))
             || serde_json::to_string(&config.mcp).is_ok_and(|text| text.contains(variable))
+            || hooks
+                .iter()
+                .any(|one| serde_json::to_string(&one.group).is_ok_and(|text| text.contains(variable)))
     };
     let unknown = inputs.variables.iter().map(|(variable, _)| variable.as_str());
     unknown

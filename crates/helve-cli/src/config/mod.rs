@@ -10,6 +10,7 @@ mod types;
 pub(crate) mod document;
 mod entry;
 pub(crate) mod find;
+mod hooks;
 pub(crate) mod keys;
 mod load;
 pub(crate) mod origin;
@@ -19,6 +20,7 @@ pub(crate) mod rules;
 pub(crate) mod schema;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
+pub(crate) use hooks::HookSection;
 pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
 pub(crate) use policy::PolicyPath;

@@ -62,6 +62,9 @@ pub(crate) struct Config {
     pub(crate) files: helve_tools::files::FilesConfig,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
     pub(crate) web: helve_tools::WebConfig,
+    /// Who is told of calls and of whatever else happens to an agent, and may have a say, by event:
+    /// `[[hooks.PreToolUse]]`. Those of all files are told; the person's own come first.
+    pub(crate) hooks: BTreeMap<String, Vec<helve_tools::hooks::HookGroup>>,
     /// MCP servers whose tools are offered.
     pub(crate) mcp: helve_mcp::config::McpConfig,
     /// Accounts that tools may need, by name.

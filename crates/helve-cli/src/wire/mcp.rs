@@ -220,8 +220,10 @@ pub(crate) enum Which<'a> {
     All,
     /// The one of this name.
     Named(&'a str),
-    /// Those that could have this tool, if nobody else has.
+    /// Those that could have this tool, if nobody else has, and those that hooks call.
     With(&'a str),
+    /// Those that hooks call.
+    OfHooks,
 }
 
 /// Servers that are connected, as far as they can be.
@@ -324,8 +326,16 @@ pub(crate) async fn attach(
     match which {
         Which::All => {}
         Which::Named(name) => chosen.retain(|one| one.name == name),
-        Which::With(tool) if registry.get(tool).is_some() => chosen.clear(),
-        Which::With(tool) => chosen.retain(|one| one.may_have(tool)),
+        Which::With(tool) => {
+            let is_there = registry.get(tool).is_some();
+            let of_hooks = super::hooks::tools_called(loaded);
+            let calls = |one: &Configured| of_hooks.iter().any(|tool| one.may_have(tool));
+            chosen.retain(|one| (!is_there && one.may_have(tool)) || calls(one));
+        }
+        Which::OfHooks => {
+            let of_hooks = super::hooks::tools_called(loaded);
+            chosen.retain(|one| of_hooks.iter().any(|tool| one.may_have(tool)));
+        }
     }
     if chosen.is_empty() {
         return Ok(Attached { servers: None, held: Vec::new(), errors: BTreeMap::new() });
@@ -359,7 +369,8 @@ pub(crate) fn fingerprint(inputs: &Inputs) -> String {
         None => find::project_file(&inputs.work_dir).ok().flatten(),
     };
     let trust = find::mcp_state().map(|state| trust_file(&state));
-    let files = [find::user_file(), project, trust];
+    let hooks = find::mcp_state().map(|state| super::hooks::trust_file(&state));
+    let files = [find::user_file(), project, trust, hooks];
     let digest =
         |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
     files.map(|file| digest(file).unwrap_or_default()).join(" ")

@@ -3,6 +3,7 @@
 mod builtin;
 mod composed;
 mod conditions;
+pub(crate) mod hooks;
 mod integrations;
 pub(crate) mod mcp;
 mod openapi;
@@ -136,6 +137,7 @@ pub(crate) fn runtime(
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
+        .hooks(hooks::set(loaded)?)
         .permissions(rules::options(loaded)?)
         .policy(Arc::new(policy::policies(loaded, &registry)))
         .settings(settings);

@@ -157,6 +157,7 @@ fn the_documentations_examples_are_valid() {
         "approvals",
         "policy",
         "identity",
+        "hooks",
         "mcp",
         "network",
         "files",

@@ -16,6 +16,7 @@
 //! - `serve`: the tools, served to MCP clients;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
+//! - `hooks`: who is told of calls and may have a say;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
 
@@ -32,6 +33,7 @@ mod config;
 mod docs;
 #[cfg(unix)]
 mod files;
+mod hooks;
 mod hostile;
 mod keys;
 mod lint;

@@ -30,6 +30,17 @@ pub trait Backend: Send + Sync + 'static {
     /// What a model should know before it uses anything here.
     fn instructions(&self, visitor: &Visitor) -> Option<String>;
 
+    /// A session begins. What comes back is put behind the instructions.
+    fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
+        let _ = visitor;
+        Box::pin(std::future::ready(None))
+    }
+
+    /// A session that had begun has ended.
+    fn session_ended(&self, visitor: &Visitor) {
+        let _ = visitor;
+    }
+
     /// Everything of one kind, in an order that stays the same. The server cuts it into pages.
     fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions>;
 

@@ -44,7 +44,7 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
             let (incoming, _) = incoming(session, &asked)?;
             Arc::clone(backend).complete(incoming).await
         }
-        (Era::Session, "initialize") => Ok(initialize(session, &asked, has)),
+        (Era::Session, "initialize") => Ok(initialize(session, &asked, has).await),
         (Era::Session, "ping") => Ok(nothing()),
         (Era::Session, "logging/setLevel") if has.logging => set_level(session, &asked),
         (Era::Session, "resources/subscribe") if has.subscribe => subscribe(session, &asked).await,
@@ -61,15 +61,19 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
     }
 }
 
-fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
+async fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
     let visitor = session.visitor(&asked.peer);
     let mut result = json!({
         "protocolVersion": asked.peer.version,
         "capabilities": declared(has, asked.peer.era, asked.peer.version),
         "serverInfo": *session.shared.info,
     });
-    if let Some(instructions) = session.shared.backend.instructions(&visitor) {
-        result["instructions"] = instructions.into();
+    let backend = &session.shared.backend;
+    let instructions = backend.instructions(&visitor);
+    let more = Arc::clone(backend).session_started(visitor).await;
+    let all: Vec<_> = instructions.into_iter().chain(more).collect();
+    if !all.is_empty() {
+        result["instructions"] = all.join("\n\n").into();
     }
     raw(&result).into()
 }

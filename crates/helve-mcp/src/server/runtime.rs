@@ -6,9 +6,10 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
-use helve::formats::{ExportOptions, Format, ResultBudget, export_one, result_text};
+use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
+use helve::hook::{HookEvent, HookInput};
 use helve::registry::Snapshot;
-use helve::{Access, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
+use helve::{Access, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -128,6 +129,22 @@ impl Backend for RuntimeBackend {
         None
     }
 
+    fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
+        Box::pin(async move {
+            let input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
+            let fired = self.runtime.fire(input.with("source", "startup")).await;
+            (!fired.context.is_empty()).then(|| fired.context.join("\n"))
+        })
+    }
+
+    fn session_ended(&self, visitor: &Visitor) {
+        // A session can also end because everything does; then there is nobody left to tell.
+        if tokio::runtime::Handle::try_current().is_ok() {
+            let input = HookInput::new(HookEvent::SessionEnd).in_session(&*visitor.session);
+            self.runtime.fire_in_background(input.with("reason", "other"));
+        }
+    }
+
     fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions> {
         Box::pin(async move {
             Ok(match kind {
@@ -239,5 +256,14 @@ fn attached(outcome: &Outcome) -> Option<ToolAnswer> {
     };
     let content = outcome.content.as_ref().filter(|_| is_the_tools_own)?;
     let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
-    Some(ToolAnswer::Done { result: Arc::clone(content), is_error: head.is_error == Some(true) })
+    let result = with_notes(outcome, content).unwrap_or_else(|| Arc::clone(content));
+    Some(ToolAnswer::Done { result, is_error: head.is_error == Some(true) })
+}
+
+/// What was attached, and what hooks want the model to know beside it.
+fn with_notes(outcome: &Outcome, content: &RawValue) -> Option<Arc<RawValue>> {
+    let notes = context_text(outcome)?;
+    let mut result: Value = serde_json::from_str(content.get()).ok()?;
+    result.get_mut("content")?.as_array_mut()?.push(json!({ "type": "text", "text": notes }));
+    Some(raw(&result).into())
 }

@@ -1,7 +1,7 @@
 //! One client's session, whatever the transport.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,7 @@ pub struct Session {
     pub(super) caller: Arc<Caller>,
     peer: OnceLock<Arc<Peer>>,
     level: AtomicU8,
+    ended: AtomicBool,
     running: Mutex<HashMap<Id, CancellationToken>>,
     pub(super) pending: Arc<Pending>,
     subscriptions: Mutex<HashSet<Arc<str>>>,
@@ -77,6 +78,7 @@ impl Session {
             caller,
             peer: OnceLock::new(),
             level: AtomicU8::new(0),
+            ended: AtomicBool::new(false),
             running: Mutex::default(),
             pending: Arc::default(),
             subscriptions: Mutex::default(),
@@ -229,6 +231,9 @@ impl Session {
         }
         let watched = std::mem::take(&mut *self.subscriptions());
         if let Some(peer) = self.peer.get() {
+            if !self.ended.swap(true, Ordering::AcqRel) {
+                self.shared.backend.session_ended(&self.visitor(peer));
+            }
             drop(listen::Watched {
                 session: self.visitor(peer),
                 backend: Arc::clone(&self.shared.backend),

@@ -8,6 +8,7 @@ mod code;
 mod faults;
 #[cfg(unix)]
 mod files;
+mod hooks;
 mod http;
 mod openapi;
 mod program;

@@ -58,5 +58,5 @@ mod result;
 pub use call::{FormatError, ParseLimits, ProviderCall, parse_calls};
 pub use export::{ExportOptions, Strictness, export, export_one};
 pub use format::{Format, UnknownFormat};
-pub use result::{ResultBudget, result_message, result_messages, result_text};
+pub use result::{ResultBudget, context_text, result_message, result_messages, result_text};
 pub use strict::{drop_absent, strict_refusal};

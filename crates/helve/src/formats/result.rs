@@ -113,7 +113,27 @@ struct Shown {
     is_whole: bool,
 }
 
+/// What hooks want the model to know beside the result of a call, if anything.
+pub fn context_text(outcome: &Outcome) -> Option<String> {
+    /// Most that hooks may say beside one result.
+    const BYTES_MAX: usize = 16 << 10;
+    if outcome.context.is_empty() {
+        return None;
+    }
+    let notes: Vec<_> =
+        outcome.context.iter().map(|text| format!("[Note from a hook: {}]", clean(text))).collect();
+    Some(cut_text(&notes.join("\n"), BYTES_MAX).to_owned())
+}
+
 fn show(outcome: &Outcome, budget: ResultBudget) -> Shown {
+    let shown = show_status(outcome, budget);
+    match context_text(outcome) {
+        Some(notes) => Shown { text: format!("{}\n\n{notes}", shown.text), is_whole: false },
+        None => shown,
+    }
+}
+
+fn show_status(outcome: &Outcome, budget: ResultBudget) -> Shown {
     let written = |text: String| Shown { text: cut_text(&text, budget.bytes()).to_owned(), is_whole: false };
     match &outcome.status {
         Status::Done(output) => match returned_error(output) {

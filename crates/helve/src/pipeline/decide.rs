@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use helve_core::approval::{Asked, Grant, Rule};
 use helve_core::event::EventKind;
+use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Stance, Tool, ToolError, Voice};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 
 use super::ask::{self, pending, question};
 use super::hear::{Reasons, denial, hear, still_allowed};
+use super::hooks_before;
 use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
 use super::record::{OpenRecord, unavailable};
@@ -35,6 +37,16 @@ pub(super) struct PermittedCall {
 }
 
 impl PermittedCall {
+    /// The tool.
+    pub(super) fn tool(&self) -> &Tool {
+        &self.tool
+    }
+
+    /// The call, as it will run.
+    pub(super) fn call(&self) -> &Call {
+        &self.call
+    }
+
     /// The tool, the call, and the approval that its start uses up.
     pub(super) fn into_parts(self) -> (Tool, Call, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)
@@ -114,6 +126,10 @@ async fn ask(
         record.heard(voice);
         return Err(error);
     }
+    let (tool, call) = match ask_hooks(parts, tool, call, record).await? {
+        ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
+        ControlFlow::Continue(unanswered) => unanswered,
+    };
     let (tool, call) = match ask_program(parts, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
@@ -157,6 +173,33 @@ async fn ask(
         let now = parts.ledger.approval(approval.id).await.map_err(unavailable)?;
         if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
             return Err(denied(&withdrawn));
+        }
+    }
+}
+
+/// Lets hooks answer in place of a person, where they want to.
+async fn ask_hooks(
+    parts: &Arc<Parts>,
+    tool: Tool,
+    mut call: Call,
+    record: &mut OpenRecord<'_>,
+) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
+    match hooks_before::permission_request(parts, &tool, &call, Vec::new(), record).await? {
+        None => Ok(ControlFlow::Continue((tool, call))),
+        Some(PermissionAnswer::Deny { message, interrupt }) => {
+            let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));
+            Err(match interrupt {
+                Some(true) => error.suggest("stop here, and tell the user why"),
+                Some(false) | None => error,
+            })
+        }
+        Some(PermissionAnswer::Allow { updated_input, updated_permissions }) => {
+            if let Some(input) = updated_input {
+                call.arguments = Value::Object(input);
+                still_allowed(parts, &tool, &call, record).await?;
+            }
+            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }
 }

@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::OpenRecord;
+use crate::hooks::hooked;
 use crate::runs::{Undoing, Unknown, Watch, find_out, undo_below};
 use crate::runtime::Parts;
 use start::Start;
@@ -190,7 +191,7 @@ fn context(
         context = context.with_cancellation(token.clone());
     }
     if let Some(client) = &call.client {
-        context = context.with_client(Arc::clone(client));
+        context = context.with_client(hooked(parts, tool, call, client));
     }
     context
 }

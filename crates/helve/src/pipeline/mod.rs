@@ -12,6 +12,8 @@ mod decide;
 mod effects;
 mod execute;
 mod hear;
+mod hooks_after;
+mod hooks_before;
 mod labels;
 mod origin;
 mod prepare;
@@ -22,6 +24,7 @@ mod resolve;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use helve_core::hook::HookEvent;
 use helve_core::{Call, ErrorCode, Outcome, Stage, Stance, Status, ToolError};
 use tracing::Instrument;
 
@@ -29,8 +32,8 @@ use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Parts;
 pub(crate) use authorize::may_see;
-use decide::Decision;
 pub(crate) use decide::denied;
+use decide::{Decision, PermittedCall};
 pub(crate) use effects::{guarded, roll_back};
 pub(crate) use execute::recall_started as recall;
 pub(crate) use origin::{Origin, PartOf};
@@ -41,12 +44,17 @@ use record::OpenRecord;
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, origin);
+    let denial = hooks_after::watch_denial(parts, &call);
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
         stages(parts, call, &mut record).await
     } else {
         // On the heap: a span moves the future into itself, and this one is large.
         Box::pin(stages(parts, call, &mut record)).instrument(span).await
+    };
+    let result = match (result, denial) {
+        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(parts, error, &mut record)).await),
+        (result, _) => result,
     };
     let outcome = record.close(result).await;
     if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
@@ -81,6 +89,11 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
     let permitted = match decide::permitted_before(prepared, record) {
         ControlFlow::Break(permitted) => permitted,
         ControlFlow::Continue(prepared) => {
+            let prepared = match hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call) {
+                Some(hooks) => Box::pin(hooks_before::ask(parts, hooks, prepared, record)).await?,
+                None => prepared,
+            };
+
             record.enter(Stage::Ready);
             let ready = match ready::ready(parts, prepared)? {
                 Readiness::Ready(ready) => ready,
@@ -104,6 +117,20 @@ async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> 
         }
     };
 
+    let watched = hooks_after::watch(parts, &permitted);
+    let result = perform(parts, permitted, record).await;
+    match watched {
+        Some(watched) => Box::pin(watched.tell(parts, result, record)).await,
+        None => result,
+    }
+}
+
+/// From a permitted call to its result.
+async fn perform(
+    parts: &Arc<Parts>,
+    permitted: PermittedCall,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
     record.gate_said(Stance::Allow);
     let is_labelled = parts.settings.labels.holds_for(record.caller());
     if is_labelled {

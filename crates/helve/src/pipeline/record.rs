@@ -21,6 +21,9 @@ use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, Parts};
 
+/// Longest part of the arguments before a hook changed them that is kept, in bytes.
+const FORMER_BYTES_MAX: usize = 4_096;
+
 /// What is known so far of a running call. Dropped before it is closed, it records that the
 /// caller went away.
 pub(super) struct OpenRecord<'p> {
@@ -53,6 +56,8 @@ pub(super) struct OpenRecord<'p> {
     claim: Option<KeyClaim>,
     /// The approval that its start uses up.
     grant: Option<Box<Grant>>,
+    /// What hooks want the model to know.
+    context: Vec<String>,
     /// Who had a say, and what they said.
     voices: Vec<Voice>,
     /// What the gate said in the end.
@@ -118,6 +123,7 @@ impl<'p> OpenRecord<'p> {
             origin,
             claim: None,
             grant: None,
+            context: Vec::new(),
             voices: Vec::new(),
             gate: None,
             suspended: false,
@@ -217,6 +223,41 @@ impl<'p> OpenRecord<'p> {
     pub(super) fn changed_by(&mut self, who: &str, arguments: &Value) {
         let detail = format!("{who} changed its arguments to {arguments}");
         self.payload.repairs.push(Repair { path: String::new(), detail });
+    }
+
+    /// A hook has changed the arguments, which whoever called should know. Both versions are kept.
+    pub(super) fn rewritten(&mut self, by: &str, arguments: &Value, conflicts: &[String]) {
+        let before = self.payload.arguments.as_ref().map_or("null", |shown| shown.get());
+        let before = &before[..before.floor_char_boundary(FORMER_BYTES_MAX)];
+        let detail = format!("{by} changed the arguments; they were {before}");
+        self.payload.repairs.push(Repair { path: String::new(), detail });
+        self.note_conflicts(conflicts);
+        self.keep_arguments(arguments);
+    }
+
+    /// Hooks wanted different things, and not all could have them.
+    pub(super) fn note_conflicts(&mut self, conflicts: &[String]) {
+        let notes = conflicts.iter().map(|detail| Repair { path: String::new(), detail: detail.clone() });
+        self.payload.repairs.extend(notes);
+    }
+
+    /// More was mended.
+    pub(super) fn mended(&mut self, repairs: Vec<Repair>) {
+        self.payload.repairs.extend(repairs);
+    }
+
+    /// Something for the model to know beside the result.
+    pub(super) fn tell(&mut self, context: impl IntoIterator<Item = String>) {
+        for text in context {
+            let mut text = Value::String(text);
+            scrub(&mut text, &self.secrets);
+            self.context.extend(text.as_str().map(str::to_owned));
+        }
+    }
+
+    /// Whether the outcome is that of an earlier call.
+    pub(super) fn is_replay(&self) -> bool {
+        self.replay_of.is_some()
     }
 
     /// The approval that the start will use up.

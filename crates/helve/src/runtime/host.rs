@@ -3,12 +3,21 @@
 use std::sync::Arc;
 
 use helve_core::event::EventKind;
+use helve_core::hook::HookHost;
 use helve_core::ports::{Host, Memory};
 use helve_core::run::Progress;
 use helve_core::{BoxFuture, Call, Context, Outcome};
 
 use super::Parts;
+use crate::pipeline::{self, Origin};
 use crate::runs;
+
+impl HookHost for Parts {
+    fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
+        let call = call.by(Arc::clone(self.hooks.caller()));
+        Box::pin(async move { pipeline::run(&self, call, Origin::Outside).await })
+    }
+}
 
 impl Host for Parts {
     fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {

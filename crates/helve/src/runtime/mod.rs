@@ -9,6 +9,7 @@ mod pulse;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
@@ -22,6 +23,7 @@ use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
+use crate::hooks::{Fired, HookSet, Hooks, Matcher, combine, run_all};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
@@ -45,6 +47,7 @@ pub(crate) struct Parts {
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) policy: Option<Arc<dyn Policy>>,
     pub(crate) conditions: Conditions,
+    pub(crate) hooks: Hooks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
@@ -67,6 +70,7 @@ impl Runtime {
             policy: None,
             permissions: PermissionOptions::default(),
             conditions: Conditions::default(),
+            hooks: HookSet::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
             settings: Settings::default(),
@@ -113,6 +117,11 @@ impl Runtime {
         pipeline::refuse(&self.0, call, error).await
     }
 
+    /// The runtime that these are the parts of.
+    pub(crate) fn of(parts: &Arc<Parts>) -> Self {
+        Self(Arc::clone(parts))
+    }
+
     pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.0
     }
@@ -130,6 +139,38 @@ impl Runtime {
     ) -> Result<Vec<ConditionReport>, ToolError> {
         let call = Call::new(name, arguments.unwrap_or(Value::Null)).by(caller);
         pipeline::report(&self.0, call).await
+    }
+
+    /// Tells the hooks of an event, and what they say together. The pipeline tells of calls by itself;
+    /// this is for all else that happens to an agent, and for calls that do not come by here.
+    pub async fn fire(&self, mut input: HookInput) -> Fired {
+        if input.cwd.is_empty() {
+            input.cwd = self.0.hooks.folder();
+        }
+        let input = Arc::new(input);
+        let listed = self.0.hooks.of(&input.event).unwrap_or_default();
+        let matched = Hooks::matching(&listed, &input);
+        // Nobody can take this back but by dropping it.
+        let answers = run_all(&self.0, &matched, None).await.unwrap_or_default();
+        combine(input.event.clone(), answers)
+    }
+
+    /// The same while everything goes on: nobody hears what they say. [`Hooks::settle`] waits for it.
+    pub fn fire_in_background(&self, input: HookInput) {
+        let Ok(room) = Arc::clone(self.0.hooks.background()).try_acquire_owned() else {
+            tracing::warn!(event = %input.event, "hooks were not told: too many run in the background");
+            return;
+        };
+        let runtime = self.clone();
+        tokio::spawn(async move {
+            runtime.fire(input).await;
+            drop(room);
+        });
+    }
+
+    /// The hooks. They can be replaced while calls run.
+    pub fn hooks(&self) -> &Hooks {
+        &self.0.hooks
     }
 
     /// What callers remember.
@@ -167,6 +208,7 @@ pub struct RuntimeBuilder {
     policy: Option<Arc<dyn Policy>>,
     permissions: PermissionOptions,
     conditions: Conditions,
+    hooks: HookSet,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
     settings: Settings,
@@ -231,6 +273,18 @@ impl RuntimeBuilder {
     /// Lets this say what callers may do. Without one, whoever may come in may call everything.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// Adds a hook.
+    pub fn hook(mut self, event: HookEvent, matcher: Matcher, hook: impl Hook) -> Self {
+        self.hooks = self.hooks.on(event, matcher, hook);
+        self
+    }
+
+    /// Uses these hooks, in place of any that were added before.
+    pub fn hooks(mut self, hooks: HookSet) -> Self {
+        self.hooks = hooks;
         self
     }
 
@@ -308,6 +362,7 @@ impl RuntimeBuilder {
             integrations: self.integrations,
             policy: self.policy,
             conditions: self.conditions,
+            hooks: Hooks::new(self.hooks),
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),

@@ -12,6 +12,7 @@
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
 //! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
+//! - `hooks`: who is told of what, and what their answers come to;
 //! - `hostile`: schemas and arguments made to hurt;
 //! - `seeds`: the seeds' own test cases.
 
@@ -24,6 +25,7 @@ mod endings;
 mod events;
 mod formats;
 mod gate;
+mod hooks;
 mod hostile;
 mod limits;
 mod memory;

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::arguments::Unread;
 use crate::app::App;
+use crate::commands::hook::BACKGROUND_WAIT;
 use crate::commands::outcome::{self, Show};
 use crate::commands::person::Person;
 use crate::commands::{interrupt, progress};
@@ -144,6 +145,7 @@ async fn call(
         Some(error) => runtime.refuse(call, error).await,
         None => call_until_interrupt(&runtime, call, app.ui).await,
     };
+    runtime.hooks().settle(BACKGROUND_WAIT).await;
     // Closed before anything can fail on the way to the screen.
     let closed = store.close();
     outcome::print(&outcome, &show, app.ui)?;

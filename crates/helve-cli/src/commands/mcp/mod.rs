@@ -16,7 +16,7 @@ mod serve;
 mod show;
 mod status;
 mod test;
-mod trust;
+pub(super) mod trust;
 
 use crate::app::App;
 use crate::exit::Exit;

@@ -106,7 +106,7 @@ fn print(one: &Configured, app: &mut App<'_>) -> anyhow::Result<()> {
 }
 
 /// Lines of a difference, painted.
-pub(super) fn print_diff(diff: &[String], app: &mut App<'_>) -> anyhow::Result<()> {
+pub(in crate::commands) fn print_diff(diff: &[String], app: &mut App<'_>) -> anyhow::Result<()> {
     let paint = app.ui.paint();
     for line in diff {
         let text = escape::one_line(line, 600);

@@ -72,6 +72,7 @@ impl OpenRecord<'_> {
             outcome.parts = run.reports();
         }
         outcome.content = self.content.take();
+        outcome.context = std::mem::take(&mut self.context);
         outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
     }

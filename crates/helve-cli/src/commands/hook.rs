@@ -1,0 +1,135 @@
+//! `helve hook fire`: an agent outside tells of an event, and hears what hooks say to it.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use helve::VolatileLedger;
+use helve::hook::{HookEvent, HookInput};
+use helve::hooks::Fired;
+use helve::json::{JsonLimits, parse};
+use helve::ports::Ledger;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::escape;
+use crate::wire;
+use crate::wire::mcp::{self, Which};
+
+/// How long hooks that nobody waits for have before the process ends.
+pub(super) const BACKGROUND_WAIT: Duration = Duration::from_secs(60);
+/// The exit code that agents take for: no.
+const BLOCKED: u8 = 2;
+
+const AFTER_HELP: &str = "\
+Prints what the hooks say together, as one hook would: a hook command of Claude Code can be exactly this.
+For what Helve's own calls fire, nothing needs to be done.
+
+Exit codes:
+  0 nobody objects   2 it must not happen; standard error says why
+
+Examples:
+  helve hook fire SessionStart --input '{\"session_id\": \"s-1\", \"source\": \"startup\"}'
+  helve hook fire UserPromptSubmit --input @event.json
+  echo '{\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}' | helve hook fire PreToolUse --input -";
+
+/// As typed.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Tell the hooks of an event
+    Fire(Args),
+}
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// The event, such as SessionStart
+    event: String,
+    /// What goes with it: JSON, @file, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+}
+
+pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let Command::Fire(args) = command;
+    let event = args.event.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    let fired = fire(read_input(event, args.input.as_deref())?, app)?;
+    app.ui.json(&fired.to_output())?;
+    for (by, failure) in fired.failures() {
+        app.ui.note(format!(
+            "note: {} failed: {}",
+            escape::one_line(by, 120),
+            escape::one_line(&failure.to_string(), 600)
+        ))?;
+    }
+    let Some(why) = fired.refusal() else { return Ok(Exit::Done) };
+    app.ui.error_line(escape::visible(why))?;
+    Ok(Exit::Program(BLOCKED))
+}
+
+/// Tells the configured hooks of an event.
+pub(super) fn fire(input: HookInput, app: &mut App<'_>) -> anyhow::Result<Fired> {
+    let loaded = app.load_config()?;
+    let registry = wire::registry(&loaded)?;
+    wire::block_on(async {
+        let attached = mcp::attach(&loaded, &registry, Which::OfHooks, app).await?;
+        // An event is no call and leaves no record; a tool that a hook calls does.
+        let store = match wire::hooks::tools_called(&loaded).is_empty() {
+            true => None,
+            false => Some(Arc::new(wire::open_store(&loaded)?)),
+        };
+        let ledger: Arc<dyn Ledger> = match &store {
+            Some(store) => store.clone(),
+            None => Arc::new(VolatileLedger::default()),
+        };
+        let runtime = wire::runtime(&loaded, registry, ledger, wire::settings(&loaded.config))?;
+        let fired = runtime.fire(input).await;
+        runtime.hooks().settle(BACKGROUND_WAIT).await;
+        attached.close().await;
+        if let Some(store) = store {
+            store.close().context("the record of what hooks called may not be on disk")?;
+        }
+        Ok(fired)
+    })
+}
+
+/// What goes with an event, as typed.
+pub(super) fn read_input(event: HookEvent, given: Option<&str>) -> Result<HookInput, Failure> {
+    let mut value = match given {
+        None => json!({}),
+        Some("-") => read_json(&read_at_most(std::io::stdin().lock(), "standard input")?)?,
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => {
+                let file = std::fs::File::open(path)
+                    .map_err(|error| Failure::usage(format!("cannot read `{path}`")).because(&error))?;
+                read_json(&read_at_most(file, path)?)?
+            }
+            None => read_json(text.as_bytes())?,
+        },
+    };
+    let fields = value.as_object_mut().ok_or_else(|| Failure::usage("the input is no JSON object"))?;
+    if fields.get("hook_event_name").is_some_and(|name| name != event.as_str()) {
+        return Err(Failure::usage(format!("the input is of another event than {event}")));
+    }
+    fields.insert("hook_event_name".to_owned(), event.as_str().into());
+    serde_json::from_value(value)
+        .map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
+}
+
+fn read_at_most(reader: impl Read, what: &str) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    // One byte more than allowed is enough to know that it is too much.
+    let most = JsonLimits::default().bytes as u64 + 1;
+    let read = reader.take(most).read_to_end(&mut bytes);
+    read.map_err(|error| Failure::usage(format!("cannot read {what}")).because(&error))?;
+    Ok(bytes)
+}
+
+pub(super) fn read_json(text: &[u8]) -> Result<Value, Failure> {
+    parse(text, JsonLimits::default())
+        .map_err(|error| Failure::usage(format!("the input cannot be used: {error}")))
+}

@@ -1,0 +1,152 @@
+//! `helve hooks import`: the hooks that people already have.
+
+use std::path::{Path, PathBuf};
+
+use helve_tools::hooks::import::{Imported, import};
+use serde_json::{Value, json};
+
+use super::write;
+use crate::app::App;
+use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::file;
+use crate::config::document::read_text;
+use crate::config::origin::short;
+use crate::config::{Loaded, load};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::escape;
+use crate::wire::hooks;
+
+const AFTER_HELP: &str = "\
+Reads `.claude/settings.json` and `.claude/settings.local.json` of the project and `~/.claude/settings.json`,
+or the file that you name. You see each hook before it is written into helve.toml; those of the project are
+trusted as they are shown.
+
+Here a command runs in a box: it reads the project, changes nothing and reaches nobody. Where one needs more,
+say so in helve.toml: write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
+
+Exit codes:
+  0 done   2 wrong use   3 a person must say yes
+
+Examples:
+  helve hooks import
+  helve hooks import team/settings.json --yes";
+
+/// Largest settings file.
+const SETTINGS_BYTES_MAX: usize = 4 << 20;
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A settings file of Claude Code
+    file: Option<PathBuf>,
+    /// Write all into your own helve.toml. Left out: those of the project into the project's
+    #[arg(long)]
+    user: bool,
+    /// Write and trust them as they are shown, without a question
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let mut documents = Vec::new();
+    let mut exit = Exit::Done;
+    for (path, own) in files(args, &loaded, app) {
+        let text = read_text(&path, SETTINGS_BYTES_MAX)?;
+        let imported = import(text.as_bytes())
+            .map_err(|error| Failure::usage(format!("{} cannot be used", short(&path))).detail(error))?;
+        show(&path, &imported, app)?;
+        let became =
+            if imported.groups.is_empty() { "nothing" } else { take_over(&path, own, &imported, args, app)? };
+        if became == "waiting" {
+            exit = Exit::Waiting;
+        }
+        documents.push(document(&path, &imported, became));
+    }
+    if app.ui.is_json() {
+        app.ui.json(&documents)?;
+    } else if documents.is_empty() {
+        app.ui.note("nothing was found to import; name a file, or write hooks into helve.toml")?;
+    } else if exit == Exit::Waiting {
+        app.ui.note("nothing was written: nobody is there to be asked; --yes writes them as shown")?;
+    }
+    Ok(exit)
+}
+
+/// The files to read, and whether each is the person's own.
+fn files(args: &Args, loaded: &Loaded, app: &App<'_>) -> Vec<(PathBuf, bool)> {
+    if let Some(file) = &args.file {
+        return vec![(app.inputs.work_dir.join(file), args.user)];
+    }
+    let project = loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(&app.inputs.work_dir);
+    let home = std::env::home_dir().unwrap_or_default();
+    let found = [
+        (project.join(".claude/settings.json"), args.user),
+        (project.join(".claude/settings.local.json"), args.user),
+        (home.join(".claude/settings.json"), true),
+    ];
+    found.into_iter().filter(|(path, _)| path.is_file()).collect()
+}
+
+fn show(path: &Path, imported: &Imported, app: &mut App<'_>) -> anyhow::Result<()> {
+    if app.ui.is_json() {
+        return Ok(());
+    }
+    let paint = app.ui.paint();
+    app.ui.line(paint.bold(escape::one_line(&short(path), 200)))?;
+    for (event, group) in &imported.groups {
+        let matcher = group.matcher.as_deref().unwrap_or("*");
+        for hook in &group.hooks {
+            let (of, label) = (escape::one_line(matcher, 80), escape::one_line(&hook.label(), 600));
+            app.ui.line(format!("  {event} {of}  {label}"))?;
+        }
+    }
+    for line in &imported.left_out {
+        app.ui.line(format!("  {} left out: {}", paint.warn("!"), escape::one_line(line, 300)))?;
+    }
+    Ok(())
+}
+
+fn take_over(
+    path: &Path,
+    own: bool,
+    imported: &Imported,
+    args: &Args,
+    app: &mut App<'_>,
+) -> anyhow::Result<&'static str> {
+    match ask("Write these hooks into helve.toml, and trust them?", args.yes, app)? {
+        Answer::Yes => {}
+        Answer::No => return Ok("declined"),
+        Answer::Nobody => return Ok("waiting"),
+    }
+    let loaded = load(&app.inputs)?;
+    let here = |section: &&crate::config::HookSection, event: &str| section.event == event;
+    let new = imported.groups.iter().filter(|(event, group)| {
+        !loaded.hooks.iter().any(|section| here(&section, event.as_str()) && section.group == *group)
+    });
+    let new: Vec<_> = new.cloned().collect();
+    if new.is_empty() {
+        app.ui.note("  they are configured already")?;
+        return Ok("present");
+    }
+    let target = file::target(&loaded, own, &app.inputs.work_dir)?;
+    let comment = format!("Imported from {}", escape::one_line(&short(path), 200));
+    file::change(&target, |text| write::append(text, &new, &comment))?;
+    let loaded = load(&app.inputs)?;
+    if let Some(of_project) = hooks::of_project(&loaded).filter(|_| !own) {
+        hooks::trust()?.accept_value(&hooks::scope(&loaded), hooks::NAME, of_project)?;
+    }
+    if !app.ui.is_json() {
+        let sign = app.ui.paint().good("✓");
+        app.ui.line(format!("  {sign} they are in {}", short(&target)))?;
+    }
+    Ok("imported")
+}
+
+fn document(path: &Path, imported: &Imported, became: &str) -> Value {
+    let groups: Vec<_> =
+        imported.groups.iter().map(|(event, group)| json!({ "event": event, "group": group })).collect();
+    json!({ "file": path, "became": became, "hooks": groups, "left_out": imported.left_out })
+}

@@ -1,0 +1,32 @@
+//! `helve hooks`: who is told of calls and may have a say.
+
+mod import;
+mod list;
+mod test;
+mod trust;
+mod write;
+
+use crate::app::App;
+use crate::exit::Exit;
+
+/// As typed.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Every hook, in the order in which they count
+    List,
+    /// Let a project's hooks run, after a look at what they are
+    Trust(trust::Args),
+    /// Take over the hooks of Claude Code
+    Import(import::Args),
+    /// See which hooks an event fires, and what they answer
+    Test(test::Args),
+}
+
+pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match command {
+        Command::List => list::run(app),
+        Command::Trust(args) => trust::run(&args, app),
+        Command::Import(args) => import::run(&args, app),
+        Command::Test(args) => test::run(&args, app),
+    }
+}

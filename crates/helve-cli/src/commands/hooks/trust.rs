@@ -1,0 +1,97 @@
+//! `helve hooks trust`: let a project's hooks run, after a look at what they are.
+
+use helve_mcp::trust::Verdict;
+use serde_json::json;
+
+use crate::app::App;
+use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::trust::print_diff;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::escape;
+use crate::wire::hooks;
+
+const AFTER_HELP: &str = "\
+What a project brings never runs before you have seen it; until then the calls that its hooks would see
+are denied. Its hooks are trusted exactly as they are shown, all together; when they change you are asked
+again. What a script does that a hook starts is not part of that: look into it, too.
+
+Exit codes:
+  0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
+
+Examples:
+  helve hooks trust
+  helve hooks trust --yes
+  helve hooks trust --revoke";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Trust them as they are shown, without a question
+    #[arg(long, short)]
+    yes: bool,
+    /// Trust them no longer
+    #[arg(long, conflicts_with = "yes")]
+    revoke: bool,
+}
+
+pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    hooks::set(&loaded)?;
+    let mut trust = hooks::trust()?;
+    if let Some(problem) = trust.problem() {
+        return Err(Failure::failed("what was trusted cannot be read").because(problem).into());
+    }
+    let scope = hooks::scope(&loaded);
+    if args.revoke {
+        let was = trust.revoke(&scope, hooks::NAME)?;
+        if app.ui.is_json() {
+            app.ui.json(&json!({ "revoked": was }))?;
+        } else {
+            app.ui.line(if was {
+                "the hooks are trusted no longer"
+            } else {
+                "the hooks were not trusted"
+            })?;
+        }
+        return Ok(Exit::Done);
+    }
+    let Some(of_project) = hooks::of_project(&loaded) else {
+        app.ui.note("this project has no hooks of its own")?;
+        return Ok(Exit::Done);
+    };
+    let verdict = hooks::verdict(&loaded);
+    if verdict == Verdict::Trusted {
+        app.ui.note("the project's hooks may run already")?;
+        return Ok(Exit::Done);
+    }
+    if !app.ui.is_json() {
+        let paint = app.ui.paint();
+        // All of it: what a hook may read, change and reach counts as much as its command.
+        app.ui.line(escape::visible(&serde_json::to_string_pretty(&of_project)?))?;
+        if let Verdict::Changed { diff, .. } = &verdict {
+            app.ui.line(format!("  {}", paint.warn("they have changed since they were trusted:")))?;
+            print_diff(diff, app)?;
+        }
+    }
+    let answer = ask("Let the project's hooks run like this?", args.yes, app)?;
+    let exit = match answer {
+        Answer::Yes => {
+            trust.accept_value(&scope, hooks::NAME, of_project)?;
+            Exit::Done
+        }
+        Answer::No => Exit::Denied,
+        Answer::Nobody => {
+            app.ui.note("nobody is there to be asked; helve hooks trust --yes")?;
+            Exit::Waiting
+        }
+    };
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "trusted": answer == Answer::Yes }))?;
+    } else if answer == Answer::Yes {
+        let sign = app.ui.paint().good("✓");
+        app.ui.line(format!("{sign} the project's hooks are trusted"))?;
+    }
+    Ok(exit)
+}

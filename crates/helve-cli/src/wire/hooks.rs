@@ -1,0 +1,124 @@
+//! Hooks: from configuration to a runtime's, and what a person must have trusted first.
+//!
+//! INVARIANT: a hook that a project brought runs only as a person has trusted it. Until then what it
+//! would have checked is denied: a check that does not run must not be skipped without a word.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helve::Layer;
+use helve::hook::{HookEvent, OnFailure};
+use helve::hooks::{HookEntry, HookSet};
+use helve_mcp::trust::{Scope, Trust, Verdict};
+use helve_tools::hooks::{HeldHook, HookConfig, HookGroup, HookMaker};
+use helve_tools::web::client::LazyClient;
+use serde_json::{Value, json};
+
+use crate::config::{HookSection, Loaded, document, find};
+use crate::failure::Failure;
+
+/// Why a hook that is not trusted says no.
+const HELD: &str =
+    "the project's hooks are not trusted; a person must look at them first: `helve hooks trust`";
+
+/// Every hook that the configuration names, in order: the person's own first.
+pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
+    let folder = folder(loaded);
+    let mut set = HookSet::default().in_folder(folder.to_string_lossy().as_ref());
+    if loaded.hooks.is_empty() {
+        return Ok(set);
+    }
+    let maker = HookMaker::new(Arc::new(super::sandbox(loaded)), LazyClient::new(loaded.config.net.clone()));
+    let held = verdict(loaded) != Verdict::Trusted;
+    let mut refused = Vec::new();
+    for section in &loaded.hooks {
+        match made(section, &maker, &folder) {
+            Ok(entries) if held && section.layer == Layer::Project => {
+                set = entries.into_iter().flat_map(|entry| hold(&entry)).fold(set, HookSet::with);
+            }
+            Ok(entries) => set = entries.into_iter().fold(set, HookSet::with),
+            Err(problems) => refused.extend(problems),
+        }
+    }
+    match refused.is_empty() {
+        true => Ok(set),
+        false => Err(Failure::usage("the configuration has hooks that are refused")
+            .details(refused)
+            .hint("`helve config keys hooks` documents the keys")),
+    }
+}
+
+fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<HookEntry>, Vec<String>> {
+    let event: HookEvent = section.event.parse().map_err(|error| {
+        vec![format!("{}  `{}`: {error}", document::at(&section.origin()), section.event)]
+    })?;
+    maker.make(&event, &section.group, folder).map_err(|problems| {
+        let line =
+            |at: &str, message: &str| format!("{}  `{at}`: {message}", document::at(&section.origin_of(at)));
+        problems.iter().map(|problem| line(&problem.at, &problem.message)).collect()
+    })
+}
+
+/// What stands for a hook that is not trusted. One that would look at a result must be heard before
+/// there is one.
+fn hold(entry: &HookEntry) -> Vec<HookEntry> {
+    let stand_in = |event: HookEvent, on_failure: OnFailure| {
+        let hook = HeldHook::new(entry.hook.label(), HELD);
+        HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)
+    };
+    match entry.event {
+        HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::UserPromptSubmit => {
+            vec![stand_in(entry.event.clone(), OnFailure::Block)]
+        }
+        HookEvent::PostToolUse => vec![stand_in(HookEvent::PreToolUse, OnFailure::Block)],
+        _ => vec![stand_in(entry.event.clone(), OnFailure::Continue)],
+    }
+}
+
+/// Where hooks start, and what they may read: the project's folder, or where one is without a project.
+pub(crate) fn folder(loaded: &Loaded) -> PathBuf {
+    let project = loaded.project_file.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let folder = project.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
+    folder.canonicalize().unwrap_or(folder)
+}
+
+/// Whether the project's hooks may run. Where there are none, nothing needs to be trusted.
+pub(crate) fn verdict(loaded: &Loaded) -> Verdict {
+    let Some(hooks) = of_project(loaded) else { return Verdict::Trusted };
+    match find::mcp_state().map(|state| Trust::open(trust_file(&state))) {
+        Some(trust) => trust.check_value(&scope(loaded), NAME, &hooks),
+        None => Verdict::Unknown,
+    }
+}
+
+/// The tools that hooks call.
+pub(crate) fn tools_called(loaded: &Loaded) -> Vec<String> {
+    loaded.hooks.iter().flat_map(|section| &section.group.hooks).filter_map(HookConfig::tool_called).collect()
+}
+
+/// What the project's file has for hooks, as it is trusted: all of it together.
+pub(crate) fn of_project(loaded: &Loaded) -> Option<Value> {
+    let mut hooks: BTreeMap<&str, Vec<&HookGroup>> = BTreeMap::new();
+    for section in loaded.hooks.iter().filter(|section| section.layer == Layer::Project) {
+        hooks.entry(&section.event).or_default().push(&section.group);
+    }
+    (!hooks.is_empty()).then(|| json!(hooks))
+}
+
+/// The name under which hooks are trusted: there is one list a project.
+pub(crate) const NAME: &str = "hooks";
+
+pub(crate) fn scope(loaded: &Loaded) -> Scope {
+    Scope::Project(folder(loaded))
+}
+
+/// What a person trusted.
+pub(crate) fn trust() -> Result<Trust, Failure> {
+    Ok(Trust::open(trust_file(&super::mcp::state_folder()?)))
+}
+
+/// A file of its own: a server may be called `hooks`.
+pub(super) fn trust_file(state: &Path) -> PathBuf {
+    state.join("trusted-hooks.json")
+}

@@ -1,0 +1,214 @@
+//! Hooks: configured, trusted before they run, imported, tested, and fired from outside.
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+
+/// A project whose hooks say no to one thing.
+const PROJECT: &str = r#"# Ours.
+[[hooks.PreToolUse]]
+matcher = "text-stats"
+hooks = [{ type = "command", command = "grep -q forbidden && { echo 'not that word' >&2; exit 2; } || exit 0" }]
+
+[[hooks.PostToolUse]]
+matcher = "time-now"
+hooks = [{ type = "command", command = '''echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "it is late"}}' ''' }]
+
+[[hooks.UserPromptSubmit]]
+timeout = 5
+hooks = [{ type = "command", command = "echo 'speak plainly'" }]
+"#;
+
+fn project(file: &str) -> Home {
+    let home = Home::new();
+    home.write("helve.toml", file);
+    home
+}
+
+fn trusted(file: &str) -> Home {
+    let home = project(file);
+    let ran = home.run(&["hooks", "trust", "--yes"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    home
+}
+
+fn outcome(home: &Home, args: &[&str]) -> (i32, Value) {
+    let ran = home.run(&[args, &["--json"]].concat());
+    (ran.code, serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.all())))
+}
+
+#[test]
+fn hooks_of_a_project_never_run_and_are_never_skipped_before_they_are_trusted() {
+    let home = project(&format!(
+        "{PROJECT}\n[[hooks.PreToolUse]]\nmatcher = 'math-eval'\nhooks = [{{ type = 'command', command = 'touch ran', write = ['.'] }}]\n"
+    ));
+    for call in [
+        ["call", "text-stats", "text=hi"],
+        ["call", "math-eval", "expression=1"],
+        ["call", "time-now", "timezone=UTC"],
+    ] {
+        let (code, outcome) = outcome(&home, &call);
+        assert_eq!((code, &outcome["error"]["code"]), (4, &json!("hook_denied")), "{outcome}");
+        assert!(outcome["error"]["message"].as_str().unwrap().contains("helve hooks trust"), "{outcome}");
+    }
+    // No hook of theirs is about this tool.
+    assert_eq!(outcome(&home, &["call", "file-list", "path=."]).0, 0);
+    assert_eq!(home.run(&["hook", "fire", "UserPromptSubmit"]).code, 2);
+    assert!(!home.project().join("ran").exists());
+    home.settled(|home| {
+        insta::assert_snapshot!("hooks_untrusted_list", home.run(&["hooks", "list"]).all());
+        insta::assert_snapshot!("hooks_untrusted_trust", home.run(&["hooks", "trust"]).all());
+    });
+}
+
+#[test]
+fn trusted_hooks_have_a_say() {
+    let home = trusted(PROJECT);
+    assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).0, 0);
+    let (code, denied) = outcome(&home, &["call", "text-stats", "text=forbidden"]);
+    assert_eq!((code, &denied["error"]["code"]), (4, &json!("hook_denied")));
+    assert!(denied["error"]["message"].as_str().unwrap().contains("not that word"), "{denied}");
+    let (_, told) = outcome(&home, &["call", "time-now", "timezone=UTC"]);
+    assert_eq!(told["context"], json!(["it is late"]));
+    assert!(home.run(&["call", "time-now"]).stderr.contains("a hook says: it is late"));
+}
+
+#[test]
+fn a_change_of_the_hooks_asks_again() {
+    let home = trusted(PROJECT);
+    home.write("helve.toml", PROJECT.replace("forbidden", "harmless"));
+    assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).1["error"]["code"], "hook_denied");
+    home.settled(|home| insta::assert_snapshot!("hooks_changed_trust", home.run(&["hooks", "trust"]).all()));
+    assert_eq!(home.run(&["hooks", "trust", "--yes"]).code, 0);
+    assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).0, 0);
+    assert_eq!(home.json(&["hooks", "trust", "--revoke"])["revoked"], true);
+    assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).0, 4);
+}
+
+/// A project adds checks; it takes none of the person's own away.
+#[test]
+fn the_hooks_of_both_files_are_told() {
+    let home = trusted("[[hooks.PreToolUse]]\nhooks = [{ type = 'command', command = 'exit 0' }]\n");
+    let own = home.project().parent().unwrap().join(".config/helve");
+    std::fs::create_dir_all(&own).unwrap();
+    let file = "[[hooks.PreToolUse]]\nhooks = [{ type = 'command', command = \"echo 'says the person' >&2; exit 2\" }]\n";
+    std::fs::write(own.join("helve.toml"), file).unwrap();
+    let (code, denied) = outcome(&home, &["call", "time-now"]);
+    assert_eq!(code, 4);
+    assert!(denied["error"]["message"].as_str().unwrap().contains("says the person"), "{denied}");
+    assert_eq!(home.json(&["hooks", "list"]).as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn an_agent_outside_fires_any_event() {
+    let home = trusted(&format!(
+        "{PROJECT}\n[[hooks.TeammateIdle]]\nhooks = [{{ type = 'command', command = 'echo nobody waits >&2; exit 2' }}]\n"
+    ));
+    let fired = home.run(&["hook", "fire", "UserPromptSubmit", "--input", r#"{"prompt": "hi"}"#]);
+    let answer: Value = serde_json::from_str(&fired.stdout).unwrap();
+    assert_eq!(
+        answer,
+        json!({ "hookSpecificOutput": { "hookEventName": "UserPromptSubmit", "additionalContext": "speak plainly" } })
+    );
+    assert_eq!(fired.code, 0);
+    let idle = home.run(&["hook", "fire", "TeammateIdle"]);
+    assert_eq!((idle.code, idle.stderr.trim()), (2, "nobody waits"), "{}", idle.all());
+    let event = json!({ "hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/", "transcript_path": "/t",
+        "tool_name": "text-stats", "tool_input": { "text": "forbidden" }, "tool_use_id": "toolu_1" });
+    let before =
+        home.run_with(&["hook", "fire", "PreToolUse", "--input", "-"], &[], event.to_string().as_bytes());
+    assert_eq!((before.code, before.stderr.trim()), (2, "not that word"), "{}", before.all());
+    home.write("event.json", event.to_string());
+    assert_eq!(home.run(&["hook", "fire", "PreToolUse", "--input", "@event.json"]).code, 2);
+    for bad in [r#"{"#, "[]", r#"{"hook_event_name": "Stop"}"#, r#"{"session_id": 5}"#] {
+        let ran = home.run(&["hook", "fire", "PreToolUse", "--input", bad]);
+        assert!(ran.code == 2 && ran.stderr.contains("input"), "{}", ran.all());
+    }
+    assert_eq!(home.run(&["hook", "fire", "no such"]).code, 2);
+}
+
+#[test]
+fn a_test_shows_who_says_what() {
+    let home = trusted(PROJECT);
+    home.settled(|home| {
+        let args =
+            ["hooks", "test", "PreToolUse", "--tool", "text-stats", "--args", r#"{"text": "forbidden"}"#];
+        insta::assert_snapshot!("hooks_test", home.run(&args).all());
+        insta::assert_snapshot!("hooks_test_nobody", home.run(&["hooks", "test", "Stop"]).all());
+    });
+}
+
+#[test]
+fn the_hooks_of_claude_code_are_taken_over() {
+    let home = project("# Mine, and it stays.\n[limits] # here too\nresult_bytes = 4096\n");
+    std::fs::create_dir_all(home.project().join(".claude")).unwrap();
+    let settings = json!({ "model": "opus", "hooks": {
+        "PreToolUse": [
+            { "matcher": "Write|Edit", "hooks": [
+                { "type": "command", "command": "jq -r .tool_input.file_path | grep -q '\\.env$' && { echo 'protected' >&2; exit 2; } || exit 0", "timeout": 10 },
+                { "type": "prompt", "prompt": "Is it good?" } ] } ],
+        "Stop": [{ "hooks": [{ "type": "command", "command": "echo \"done\"" }] }] } });
+    home.write(".claude/settings.json", serde_json::to_string_pretty(&settings).unwrap());
+    home.settled(|home| {
+        insta::assert_snapshot!("hooks_import_asks", home.run(&["hooks", "import"]).all());
+        insta::assert_snapshot!("hooks_import", home.run(&["hooks", "import", "--yes"]).all());
+        insta::assert_snapshot!(
+            "hooks_imported",
+            std::fs::read_to_string(home.project().join("helve.toml")).unwrap()
+        );
+    });
+    let again = home.json(&["hooks", "import", "--yes"]);
+    assert_eq!(again[0]["became"], "present");
+    let denied = outcome(&home, &["call", "file-write", "path=.env", "content=x"]).1;
+    assert_eq!(denied["error"]["code"], "hook_denied", "{denied}");
+    assert!(!home.project().join(".env").exists());
+    assert_eq!(outcome(&home, &["call", "file-write", "path=notes.txt", "content=x"]).0, 0);
+}
+
+#[test]
+fn broken_hooks_are_refused_with_their_place() {
+    let home =
+        project("[[hooks.PreToolUse]]\nmatcher = '('\nhooks = [{ type = 'command', command = 'x' }]\n");
+    home.settled(|home| {
+        insta::assert_snapshot!("hooks_bad_matcher", home.run(&["call", "time-now"]).all());
+        home.write("helve.toml", "[[hooks.PreToolUse]]\nhooks = [{ type = 'command', comand = 'x' }]\n");
+        insta::assert_snapshot!("hooks_bad_key", home.run(&["call", "time-now"]).all());
+    });
+    assert_eq!(home.run(&["call", "time-now", "--set", "hooks.PreToolUse=[]"]).code, 2);
+}
+
+#[test]
+fn a_tool_of_an_mcp_server_can_be_a_hook() {
+    let home = Home::new();
+    home.write("server.py", include_str!("mcp_server.py")).write(
+        "helve.toml",
+        "[mcp.servers.small]\ncommand = 'python3'\nargs = ['server.py']\nconfined = false\n\n\
+         [[hooks.PreToolUse]]\nmatcher = 'time-now'\nhooks = [{ type = 'mcp_tool', server = 'small', tool = 'say', input = { text = '${tool_name}' } }]\n",
+    );
+    assert_eq!(home.run(&["hooks", "trust", "--yes"]).code, 0);
+    // The hook needs a server that nobody trusts yet, so it fails, and the call is denied.
+    assert_eq!(outcome(&home, &["call", "time-now"]).1["error"]["code"], "hook_denied");
+    assert_eq!(home.run(&["mcp", "trust", "small", "--yes"]).code, 0);
+    let (code, told) = outcome(&home, &["call", "time-now"]);
+    assert_eq!(code, 0, "{told}");
+    let calls = home.json(&["audit", "list", "--tool", "small/say"]);
+    assert_eq!(
+        (&calls[0]["status"], &calls[0]["caller"]["principal"]),
+        (&json!("done"), &json!("hook")),
+        "{calls}"
+    );
+}
+
+#[test]
+fn the_sessions_of_mcp_clients_are_told_of() {
+    let home = trusted(
+        "[[hooks.SessionStart]]\nmatcher = 'startup'\nhooks = [{ type = 'command', command = 'echo be kind' }]\n\
+         [[hooks.SessionEnd]]\nhooks = [{ type = 'command', command = 'jq -r .reason > ended', write = ['.'] }]\n",
+    );
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": "2025-06-18",
+        "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
+    let ran = home.run_with(&["mcp", "serve"], &[], format!("{hello}\n").as_bytes());
+    let answer: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(answer["result"]["instructions"], "be kind", "{}", ran.all());
+    assert_eq!(std::fs::read_to_string(home.project().join("ended")).unwrap(), "other\n");
+}

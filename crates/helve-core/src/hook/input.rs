@@ -1,0 +1,106 @@
+//! What hooks are told.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::HookEvent;
+
+/// What hooks are told: the same for every event, and then what the event brings.
+///
+/// ```
+/// use helve_core::hook::{HookEvent, HookInput};
+/// use serde_json::json;
+/// let input = HookInput::new(HookEvent::Notification).with("message", "done").in_session("s-1");
+/// assert_eq!(
+///     serde_json::to_value(&input).unwrap(),
+///     json!({ "hook_event_name": "Notification", "session_id": "s-1", "transcript_path": "", "cwd": "",
+///         "message": "done" })
+/// );
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HookInput {
+    /// The event.
+    #[serde(rename = "hook_event_name")]
+    pub event: HookEvent,
+    /// The agent's session.
+    #[serde(default)]
+    pub session_id: String,
+    /// Where the conversation is kept; empty where Helve does not know.
+    #[serde(default)]
+    pub transcript_path: Arc<str>,
+    /// The folder that the agent works in.
+    #[serde(default)]
+    pub cwd: Arc<str>,
+    /// Which prompt of the user it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_id: Option<String>,
+    /// The session's permission mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission_mode: Option<String>,
+    /// Which agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// What sort of agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_type: Option<String>,
+    /// What the event brings, by the names of the reference: `tool_name`, `prompt`, `reason`.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+impl HookInput {
+    /// An event without anything more.
+    pub fn new(event: HookEvent) -> Self {
+        Self {
+            event,
+            session_id: String::new(),
+            transcript_path: Arc::default(),
+            cwd: Arc::default(),
+            prompt_id: None,
+            permission_mode: None,
+            agent_id: None,
+            agent_type: None,
+            fields: Map::new(),
+        }
+    }
+
+    /// Adds a field.
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets the session.
+    pub fn in_session(mut self, id: impl Into<String>) -> Self {
+        self.session_id = id.into();
+        self
+    }
+
+    /// A field that is a text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    /// The tool's name; empty where the event is not about one.
+    pub fn tool_name(&self) -> &str {
+        self.text("tool_name").unwrap_or_default()
+    }
+
+    /// The tool's arguments; null where the event is not about a tool.
+    pub fn tool_input(&self) -> &Value {
+        self.fields.get("tool_input").unwrap_or(&Value::Null)
+    }
+
+    /// What the matcher of a hook is held against. None: every hook is told.
+    pub fn subject(&self) -> Option<&str> {
+        match self.event.matched_field()? {
+            // Of a file, matchers mean its name.
+            "file_path" => self.text("file_path").map(|path| path.rsplit('/').next().unwrap_or(path)),
+            "agent_type" => self.agent_type.as_deref().or(Some("")),
+            field => Some(self.text(field).unwrap_or_default()),
+        }
+    }
+}

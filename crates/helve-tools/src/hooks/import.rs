@@ -1,0 +1,235 @@
+//! Hooks from the settings of Claude Code.
+
+use std::path::PathBuf;
+
+use helve::hook::HookEvent;
+use helve::json::{JsonLimits, parse};
+use serde_json::{Map, Value};
+
+use super::config::{HookConfig, HookGroup, HookKind};
+
+/// Longest time for a hook, in seconds.
+const TIMEOUT_S_MAX: u64 = 86_400;
+
+/// What a settings file has for hooks.
+#[derive(Debug, Default, PartialEq)]
+pub struct Imported {
+    /// The hooks, in the file's order within each event.
+    pub groups: Vec<(HookEvent, HookGroup)>,
+    /// What could not be taken over, and why.
+    pub left_out: Vec<String>,
+}
+
+/// Reads the hooks of a `settings.json`.
+pub fn import(settings: &[u8]) -> Result<Imported, String> {
+    let text = settings.strip_prefix(b"\xef\xbb\xbf").unwrap_or(settings);
+    let settings = parse(text, JsonLimits::default()).map_err(|error| error.to_string())?;
+    let mut imported = Imported::default();
+    if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
+        imported.left_out.push("`disableAllHooks`: here hooks are on once they are written".to_owned());
+    }
+    let Some(hooks) = settings.get("hooks") else { return Ok(imported) };
+    let events = hooks.as_object().ok_or("`hooks` is no object")?;
+    for (name, groups) in events {
+        let groups = groups.as_array().ok_or_else(|| format!("`hooks.{name}` is no list"))?;
+        let Ok(event) = name.parse::<HookEvent>() else {
+            imported.left_out.push(format!("{name}: no event has such a name"));
+            continue;
+        };
+        for (index, entry) in groups.iter().enumerate() {
+            imported.group(&event, entry, &format!("{name}[{index}]"));
+        }
+    }
+    Ok(imported)
+}
+
+impl Imported {
+    fn group(&mut self, event: &HookEvent, entry: &Value, at: &str) {
+        let Some(hooks) = entry.get("hooks").and_then(Value::as_array) else {
+            self.left_out.push(format!("{at}: it has no list of `hooks`"));
+            return;
+        };
+        let matcher = entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty());
+        let on_failure = entry.get("onFailure").and_then(|word| serde_json::from_value(word.clone()).ok());
+        let mut group = HookGroup {
+            matcher: matcher.map(str::to_owned),
+            timeout: entry.get("timeout").and_then(seconds),
+            on_failure,
+            ..HookGroup::default()
+        };
+        for (index, hook) in hooks.iter().enumerate() {
+            let at = format!("{at}.hooks[{index}]");
+            match self.hook(hook, &at) {
+                Ok(config) => group.hooks.push(config),
+                Err(why) => self.left_out.push(format!("{at}: {why}")),
+            }
+        }
+        if !group.hooks.is_empty() {
+            self.groups.push((event.clone(), group));
+        }
+    }
+
+    fn hook(&mut self, hook: &Value, at: &str) -> Result<HookConfig, String> {
+        let fields = hook.as_object().ok_or("it is no object")?;
+        let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
+        let mut config = HookConfig {
+            timeout: fields.get("timeout").and_then(seconds),
+            in_background: fields.get("async") == Some(&Value::Bool(true)),
+            ..HookConfig::default()
+        };
+        let known: &[&str] = match text("type").as_deref() {
+            Some("command") => {
+                config.command = text("command");
+                let words =
+                    |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+                config.args = fields.get("args").and_then(Value::as_array).map(words);
+                config.shell = text("shell").filter(|_| config.args.is_none()).map(PathBuf::from);
+                config.read = places(config.command.as_deref().unwrap_or_default());
+                &["type", "timeout", "async", "command", "args", "shell"]
+            }
+            Some("http") => {
+                config.kind = HookKind::Http;
+                config.url = text("url");
+                config.headers = headers(fields.get("headers"));
+                // Helve reads exactly the variables that a header names.
+                &["type", "timeout", "async", "url", "headers", "allowedEnvVars"]
+            }
+            Some("mcp_tool") => {
+                config.kind = HookKind::McpTool;
+                (config.server, config.tool) = (text("server"), text("tool"));
+                config.input = fields.get("input").and_then(Value::as_object).cloned();
+                &["type", "timeout", "async", "server", "tool", "input"]
+            }
+            Some(other @ ("prompt" | "agent")) => {
+                return Err(format!("`{other}` asks a model, which Helve has not"));
+            }
+            Some(other) => return Err(format!("there is no type `{other}`")),
+            None => return Err("it has no `type`".to_owned()),
+        };
+        let group = HookGroup { hooks: vec![config.clone()], ..HookGroup::default() };
+        if let Some(problem) = group.problems().first() {
+            return Err(format!(
+                "{}: {}",
+                problem.at.rsplit('/').next().unwrap_or_default(),
+                problem.message
+            ));
+        }
+        let unknown =
+            fields.keys().filter(|name| !known.contains(&name.as_str()) && *name != "statusMessage");
+        self.left_out.extend(unknown.map(|name| match name.as_str() {
+            "if" => format!("{at}.if: the hook is told of every call that its matcher means"),
+            name => format!("{at}.{name}"),
+        }));
+        Ok(config)
+    }
+}
+
+/// Where scripts lie that a command names in the person's home.
+fn places(command: &str) -> Vec<PathBuf> {
+    let at_home = ["~/.claude", "$HOME/.claude", "${HOME}/.claude"];
+    match at_home.iter().any(|place| command.contains(place)) {
+        true => vec![PathBuf::from("~/.claude/hooks")],
+        false => Vec::new(),
+    }
+}
+
+fn seconds(value: &Value) -> Option<u64> {
+    let seconds = value.as_f64().filter(|seconds| *seconds > 0.0)?.ceil();
+    Some(if seconds >= TIMEOUT_S_MAX as f64 { TIMEOUT_S_MAX } else { (seconds as u64).max(1) })
+}
+
+/// `$NAME` and `${NAME}` become `${env:NAME}`.
+fn headers(headers: Option<&Value>) -> std::collections::BTreeMap<String, String> {
+    let none = Map::new();
+    let fields = headers.and_then(Value::as_object).unwrap_or(&none);
+    fields.iter().filter_map(|(name, value)| Some((name.clone(), referring(value.as_str()?)))).collect()
+}
+
+fn referring(value: &str) -> String {
+    let mut written = String::new();
+    let mut rest = value;
+    while let Some((before, after)) = rest.split_once('$') {
+        let braced = after.strip_prefix('{');
+        let name_from = braced.unwrap_or(after);
+        let length = name_from.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let (name, after_name) = name_from.split_at(length);
+        let end = if braced.is_some() { after_name.strip_prefix('}') } else { Some(after_name) };
+        written.push_str(before);
+        match end {
+            Some(end) if !name.is_empty() => {
+                written.push_str(&format!("${{env:{name}}}"));
+                rest = end;
+            }
+            _ => {
+                written.push('$');
+                rest = after;
+            }
+        }
+    }
+    written.push_str(rest);
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_become_hooks_and_what_does_not_is_said() {
+        let settings = json!({
+            "permissions": { "allow": ["Bash(ls)"] },
+            "hooks": {
+                "PreToolUse": [
+                    { "matcher": "Bash", "hooks": [
+                        { "type": "command", "command": "~/.claude/hooks/check.sh", "timeout": 5, "if": "Bash(git *)",
+                          "statusMessage": "checking" },
+                        { "type": "prompt", "prompt": "Is this fine?" },
+                        { "type": "http", "url": "https://example.com/", "headers": { "Authorization": "Bearer $TOKEN" },
+                          "allowedEnvVars": ["TOKEN"] },
+                    ] },
+                    { "matcher": "Write" },
+                ],
+                "Stop": [{ "hooks": [{ "type": "command", "command": "say done", "async": true, "once": true }] }],
+                "TeammateIdle": [{ "hooks": [{ "type": "mcp_tool", "server": "memory", "tool": "note", "input": { "a": "${cwd}" } }] }],
+            },
+        });
+        let imported = import(settings.to_string().as_bytes()).unwrap();
+        let events: Vec<_> = imported.groups.iter().map(|(event, _)| event.as_str()).collect();
+        assert_eq!(events, ["PreToolUse", "Stop", "TeammateIdle"]);
+        let bash = &imported.groups[0].1;
+        assert_eq!((bash.matcher.as_deref(), bash.hooks.len()), (Some("Bash"), 2));
+        assert_eq!(
+            (bash.hooks[0].timeout, &bash.hooks[0].read),
+            (Some(5), &vec![PathBuf::from("~/.claude/hooks")])
+        );
+        assert_eq!(bash.hooks[1].headers["Authorization"], "Bearer ${env:TOKEN}");
+        assert!(imported.groups[1].1.hooks[0].in_background);
+        assert_eq!(imported.groups[2].1.hooks[0].tool_name(), "memory/note");
+        assert_eq!(imported.left_out.len(), 4, "{:?}", imported.left_out);
+        for (line, expected) in imported.left_out.iter().zip([".if", "asks a model", "no list", ".once"]) {
+            assert!(line.contains(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn broken_settings_are_refused() {
+        for bad in ["", "[", r#"{"hooks": []}"#, r#"{"hooks": {"Stop": {}}}"#, r#"{"a": 1, "a": 2}"#] {
+            assert!(import(bad.as_bytes()).is_err(), "{bad}");
+        }
+        assert_eq!(import(b"{}"), Ok(Imported::default()));
+    }
+
+    #[test]
+    fn references_in_headers_are_rewritten() {
+        for (before, after) in [
+            ("Bearer $TOKEN", "Bearer ${env:TOKEN}"),
+            ("${A}-${B}", "${env:A}-${env:B}"),
+            ("costs $5", "costs ${env:5}"),
+            ("$ and ${", "$ and ${"),
+        ] {
+            assert_eq!(referring(before), after);
+        }
+    }
+}

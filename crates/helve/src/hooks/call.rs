@@ -1,0 +1,85 @@
+//! Tells hooks of one call of a tool.
+
+use std::sync::Arc;
+
+use helve_core::hook::{HookEvent, HookInput};
+use helve_core::{CallId, Caller, Tool};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::run::TakenBack;
+use super::{Fired, Listed, Matched, Names, Spoken, combine, run_all};
+use crate::runtime::Parts;
+
+/// What hooks are told of one call.
+pub(crate) struct OfCall<'a> {
+    pub(crate) event: HookEvent,
+    pub(crate) tool: &'a Tool,
+    pub(crate) arguments: &'a Value,
+    pub(crate) caller: &'a Caller,
+    pub(crate) call_id: CallId,
+    /// What the event brings beside these.
+    pub(crate) more: Vec<(&'static str, Value)>,
+}
+
+impl OfCall<'_> {
+    /// The event in a hook's words.
+    fn input(&self, parts: &Parts, spoken: Spoken) -> Arc<HookInput> {
+        let names = Names::of(self.tool);
+        let mut input = HookInput::new(self.event.clone());
+        // Scripts like to name files after it, so it is never empty.
+        input.session_id = self.caller.session.clone().unwrap_or_else(|| "none".to_owned());
+        input.cwd = parts.hooks.folder();
+        input.agent_id.clone_from(&self.caller.agent);
+        let fields = &mut input.fields;
+        fields.insert("tool_name".to_owned(), names.name(spoken).into());
+        fields.insert("tool_input".to_owned(), spoken.input(self.arguments));
+        if self.event != HookEvent::PermissionRequest {
+            fields.insert("tool_use_id".to_owned(), self.call_id.to_string().into());
+        }
+        if let Some(server) = names.server() {
+            let source = self.tool.definition().source.as_str();
+            fields.insert("mcp_server".to_owned(), json!({ "name": server, "source": source }));
+        }
+        fields.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Arc::new(input)
+    }
+
+    /// Who is told, each in words of their own.
+    fn matching<'l>(&self, parts: &Parts, listed: &'l [Listed]) -> Vec<Matched<'l>> {
+        let names = Names::of(self.tool);
+        let mut matched: Vec<Matched<'l>> = Vec::new();
+        for one in listed {
+            let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
+            let told = matched.iter().find(|other| other.spoken.is_like(spoken));
+            let input = told.map_or_else(|| self.input(parts, spoken), |other| Arc::clone(&other.input));
+            matched.push(Matched { listed: one, input, spoken });
+        }
+        matched
+    }
+
+    /// Tells them. None: nobody wants to know of this tool.
+    pub(crate) async fn fire(
+        self,
+        parts: &Arc<Parts>,
+        listed: &[Listed],
+        taken_back: Option<&CancellationToken>,
+    ) -> Result<Option<Fired>, TakenBack> {
+        let matched = self.matching(parts, listed);
+        if matched.is_empty() {
+            return Ok(None);
+        }
+        let answers = run_all(parts, &matched, taken_back).await?;
+        Ok(Some(combine(self.event, answers)))
+    }
+
+    /// Tells them all while everything goes on, whatever they would say.
+    pub(crate) fn fire_in_background(self, parts: &Arc<Parts>, listed: &[Listed]) {
+        for mut one in self.matching(parts, listed) {
+            let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
+            let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
+            one.listed = &listed;
+            super::run::in_background(parts, &one);
+        }
+    }
+}

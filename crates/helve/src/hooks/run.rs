@@ -1,0 +1,128 @@
+//! Tells all hooks that match, at once, each within its time.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use helve_core::BoxFuture;
+use helve_core::hook::{HookContext, HookFailure, HookInput, HookOutput};
+use tokio_util::sync::CancellationToken;
+
+use super::{Answered, Listed, Spoken};
+use crate::runtime::Parts;
+
+/// A hook that is told, and what.
+pub(crate) struct Matched<'l> {
+    pub(crate) listed: &'l Listed,
+    pub(crate) input: Arc<HookInput>,
+    pub(crate) spoken: Spoken,
+}
+
+/// What the hooks were told of was taken back meanwhile.
+pub(crate) struct TakenBack;
+
+type Answer = Result<HookOutput, HookFailure>;
+
+/// Tells them all. The answers are in the order of registration.
+///
+/// Most hooks in code answer at once: these cost no timer and no trip through the scheduler.
+pub(crate) async fn run_all(
+    parts: &Arc<Parts>,
+    matched: &[Matched<'_>],
+    taken_back: Option<&CancellationToken>,
+) -> Result<Vec<Answered>, TakenBack> {
+    let token = taken_back.map_or_else(CancellationToken::new, CancellationToken::child_token);
+    let context = HookContext::new(token.clone(), Arc::clone(parts) as _);
+    let mut answers: Vec<Answered> = Vec::with_capacity(matched.len());
+    let mut going = Vec::new();
+    for (index, one) in matched.iter().enumerate() {
+        let answer = if one.listed.entry.in_background {
+            in_background(parts, one);
+            Ok(HookOutput::none())
+        } else {
+            match poll_fn(|cx| Poll::Ready(first_step(one, &context, cx))).await {
+                Step::Answered(answer) => answer,
+                Step::Going(rest) => {
+                    going.push((index, rest));
+                    Ok(HookOutput::none())
+                }
+            }
+        };
+        answers.push(Answered::new(one, answer));
+    }
+    if going.is_empty() {
+        return Ok(answers);
+    }
+    // Whatever a hook has started elsewhere ends with this, however it ends.
+    let _told = token.drop_guard();
+    let waits = going.into_iter().map(|(index, rest)| {
+        let time = matched[index].listed.entry.time();
+        async move { (index, within(time, rest).await) }
+    });
+    let all = join_all(waits);
+    let ended = match taken_back {
+        None => all.await,
+        Some(token) => tokio::select! {
+            biased;
+            ended = all => ended,
+            () = token.cancelled() => return Err(TakenBack),
+        },
+    };
+    for (index, answer) in ended {
+        answers[index].result = answer;
+    }
+    Ok(answers)
+}
+
+enum Step<'h> {
+    Answered(Answer),
+    Going(BoxFuture<'h, Answer>),
+}
+
+/// Runs a hook until it first waits.
+fn first_step<'h>(one: &'h Matched<'_>, context: &HookContext, cx: &mut Context<'_>) -> Step<'h> {
+    // Nothing of the hook is touched again after a panic.
+    let step = catch_unwind(AssertUnwindSafe(|| {
+        let mut future = one.listed.entry.hook.fire(Arc::clone(&one.input), context.clone());
+        match future.as_mut().poll(cx) {
+            Poll::Ready(answer) => Step::Answered(answer),
+            Poll::Pending => Step::Going(future),
+        }
+    }));
+    step.unwrap_or_else(|_panic| Step::Answered(Err(crashed())))
+}
+
+async fn within(time: Duration, rest: BoxFuture<'_, Answer>) -> Answer {
+    match tokio::time::timeout(time, AssertUnwindSafe(rest).catch_unwind()).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(_panic)) => Err(crashed()),
+        Err(_) => Err(HookFailure::new(format!("it did not answer within {time:?}"))),
+    }
+}
+
+fn crashed() -> HookFailure {
+    HookFailure::new("it crashed")
+}
+
+/// Runs a hook while everything goes on. Nobody hears its answer but the log.
+pub(super) fn in_background(parts: &Arc<Parts>, one: &Matched<'_>) {
+    let by = Arc::clone(&one.listed.by);
+    let Ok(room) = Arc::clone(parts.hooks.background()).try_acquire_owned() else {
+        tracing::warn!(%by, "a hook was not told: too many run in the background");
+        return;
+    };
+    let (entry, input) = (one.listed.entry.clone(), Arc::clone(&one.input));
+    let context = HookContext::new(CancellationToken::new(), Arc::clone(parts) as _);
+    tokio::spawn(async move {
+        let time = entry.time();
+        let answer = within(time, Box::pin(async { entry.hook.fire(input, context).await })).await;
+        if let Err(failure) = answer {
+            tracing::warn!(%by, "a hook in the background failed: {failure}");
+        }
+        drop(room);
+    });
+}

@@ -1,0 +1,189 @@
+//! Hooks after the tool: they are told what came of a call, may tell the model more, and may put
+//! another result in the place of the tool's.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use helve_core::hook::HookEvent;
+use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Voice};
+use serde_json::{Value, json};
+
+use super::execute::Answer;
+use super::hooks_before::{listening, of_call, without_secrets};
+use super::prepare::fit;
+use super::record::OpenRecord;
+use super::{check_output, decide::PermittedCall};
+use crate::hooks::{Fired, Listed};
+use crate::runtime::Parts;
+
+/// A call that hooks want to know the end of.
+pub(super) struct Watched {
+    tool: Tool,
+    call: Call,
+    answered: Option<Arc<[Listed]>>,
+    failed: Option<Arc<[Listed]>>,
+    since: Instant,
+}
+
+/// Remembers what hooks will be told, where there are any.
+pub(super) fn watch(parts: &Parts, permitted: &PermittedCall) -> Option<Box<Watched>> {
+    let call = permitted.call();
+    let answered = listening(parts, &HookEvent::PostToolUse, call);
+    let failed = listening(parts, &HookEvent::PostToolUseFailure, call);
+    if answered.is_none() && failed.is_none() {
+        return None;
+    }
+    let (tool, call) = (permitted.tool().clone(), call.clone());
+    Some(Box::new(Watched { tool, call, answered, failed, since: Instant::now() }))
+}
+
+impl Watched {
+    /// Tells hooks what came of the call. What was replayed has been told of before.
+    pub(super) async fn tell(
+        self: Box<Self>,
+        parts: &Arc<Parts>,
+        result: Result<Status, ToolError>,
+        record: &mut OpenRecord<'_>,
+    ) -> Result<Status, ToolError> {
+        match result {
+            _ if record.is_replay() => result,
+            Ok(Status::Done(output)) if !output.is_failure => {
+                let Some(hooks) = self.answered.clone() else { return Ok(Status::Done(output)) };
+                record.enter(Stage::HooksAfter);
+                self.tell_answer(parts, &hooks, output, record).await
+            }
+            Ok(Status::Done(output)) => {
+                let error = output.value.pointer("/error/message").and_then(Value::as_str);
+                let error = error.unwrap_or("the tool failed").to_owned();
+                self.tell_failure(parts, error, false, record).await;
+                Ok(Status::Done(output))
+            }
+            Err(error) if record.last_attempt().is_some() => {
+                let cancelled = error.code() == ErrorCode::Cancelled;
+                self.tell_failure(parts, error.message().to_owned(), cancelled, record).await;
+                Err(error)
+            }
+            // A tool that was not started has not failed.
+            Ok(Status::Failed(_) | Status::Pending(_)) | Err(_) => result,
+        }
+    }
+
+    async fn tell_answer(
+        &self,
+        parts: &Arc<Parts>,
+        hooks: &[Listed],
+        output: Output,
+        record: &mut OpenRecord<'_>,
+    ) -> Result<Status, ToolError> {
+        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, record);
+        of.more.push(("tool_response", output.value.clone()));
+        of.more.push(("duration_ms", self.duration_ms()));
+        // The tool has run: whoever takes the call back now changes nothing about that.
+        let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
+        let broken = fired.failures().next().map(|(by, failure)| format!("{by} failed: {failure}"));
+        tell_model(&fired, record);
+        if let Some(blocked) = &fired.blocked
+            && fired.answers.iter().any(|one| one.by == blocked.by && one.result.is_err())
+        {
+            // The operator wants no result to pass that this hook has not seen.
+            record.attach(None);
+            let why = without_secrets(record, &broken.unwrap_or_default());
+            return Err(self.withheld(&why));
+        }
+        let is_served = self.tool.definition().source == Source::Mcp;
+        let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
+        let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
+        record.attach(None);
+        record.heard(Voice::new(Arc::clone(&replaced.by), Stance::Allow).because("with another result"));
+        record.note_conflicts(&fired.conflicts);
+        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), deed: None };
+        check_output::check(parts, answer, record).map_err(|error| {
+            let why = format!("{} put another result in its place: {}", replaced.by, error.message());
+            self.withheld(&without_secrets(record, &why))
+        })
+    }
+
+    async fn tell_failure(
+        &self,
+        parts: &Arc<Parts>,
+        error: String,
+        is_interrupt: bool,
+        record: &mut OpenRecord<'_>,
+    ) {
+        let Some(hooks) = self.failed.clone() else { return };
+        record.enter(Stage::HooksAfter);
+        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, record);
+        of.more.push(("error", error.into()));
+        of.more.push(("is_interrupt", is_interrupt.into()));
+        of.more.push(("duration_ms", self.duration_ms()));
+        // Whoever took the call back does not wait, and gets to hear nothing.
+        if is_interrupt {
+            return of.fire_in_background(parts, &hooks);
+        }
+        if let Ok(Some(fired)) = of.fire(parts, &hooks, None).await {
+            tell_model(&fired, record);
+        }
+    }
+
+    fn duration_ms(&self) -> Value {
+        json!(u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn withheld(&self, why: &str) -> ToolError {
+        let message = format!("`{}` ran, but its result is withheld: {why}", self.tool.name());
+        ToolError::new(ErrorCode::HookDenied, message).suggest(
+            "do not call it again: what it did is done; tell the user that a hook withholds the result",
+        )
+    }
+}
+
+/// What hooks say after the fact reaches the model beside the result.
+fn tell_model(fired: &Fired, record: &mut OpenRecord<'_>) {
+    let objection = fired.blocked.as_ref().map(|said| format!("{} objects: {}", said.by, said.what));
+    let stop = fired.stopped.as_ref().map(|said| format!("{} says to stop here: {}", said.by, said.what));
+    let all = fired.context.iter().chain(&fired.messages).cloned().chain(objection).chain(stop);
+    record.tell(all);
+}
+
+/// Arguments of a call that may be denied, where hooks want to know of that.
+pub(super) struct Denial {
+    call: Call,
+    hooks: Arc<[Listed]>,
+}
+
+/// Remembers what hooks will be told if the call is denied, where there are any.
+pub(super) fn watch_denial(parts: &Parts, call: &Call) -> Option<Box<Denial>> {
+    let hooks = listening(parts, &HookEvent::PermissionDenied, call)?;
+    Some(Box::new(Denial { call: call.clone(), hooks }))
+}
+
+impl Denial {
+    /// Tells hooks that the gate has denied the call. They may say that it can be tried again.
+    pub(super) async fn tell(
+        mut self: Box<Self>,
+        parts: &Arc<Parts>,
+        error: ToolError,
+        record: &mut OpenRecord<'_>,
+    ) -> ToolError {
+        let is_gate = matches!(
+            error.code(),
+            ErrorCode::NotAuthorized | ErrorCode::PermissionDenied | ErrorCode::ApprovalDenied
+        );
+        let Some(tool) = record.tool().cloned().filter(|_| is_gate) else { return error };
+        // Nothing that does not fit the tool is shown to a hook.
+        let limits = helve_core::json::check(&self.call.arguments, parts.settings.arguments);
+        if limits.is_err() || fit(parts, &tool, &mut self.call.arguments).is_err() {
+            return error;
+        }
+        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, record);
+        of.more.push(("reason", error.message().into()));
+        let Ok(Some(fired)) = of.fire(parts, &self.hooks, self.call.cancellation.as_ref()).await else {
+            return error;
+        };
+        tell_model(&fired, record);
+        match fired.to_output().specific.and_then(|specific| specific.retry) {
+            Some(true) => error.retryable(true).suggest("a hook says that the call may be tried again"),
+            Some(false) | None => error,
+        }
+    }
+}

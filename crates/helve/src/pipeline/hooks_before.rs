@@ -1,0 +1,205 @@
+//! Hooks before the tool: they may allow, deny, ask, and change the arguments. After them nothing
+//! but a person does.
+//!
+//! A call that was permitted before its run was cut short does not come here again: what its hooks
+//! said then holds. A call that waits for a person comes here again when it is made again.
+
+use std::sync::Arc;
+
+use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
+use helve_core::json::check as check_limits;
+use helve_core::schema::redact::scrub;
+use helve_core::{Call, ErrorCode, Stage, Stance, Tool, ToolError, Voice};
+use serde_json::{Map, Value};
+
+use super::prepare::{PreparedCall, fit};
+use super::record::OpenRecord;
+use super::resolve::ResolvedCall;
+use crate::hooks::{Answered, Fired, Listed, OfCall, Said};
+use crate::runtime::Parts;
+
+/// Longest reason that is passed on, in bytes.
+const REASON_BYTES_MAX: usize = 4_096;
+
+/// The hooks of an event, where there are some and the call is not a hook's own.
+pub(super) fn listening(parts: &Parts, event: &HookEvent, call: &Call) -> Option<Arc<[Listed]>> {
+    parts.hooks.of(event).filter(|_| !parts.hooks.is_own(&call.caller))
+}
+
+/// Tells hooks that a tool is about to be called, and does what they say.
+pub(super) async fn ask(
+    parts: &Arc<Parts>,
+    hooks: Arc<[Listed]>,
+    prepared: PreparedCall,
+    record: &mut OpenRecord<'_>,
+) -> Result<PreparedCall, ToolError> {
+    record.enter(Stage::HooksBefore);
+    let ResolvedCall { tool, mut call } = prepared.0;
+    let of = of_call(HookEvent::PreToolUse, &tool, &call, record);
+    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
+    for answered in &fired.answers {
+        hear(answered, record);
+    }
+    record.tell(fired.context.iter().chain(&fired.messages).cloned());
+    if let Some(why) = fired.refusal() {
+        return Err(denied(&tool, &fired, &without_secrets(record, why)));
+    }
+    if let Some(updated) = fired.updated_input {
+        let arguments = refit(parts, &tool, updated.what, record).map_err(|why| {
+            no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
+        })?;
+        record.rewritten(&updated.by, &arguments, &fired.conflicts);
+        call.arguments = arguments;
+    }
+    Ok(PreparedCall(ResolvedCall { tool, call }))
+}
+
+/// A hook's answer in place of the person who would be asked, if there is one. Arguments in it fit the
+/// tool, and are recorded as the call's.
+pub(super) async fn permission_request(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    suggestions: Vec<Value>,
+    record: &mut OpenRecord<'_>,
+) -> Result<Option<PermissionAnswer>, ToolError> {
+    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call) else { return Ok(None) };
+    let mut of = of_call(HookEvent::PermissionRequest, tool, call, record);
+    if !suggestions.is_empty() {
+        of.more.push(("permission_suggestions", Value::Array(suggestions)));
+    }
+    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let Some(fired) = fired else { return Ok(None) };
+    record.tell(fired.messages.iter().cloned());
+    let answer = match (&fired.stopped, fired.permission) {
+        (Some(Said { by, what }), _) => {
+            let answer = PermissionAnswer::Deny { message: Some(what.clone()), interrupt: Some(true) };
+            Said { by: Arc::clone(by), what: answer }
+        }
+        (None, Some(said)) => said,
+        (None, None) => return Ok(None),
+    };
+    let Said { by, what: answer } = answer;
+    let answer = match answer {
+        PermissionAnswer::Deny { message, interrupt } => {
+            let message = message.map(|text| without_secrets(record, &text));
+            record.heard(voice(&by, Stance::Deny, message.clone()));
+            PermissionAnswer::Deny { message, interrupt }
+        }
+        PermissionAnswer::Allow { updated_input: None, updated_permissions } => {
+            record.heard(voice(&by, Stance::Allow, None));
+            PermissionAnswer::Allow { updated_input: None, updated_permissions }
+        }
+        PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
+            match refit(parts, tool, input, record) {
+                Ok(arguments) => {
+                    record.heard(voice(&by, Stance::Allow, Some("with other arguments".to_owned())));
+                    record.rewritten(&by, &arguments, &fired.conflicts);
+                    let updated_input = arguments.as_object().cloned();
+                    PermissionAnswer::Allow { updated_input, updated_permissions }
+                }
+                Err(why) => {
+                    let message = format!("it changed the arguments to what does not fit: {why}");
+                    record.heard(voice(&by, Stance::Deny, Some(message.clone())));
+                    PermissionAnswer::Deny { message: Some(message), interrupt: None }
+                }
+            }
+        }
+    };
+    Ok(Some(answer))
+}
+
+pub(super) fn of_call<'a>(
+    event: HookEvent,
+    tool: &'a Tool,
+    call: &'a Call,
+    record: &OpenRecord<'_>,
+) -> OfCall<'a> {
+    OfCall {
+        event,
+        tool,
+        arguments: &call.arguments,
+        caller: &call.caller,
+        call_id: record.call_id(),
+        more: Vec::new(),
+    }
+}
+
+/// Puts into the record what a hook said to whether the call runs.
+fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
+    let (stance, why) = match &answered.result {
+        Ok(output) if output.is_async() => return,
+        Ok(output) if output.goes_on == Some(false) => {
+            (Stance::Deny, output.stop_reason.as_deref().or(output.why()).map(str::to_owned))
+        }
+        Ok(output) => match output.decision() {
+            Some(PermissionDecision::Allow) => (Stance::Allow, output.why().map(str::to_owned)),
+            // Nobody else is there who could decide later.
+            Some(PermissionDecision::Ask | PermissionDecision::Defer) => {
+                (Stance::Ask, output.why().map(str::to_owned))
+            }
+            Some(PermissionDecision::Deny) => (Stance::Deny, output.why().map(str::to_owned)),
+            None => return,
+        },
+        Err(failure) if answered.on_failure == OnFailure::Block => {
+            (Stance::Deny, Some(format!("it failed: {failure}")))
+        }
+        Err(_) => return,
+    };
+    let why = why.map(|why| without_secrets(record, &why));
+    record.heard(voice(&answered.by, stance, why));
+}
+
+fn voice(by: &Arc<str>, stance: Stance, why: Option<String>) -> Voice {
+    let voice = Voice::new(Arc::clone(by), stance);
+    match why {
+        Some(why) => voice.because(why),
+        None => voice,
+    }
+}
+
+/// Arguments from a hook, checked and mended as those of a caller are.
+fn refit(
+    parts: &Parts,
+    tool: &Tool,
+    updated: Map<String, Value>,
+    record: &mut OpenRecord<'_>,
+) -> Result<Value, String> {
+    let mut arguments = Value::Object(updated);
+    check_limits(&arguments, parts.settings.arguments).map_err(|error| error.to_string())?;
+    match fit(parts, tool, &mut arguments) {
+        Ok(repairs) => {
+            record.mended(repairs);
+            Ok(arguments)
+        }
+        Err(error) => Err(without_secrets(record, error.message())),
+    }
+}
+
+/// What hooks say may repeat what they were told, and they are told everything.
+pub(super) fn without_secrets(record: &OpenRecord<'_>, text: &str) -> String {
+    let mut value = Value::String(text.to_owned());
+    scrub(&mut value, record.secrets());
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn denied(tool: &Tool, fired: &Fired, why: &str) -> ToolError {
+    let by = fired.stopped.as_ref().map(|said| &said.by);
+    let by = by.or(fired.decision.as_ref().map(|said| &said.by)).map_or("a hook", |by| &**by);
+    let error = no(tool, &format!("{by} says no: {}", &why[..why.floor_char_boundary(REASON_BYTES_MAX)]));
+    match fired.stopped {
+        Some(_) => error.suggest("stop here, and tell the user why"),
+        None => {
+            error.suggest("do not repeat it; do what the reason says, or ask the user what they want instead")
+        }
+    }
+}
+
+pub(super) fn no(tool: &Tool, why: &str) -> ToolError {
+    ToolError::new(ErrorCode::HookDenied, format!("this call of `{}` was denied: {why}", tool.name()))
+}
+
+fn taken_back() -> ToolError {
+    ToolError::new(ErrorCode::Cancelled, "the call was cancelled")
+}
