@@ -13,7 +13,7 @@ use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::hooks::{HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
-use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
+use super::{Config, Origin, PolicyPath, Resource, find, keys, narrow, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
@@ -102,11 +102,20 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
 
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
-    let (mut tools, mut hooks) = (Vec::new(), Vec::new());
+    let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            if !is_tool_list(&pointer) && !is_hook(&pointer) {
+            if is_tool_list(&pointer) || is_hook(&pointer) {
+                return;
+            }
+            let before = merged.pointer(&pointer).unwrap_or(&Value::Null);
+            // A file that is named on the command line is the user's own choice.
+            let is_foreign = *layer == Layer::Project && inputs.config.is_none();
+            let refusal = is_foreign.then(|| narrow::refusal(&pointer, value, before, document)).flatten();
+            if let Some(remark) = refusal {
+                refused.push(remark);
+            } else {
                 overrides::put(&mut merged, &pointer, value.clone());
                 origins.insert(pointer.clone(), document.origin(&pointer));
             }
@@ -128,7 +137,8 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
-    let remarks = unused_variables(inputs, &config, &tools, &hooks);
+    let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
+    remarks.append(&mut refused);
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
