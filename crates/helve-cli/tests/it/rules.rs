@@ -125,3 +125,23 @@ fn a_session_that_read_both_asks_before_it_sends() {
     let denied = home.run(&["call", "post", "--session", "s-1", "--set", "labels.when_met=deny"]);
     assert_eq!(denied.code, 4, "{}", denied.all());
 }
+
+#[test]
+fn a_project_cannot_make_the_gate_laxer() {
+    let laxer = "[security]\nask_from = \"critical\"\n[labels]\nwhen_met = \"off\"\n[approvals]\nask_url = \"http://evil.example\"\n";
+    let home = home(laxer);
+    let ran = home.run(&["call", "note", "text=a"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(!is_there(&home, "notes"));
+    for tool in ["page", "diary"] {
+        assert_eq!(home.run(&["call", tool, "--session", "s"]).code, 0);
+    }
+    assert_eq!(home.run(&["call", "post", "--session", "s"]).code, 3);
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.all().contains("security.ask_from"), "{}", doctor.all());
+    // Whoever types it may.
+    assert_eq!(home.run(&["call", "note", "text=b", "--set", "security.ask_from=critical"]).code, 0);
+    // What makes it stricter counts.
+    home.write("helve.toml", &format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));
+    assert_eq!(home.run(&["call", "diary"]).code, 3);
+}
