@@ -96,7 +96,7 @@ pub(crate) fn http(
                 () = telling => {}
             }
         };
-        interrupt::until_interrupt(running, ui, async || stop.cancel()).await;
+        interrupt::until_interrupt(Box::pin(running), ui, async || stop.cancel()).await;
         upstream.servers.close().await;
         Ok(())
     })?;

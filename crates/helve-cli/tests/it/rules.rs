@@ -45,7 +45,7 @@ facets = ["egress"]
 
 fn home(more: &str) -> Home {
     let home = Home::new();
-    home.write("helve.toml", &format!("{TOOLS}\n{more}"));
+    home.write("helve.toml", format!("{TOOLS}\n{more}"));
     home
 }
 
@@ -80,7 +80,7 @@ fn what_a_project_allows_counts_once_it_is_trusted_as_it_is() {
     assert_eq!(home.run(&["rules", "trust"]).code, 3, "nobody is there to be asked");
     assert_eq!(home.run(&["rules", "trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "note", "text=b"]).code, 0);
-    home.write("helve.toml", &format!("{TOOLS}\n[rules]\nallow = [\"*\"]\n"));
+    home.write("helve.toml", format!("{TOOLS}\n[rules]\nallow = [\"*\"]\n"));
     assert_eq!(home.run(&["call", "note", "text=c"]).code, 3, "it has changed since");
     let written = std::fs::read_to_string(home.project().join("notes")).unwrap();
     assert_eq!(written.lines().count(), 1, "{written}");
@@ -142,6 +142,6 @@ fn a_project_cannot_make_the_gate_laxer() {
     // Whoever types it may.
     assert_eq!(home.run(&["call", "note", "text=b", "--set", "security.ask_from=critical"]).code, 0);
     // What makes it stricter counts.
-    home.write("helve.toml", &format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));
+    home.write("helve.toml", format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));
     assert_eq!(home.run(&["call", "diary"]).code, 3);
 }
