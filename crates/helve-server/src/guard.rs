@@ -1,7 +1,7 @@
 //! Who may come in: Host and Origin first, then a secret.
 //!
-//! INVARIANT: every request passes [`Guard::admit`], in one layer around all routes. What is open to
-//! everybody is a list here ([`is_open`]); a route that is not on it cannot be reached without a
+//! INVARIANT: every request passes `Guard::admit`, in one layer around all routes. What is open to
+//! everybody is a list here (`is_open`); a route that is not on it cannot be reached without a
 //! secret, however it is written.
 
 use std::net::IpAddr;
