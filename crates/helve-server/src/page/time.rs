@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn times_are_short() {
-        let at = |second| Timestamp::from_second(1_800_000_000 + second).unwrap();
+        let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
         for (seconds, text) in
             [(3, "just now"), (50, "50 s ago"), (120, "2 min ago"), (7_200, "2 h ago"), (259_200, "3 days ago")]
         {
