@@ -198,11 +198,10 @@ mod tests {
     #[test]
     fn a_page_of_another_changes_nothing() {
         let own = [("host", "127.0.0.1:7777"), ("origin", "http://127.0.0.1:7777"), ("x-helve-csrf", "t0")];
-        let is =
-            |method: Method, pairs: &[(&'static str, &str)]| {
-                let headers = headers(pairs);
-                is_from_own_page(&method, &headers, sole(&headers, CSRF), "t0")
-            };
+        let is = |method: Method, pairs: &[(&'static str, &str)]| {
+            let headers = headers(pairs);
+            is_from_own_page(&method, &headers, sole(&headers, CSRF), "t0")
+        };
         assert!(is(Method::POST, &own));
         assert!(is(Method::POST, &[own[0], own[2]]));
         assert!(!is(Method::POST, &[own[0], own[1]]), "without its token");

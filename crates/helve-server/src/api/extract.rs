@@ -82,7 +82,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
             ));
         }
         let body = app.read_body(body).await?;
-        let limits = JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
+        let limits =
+            JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
         let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
         serde_json::from_value(value).map(Self).map_err(|error| Problem::bad(chain(&error)))
     }

@@ -34,7 +34,9 @@ pub(super) async fn approve(
         None => None,
         Some(text) => match read(&desk.app.api()?.runtime, &text) {
             Ok(edited) => Some(edited),
-            Err(problem) => return desk.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await,
+            Err(problem) => {
+                return desk.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await;
+            }
         },
     };
     desk.decide(Decision::Approve { edited, remember: None, reason: form.text("reason") }).await
@@ -61,7 +63,8 @@ pub(super) async fn always(
 ) -> Result<Response<Body>, Failed> {
     let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
     let approval = app.api()?.runtime.approvals().get(id).await?.ok_or_else(Problem::not_found)?;
-    let fields: Result<Vec<String>, _> = form.all("same").iter().map(|text| serde_json::from_str(text)).collect();
+    let fields: Result<Vec<String>, _> =
+        form.all("same").iter().map(|text| serde_json::from_str(text)).collect();
     let fields = fields.map_err(|_| Problem::bad("`same` is not as the form sends it"))?;
     let arguments: Value = serde_json::from_str(approval.arguments.get()).unwrap_or_default();
     // Everything is more than each of them: nothing may be added either.
@@ -150,13 +153,16 @@ impl Desk<'_> {
         found.tool.input().apply_defaults(&mut edited);
         Ok(match found.tool.input().validate(&edited) {
             Ok(()) => Ok(edited),
-            Err(fields) => Err(fields.iter().map(|field| field.message.as_str()).collect::<Vec<_>>().join("; ")),
+            Err(fields) => {
+                Err(fields.iter().map(|field| field.message.as_str()).collect::<Vec<_>>().join("; "))
+            }
         })
     }
 
     /// The question as it is now.
     async fn show(&self, status: StatusCode, stage: Stage) -> Result<Response<Body>, Failed> {
-        let approval = self.app.api()?.runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
+        let approval =
+            self.app.api()?.runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
         let shown: Html = detail::load(self.app, approval, self.deciding, stage).await?;
         if wants_part(self.headers) {
             return Ok(respond(status, shown));

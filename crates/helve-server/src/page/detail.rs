@@ -183,19 +183,32 @@ impl Shown<'_> {
             }
         }
         if approval.withheld {
-            html.raw("<p class=\"notice\">Secrets are not shown. The approval is bound to them all the same.</p>");
+            html.raw(
+                "<p class=\"notice\">Secrets are not shown. The approval is bound to them all the same.</p>",
+            );
         }
         html.raw("<pre class=\"args\" tabindex=\"0\" aria-label=\"Arguments\">");
         html.shown(&pretty(&self.arguments)).raw("</pre>");
-        html.raw("<details class=\"exact\"><summary>Exact bytes</summary><pre class=\"wrap\" tabindex=\"0\">");
+        html.raw(
+            "<details class=\"exact\"><summary>Exact bytes</summary><pre class=\"wrap\" tabindex=\"0\">",
+        );
         html.shown(bytes).raw("</pre>");
-        html.put("<p class=\"muted\">SHA-256 <code class=\"long\">{}</code></p></details>", &[&sha256_hex(bytes.as_bytes())]);
+        html.put(
+            "<p class=\"muted\">SHA-256 <code class=\"long\">{}</code></p></details>",
+            &[&sha256_hex(bytes.as_bytes())],
+        );
         html.raw("</section>");
     }
 
     fn preview(&self, html: &mut Html) {
         if let Some(preview) = &self.approval.preview {
-            html.raw("<section><h3>What the tool says it would do</h3><pre class=\"wrap\" tabindex=\"0\">");
+            html.raw("<section><h3>What the tool says it would do");
+            // It was made once, for the arguments that were asked about.
+            let is_edited = self.approval.ruling.as_ref().is_some_and(|ruling| ruling.edited.is_some());
+            if is_edited || matches!(self.stage, Stage::Reviews { .. }) {
+                html.raw(", with the arguments as they were asked for");
+            }
+            html.raw("</h3><pre class=\"wrap\" tabindex=\"0\">");
             html.shown(preview).raw("</pre></section>");
         }
     }
@@ -230,14 +243,21 @@ impl Shown<'_> {
     fn history(&self, html: &mut Html) {
         let Some(earlier) = &self.earlier else { return };
         html.raw("<section><h3>Before this, in the same ");
-        html.raw(if self.approval.caller.session.is_some() { "session</h3>" } else { "caller’s name</h3>" });
+        html.raw(if self.approval.caller.session.is_some() {
+            "session</h3>"
+        } else {
+            "caller’s name</h3>"
+        });
         if earlier.is_empty() {
             html.raw("<p class=\"muted\">Nothing.</p></section>");
             return;
         }
         html.raw("<ol class=\"earlier\">");
         for call in earlier {
-            html.put("<li title=\"{}\"><span class=\"st {}\">{}</span> <code>", &[&call.call_id, &call.status, &call.status]);
+            html.put(
+                "<li title=\"{}\"><span class=\"st {}\">{}</span> <code>",
+                &[&call.call_id, &call.status, &call.status],
+            );
             html.shown(&call.tool).raw("</code> <span class=\"gist\">");
             let arguments = call.payload.arguments.as_deref().map_or("", RawValue::get);
             let gist: String = arguments.chars().take(160).collect();
@@ -268,7 +288,10 @@ impl Shown<'_> {
                 html.raw("<blockquote>").shown(reason).raw("</blockquote>");
             }
             if let Some(rule) = ruling.rule {
-                html.put("<p>The like is not asked again in this session: <a href=\"/rules\">{}</a></p>", &[&rule]);
+                html.put(
+                    "<p>The like is not asked again in this session: <a href=\"/rules\">{}</a></p>",
+                    &[&rule],
+                );
             }
         } else {
             html.raw("</p>");
@@ -297,8 +320,13 @@ impl Shown<'_> {
         self.form(html, "approve");
         html.put("<input type=\"hidden\" name=\"edited\" value=\"{}\">", &[&text]);
         html.raw("<label>Why <span class=\"muted\">(the caller is told)</span><input name=\"reason\" maxlength=\"4000\" autocomplete=\"off\"></label>");
-        html.raw("<div class=\"buttons\"><button class=\"go\" data-first>Approve with these arguments</button>");
-        html.put("<a class=\"quiet button\" href=\"/approvals/{}\" data-reload>Back</a></div></form></section>", &[&self.approval.id]);
+        html.raw(
+            "<div class=\"buttons\"><button class=\"go\" data-first>Approve with these arguments</button>",
+        );
+        html.put(
+            "<a class=\"quiet button\" href=\"/approvals/{}\" data-reload>Back</a></div></form></section>",
+            &[&self.approval.id],
+        );
     }
 
     fn actions(&self, html: &mut Html) {
@@ -308,7 +336,9 @@ impl Shown<'_> {
         if !self.approval.withheld {
             self.edit_form(html);
         }
-        html.raw("<details name=\"act\" data-key=\"d\"><summary class=\"button no\">Deny <kbd>d</kbd></summary>");
+        html.raw(
+            "<details name=\"act\" data-key=\"d\"><summary class=\"button no\">Deny <kbd>d</kbd></summary>",
+        );
         self.form(html, "deny");
         html.raw("<label>Why <span class=\"muted\">(the caller is told)</span>");
         html.raw("<textarea name=\"reason\" rows=\"2\" maxlength=\"4000\" data-submit></textarea></label>");
@@ -322,7 +352,9 @@ impl Shown<'_> {
     fn edit_form(&self, html: &mut Html) {
         let (text, problem) = match &self.stage {
             Stage::Edits { text, problem } => (text.clone(), Some(problem)),
-            Stage::Look | Stage::Told(_) | Stage::Reviews { .. } => (json_escaped(&pretty(&self.arguments)), None),
+            Stage::Look | Stage::Told(_) | Stage::Reviews { .. } => {
+                (json_escaped(&pretty(&self.arguments)), None)
+            }
         };
         html.raw("<details name=\"act\" data-key=\"e\"");
         html.raw(if problem.is_some() { " open>" } else { ">" });
@@ -332,7 +364,10 @@ impl Shown<'_> {
             html.put("<p class=\"notice bad\" role=\"alert\">{}</p>", &[problem]);
         }
         let rows = text.lines().count().clamp(4, 16);
-        html.put("<label>Arguments to run instead<textarea name=\"edited\" class=\"code\" rows=\"{}\" ", &[&rows]);
+        html.put(
+            "<label>Arguments to run instead<textarea name=\"edited\" class=\"code\" rows=\"{}\" ",
+            &[&rows],
+        );
         html.put("spellcheck=\"false\" autocomplete=\"off\" autocapitalize=\"none\" data-submit>\n{}</textarea></label>", &[&text]);
         html.raw("<div class=\"buttons\"><button class=\"go\">Show what changes</button><span class=\"muted hint\">Ctrl+Enter</span></div></form></details>");
     }
@@ -344,18 +379,26 @@ impl Shown<'_> {
         html.raw("the same principal, agent and session, and the same:</p><div class=\"checks\">");
         let fields = self.arguments.as_object();
         for (name, value) in fields.into_iter().flatten().take(FIELDS_MAX) {
-            html.put("<label><input type=\"checkbox\" name=\"same\" value=\"{}\" checked> <code>", &[&json_escaped_pointer(name)]);
+            html.put(
+                "<label><input type=\"checkbox\" name=\"same\" value=\"{}\" checked> <code>",
+                &[&json_escaped_pointer(name)],
+            );
             html.shown(name).raw("</code> <span class=\"gist\">");
             let gist: String = value.to_string().chars().take(80).collect();
             html.shown(&gist).raw("</span></label>");
         }
         html.raw("</div><p class=\"muted\">With all of them checked, nothing may be added either. ");
-        html.raw("With none, any arguments will do. Can be taken back under <a href=\"/rules\">Rules</a>.</p>");
+        html.raw(
+            "With none, any arguments will do. Can be taken back under <a href=\"/rules\">Rules</a>.</p>",
+        );
         html.raw("<div class=\"buttons\"><button class=\"go\">Approve, and always for this session</button></div></form></details>");
     }
 
     fn form(&self, html: &mut Html, action: &'static str) {
-        html.put("<form method=\"post\" action=\"/approvals/{}/{}\" data-part>", &[&self.approval.id, &action]);
+        html.put(
+            "<form method=\"post\" action=\"/approvals/{}/{}\" data-part>",
+            &[&self.approval.id, &action],
+        );
         token(html, self.deciding);
     }
 }
@@ -371,7 +414,9 @@ pub(super) fn json_escaped_pointer(name: &str) -> String {
 fn is_grave(mark: Mark) -> bool {
     match mark {
         Mark::Destructive | Mark::UntrustedSession | Mark::OutsideDomain | Mark::Egress => true,
-        Mark::FirstUse | Mark::ReadsUntrusted | Mark::ReadsPrivate | Mark::Mutates | Mark::Unlabelled => false,
+        Mark::FirstUse | Mark::ReadsUntrusted | Mark::ReadsPrivate | Mark::Mutates | Mark::Unlabelled => {
+            false
+        }
     }
 }
 

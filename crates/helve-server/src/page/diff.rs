@@ -39,7 +39,9 @@ mod tests {
     fn changed_lines_stand_beside_each_other() {
         let html = diff("{\n  \"a\": 1\n}", "{\n  \"a\": \"<2>\"\n}").into_string();
         let at = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} in {html}"));
-        assert!(at("<del>-   &quot;a&quot;: 1</del>") < at("<ins>+   &quot;a&quot;: &quot;&lt;2&gt;&quot;</ins>"));
+        assert!(
+            at("<del>-   &quot;a&quot;: 1</del>") < at("<ins>+   &quot;a&quot;: &quot;&lt;2&gt;&quot;</ins>")
+        );
         assert!(at("<span class=\"same\">  {</span>") < at("<del>"));
     }
 }

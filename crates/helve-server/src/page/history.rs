@@ -108,7 +108,10 @@ fn filters(html: &mut Html, wanted: &Wanted) {
         ("principal", "Principal", &wanted.principal),
         ("session", "Session", &wanted.session),
     ] {
-        html.put("<label>{}<input name=\"{}\" value=\"{}\" maxlength=\"200\"></label>", &[&label, &name, value]);
+        html.put(
+            "<label>{}<input name=\"{}\" value=\"{}\" maxlength=\"200\"></label>",
+            &[&label, &name, value],
+        );
     }
     html.raw("<button>Filter</button></form>");
 }
@@ -124,7 +127,9 @@ fn table(html: &mut Html, found: &[Approval]) {
     for approval in found {
         let ruling = approval.ruling.as_ref();
         html.put("<tr><td><span class=\"st {}\">{}</span></td>", &[&approval.state, &approval.state]);
-        html.put("<td><a href=\"/approvals/{}\">", &[&approval.id]).shown(&approval.tool).raw("</a></td><td>");
+        html.put("<td><a href=\"/approvals/{}\">", &[&approval.id])
+            .shown(&approval.tool)
+            .raw("</a></td><td>");
         risk(html, approval);
         html.raw("</td><td>").shown(who(approval)).raw("</td><td>");
         html.shown(ruling.map_or("–", |ruling| ruling.by.as_str())).raw("</td><td>");

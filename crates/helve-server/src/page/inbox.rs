@@ -143,8 +143,13 @@ fn whole(
     let name = if view == View::List { "list" } else { "detail" };
     html.put("<main id=\"main\" class=\"inbox\" data-view=\"{}\">", &[&name]);
     html.raw("<section class=\"list\" aria-label=\"Waiting\"><div class=\"listhead\"><h1>Inbox</h1>");
-    html.raw("<form method=\"get\" action=\"/\" role=\"search\"><input type=\"search\" name=\"q\" id=\"filter\" ");
-    html.put("aria-label=\"Filter\" placeholder=\"Filter\" value=\"{}\" maxlength=\"200\"></form></div>", &[&params.q]);
+    html.raw(
+        "<form method=\"get\" action=\"/\" role=\"search\"><input type=\"search\" name=\"q\" id=\"filter\" ",
+    );
+    html.put(
+        "aria-label=\"Filter\" placeholder=\"Filter\" value=\"{}\" maxlength=\"200\"></form></div>",
+        &[&params.q],
+    );
     html.raw("<div id=\"rows\">").add(&rows(list, params, current)).raw("</div></section>");
     html.raw("<section class=\"detail\" id=\"detail\" aria-label=\"Question\" tabindex=\"-1\">");
     html.add(shown).raw("</section></main>");
@@ -187,7 +192,10 @@ fn rows(list: &List, params: &ListParams, current: Option<ApprovalId>) -> Html {
 fn row(html: &mut Html, approval: &Approval, is_current: bool, now: Timestamp) {
     let current = if is_current { "true" } else { "false" };
     let id = approval.id;
-    html.put("<li><a class=\"row\" href=\"/approvals/{}\" data-id=\"{}\" aria-current=\"{}\">", &[&id, &id, &current]);
+    html.put(
+        "<li><a class=\"row\" href=\"/approvals/{}\" data-id=\"{}\" aria-current=\"{}\">",
+        &[&id, &id, &current],
+    );
     html.put("<span class=\"tool\">{}</span>", &[&approval.tool]);
     risk(html, approval);
     html.put("<span class=\"from\">{}", &[&who(approval)]);
@@ -217,8 +225,12 @@ pub(super) fn who(approval: &Approval) -> &str {
 
 fn nothing(is_filtered: bool) -> Html {
     let mut html = Html::default();
-    html.raw("<div class=\"empty\"><svg viewBox=\"0 0 48 48\" width=\"64\" height=\"64\" aria-hidden=\"true\">");
-    html.raw("<circle cx=\"24\" cy=\"24\" r=\"19\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"/>");
+    html.raw(
+        "<div class=\"empty\"><svg viewBox=\"0 0 48 48\" width=\"64\" height=\"64\" aria-hidden=\"true\">",
+    );
+    html.raw(
+        "<circle cx=\"24\" cy=\"24\" r=\"19\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2\"/>",
+    );
     html.raw("<path d=\"M15 25l6 6 12-13\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.5\" ");
     html.raw("stroke-linecap=\"round\" stroke-linejoin=\"round\"/></svg><h2>");
     html.raw(if is_filtered { "Nothing fits the filter" } else { "Nobody waits for you" });

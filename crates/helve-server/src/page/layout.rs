@@ -61,7 +61,9 @@ pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) ->
     let name = deciding.person.principal.as_deref().unwrap_or("somebody");
     html.put("<span class=\"name\" title=\"Signed in as {}\">{}</span>", &[&name, &name]);
     html.raw("<button type=\"button\" class=\"icon\" id=\"keys-open\" aria-label=\"Keys\" hidden>?</button>");
-    html.raw("<button type=\"button\" class=\"icon\" id=\"theme\" aria-label=\"Light or dark\" hidden>◐</button>");
+    html.raw(
+        "<button type=\"button\" class=\"icon\" id=\"theme\" aria-label=\"Light or dark\" hidden>◐</button>",
+    );
     html.raw("<form method=\"post\" action=\"/sign-out/form\">");
     token(&mut html, deciding);
     html.raw("<button class=\"quiet\">Sign out</button></form></div></header>");
@@ -71,12 +73,19 @@ pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) ->
     for (key, what) in KEYS {
         html.put("<div><dt><kbd>{}</kbd></dt><dd>{}</dd></div>", &[&key, &what]);
     }
-    html.raw("</dl><form method=\"dialog\"><button class=\"quiet\">Close</button></form></dialog></body></html>");
+    html.raw(
+        "</dl><form method=\"dialog\"><button class=\"quiet\">Close</button></form></dialog></body></html>",
+    );
     respond(StatusCode::OK, html)
 }
 
 /// A page by itself, for who is not signed in.
-pub(super) fn bare(status: StatusCode, title: &str, script: Option<&'static str>, main: &Html) -> Response<Body> {
+pub(super) fn bare(
+    status: StatusCode,
+    title: &str,
+    script: Option<&'static str>,
+    main: &Html,
+) -> Response<Body> {
     let mut html = Html::default();
     html.raw(HEAD).put("<title>{} · Helve</title>", &[&title]);
     if let Some(script) = script {

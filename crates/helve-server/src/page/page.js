@@ -157,19 +157,25 @@ function gone(id) {
   return next?.dataset.id;
 }
 
+let sending = false;
+
 async function send(form) {
+  // Whoever presses twice decides once.
+  if (sending) return;
+  sending = true;
   const buttons = $$("button", form);
   buttons.forEach((button) => (button.disabled = true));
   const id = current();
   const tool = $("h2", detail).textContent;
   const turn = ++asked;
+  // Before it is sent: the stream may tell of it sooner than the answer does.
+  mine.add(id);
   try {
     const body = new URLSearchParams(new FormData(form));
     const answer = await fetched(form.action, { method: "POST", body });
     const text = await answer.text();
     const decided = answer.headers.get("x-helve-decided");
     if (decided) {
-      mine.add(id);
       toast(`${decided === "denied" ? "Denied" : "Approved"}: ${tool}`, decided === "denied" ? "bad" : "good");
       const next = gone(id);
       reload();
@@ -177,6 +183,7 @@ async function send(form) {
       // On a narrow screen the list comes next, not a question that nobody asked for.
       if (next && !narrow()) return await open(next);
     }
+    if (!decided) mine.delete(id);
     if (turn !== asked) return;
     if (!$("article", new DOMParser().parseFromString(text, "text/html"))) {
       return toast("This did not work; load the page again", "bad");
@@ -184,14 +191,16 @@ async function send(form) {
     fill(text);
     ($("[data-first]", detail) ?? $("details[open] textarea", detail) ?? $("h2", detail))?.focus();
   } catch (error) {
+    mine.delete(id);
     toast(`The server does not answer: ${error.message}`, "bad");
   } finally {
+    sending = false;
     buttons.forEach((button) => (button.disabled = false));
   }
 }
 
 const narrow = () => matchMedia("(max-width: 799px)").matches;
-/// What was decided on this page, which need not be told.
+// What was decided on this page, which need not be told.
 const mine = new Set();
 
 function act(key) {
@@ -301,7 +310,7 @@ async function changed(event) {
 
 // ---- Streams ----------------------------------------------------------------------------------
 
-/// Follows a stream while the page can be seen: a browser has only six connections for all its tabs.
+// Follows a stream while the page can be seen: a browser has only six connections for all its tabs.
 function follow(address, handlers, onState = () => {}) {
   let source;
   const start = () => {

@@ -72,7 +72,9 @@ fn form(status: StatusCode, next: &str, problem: Option<&str>) -> Response<Body>
     let mut html = Html::default();
     html.raw("<main id=\"main\" class=\"card\"><p class=\"brand\">").raw(MARK).raw("<span>Helve</span></p>");
     html.raw("<h1>Sign in to decide</h1>");
-    html.raw("<p class=\"muted\">With the link that <code>helve up</code> or <code>helve keys sign-in</code> ");
+    html.raw(
+        "<p class=\"muted\">With the link that <code>helve up</code> or <code>helve keys sign-in</code> ",
+    );
     html.raw("prints, or with a key made by <code>helve keys create NAME --approver</code>.</p>");
     html.raw("<p id=\"problem\" class=\"notice bad\" role=\"alert\"");
     match problem {
@@ -97,7 +99,15 @@ mod tests {
         for place in ["/history", "/approvals/apr_01ARZ3NDEKTSV4RRFFQ69G5FAV"] {
             assert_eq!(own(place), place);
         }
-        for place in ["", "//evil.example", "https://evil.example", "/\\evil", "/approvals/../x", "/v1/me", "javascript:1"] {
+        for place in [
+            "",
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil",
+            "/approvals/../x",
+            "/v1/me",
+            "javascript:1",
+        ] {
             assert_eq!(own(place), "/", "{place}");
         }
     }

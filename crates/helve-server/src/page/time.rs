@@ -48,9 +48,13 @@ mod tests {
     #[test]
     fn times_are_short() {
         let at = |second: i64| Timestamp::from_second(1_800_000_000 + second).unwrap();
-        for (seconds, text) in
-            [(3, "just now"), (50, "50 s ago"), (120, "2 min ago"), (7_200, "2 h ago"), (259_200, "3 days ago")]
-        {
+        for (seconds, text) in [
+            (3, "just now"),
+            (50, "50 s ago"),
+            (120, "2 min ago"),
+            (7_200, "2 h ago"),
+            (259_200, "3 days ago"),
+        ] {
             assert_eq!(ago(at(0), at(seconds)), text);
         }
         assert_eq!(left(at(86_400), at(0)), "24 h left");

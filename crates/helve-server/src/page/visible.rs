@@ -106,7 +106,9 @@ pub(super) fn json_escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for c in json.chars() {
         match is_hidden(c) {
-            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}"))),
+            true => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
+            }
             false => text.push(c),
         }
     }
@@ -119,7 +121,9 @@ mod tests {
 
     #[test]
     fn what_hides_is_found() {
-        for hidden in ['\u{202e}', '\u{200b}', '\u{200d}', '\u{e0041}', '\u{1b}', '\u{9b}', '\r', '\u{2066}', '\u{a0}'] {
+        for hidden in
+            ['\u{202e}', '\u{200b}', '\u{200d}', '\u{e0041}', '\u{1b}', '\u{9b}', '\r', '\u{2066}', '\u{a0}']
+        {
             let text = format!("a{hidden}b");
             let escape = hidden.escape_unicode().to_string();
             let found = pieces(&text);

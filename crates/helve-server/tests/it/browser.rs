@@ -85,7 +85,9 @@ impl Browser {
                 }
                 let said = &message["params"];
                 match message["method"].as_str() {
-                    Some("Runtime.exceptionThrown") => self.complaints.push(said["exceptionDetails"].to_string()),
+                    Some("Runtime.exceptionThrown") => {
+                        self.complaints.push(said["exceptionDetails"].to_string())
+                    }
                     // That the server refused something is seen by what it says.
                     Some("Log.entryAdded")
                         if said["entry"]["level"] == "error" && said["entry"]["source"] != "network" =>
@@ -100,7 +102,8 @@ impl Browser {
     }
 
     pub(crate) async fn size(&mut self, width: u32, height: u32) {
-        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.tell("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
@@ -123,7 +126,11 @@ impl Browser {
     /// Waits until an expression is true. Pages that are still coming throw, which is not yet true.
     pub(crate) async fn until(&mut self, expression: &str) {
         let until = tokio::time::Instant::now() + PATIENCE;
-        while self.eval(&format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()")).await != json!(true) {
+        while self
+            .eval(&format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"))
+            .await
+            != json!(true)
+        {
             if tokio::time::Instant::now() > until {
                 let page = self.eval("location.href + '\\n' + document.body.innerText").await;
                 panic!("never: {expression}\n{}\n{:?}", page.as_str().unwrap_or_default(), self.complaints);
