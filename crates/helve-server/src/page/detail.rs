@@ -86,13 +86,15 @@ pub(super) async fn load(
 /// not depend on it, so that a broken record only leaves it out.
 async fn earlier(api: &Api, approval: &Approval) -> Option<Vec<Earlier>> {
     let records = api.records.as_deref()?;
-    let mut query = RecordQuery::default();
-    // Of those who do not say who they are nothing can be told apart.
-    query.principal = Some(approval.caller.principal.clone()?);
-    query.session.clone_from(&approval.caller.session);
-    query.agent.clone_from(&approval.caller.agent);
-    query.before = Some(approval.call_id);
-    query.limit = Some(EARLIER_MAX);
+    let query = RecordQuery {
+        // Of those who do not say who they are nothing can be told apart.
+        principal: Some(approval.caller.principal.clone()?),
+        session: approval.caller.session.clone(),
+        agent: approval.caller.agent.clone(),
+        before: Some(approval.call_id),
+        limit: Some(EARLIER_MAX),
+        ..RecordQuery::default()
+    };
     match records.list(query).await {
         Ok(found) => Some(found.iter().filter_map(|one| serde_json::from_str(one.body.get()).ok()).collect()),
         Err(error) => {

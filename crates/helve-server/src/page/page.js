@@ -349,7 +349,7 @@ function startLive() {
   const add = ({ at, type, payload }) => {
     $("#live-none").hidden = true;
     const row = table.insertRow(0);
-    cell(row, new Date(at).toLocaleTimeString(), "num");
+    cell(row, new Date(at).toLocaleTimeString([], { hour12: false }), "num");
     const what = type.replace("tools.", "");
     const state = cell(row, "");
     const pill = document.createElement("span");
