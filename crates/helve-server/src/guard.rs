@@ -19,6 +19,7 @@ use crate::jwt::Issuer;
 use crate::keyring::Keyring;
 use crate::login::{self, Logins};
 use crate::mcp::App;
+use crate::page;
 use crate::problem::Problem;
 use crate::tokens::Tokens;
 use crate::visitor::{Pass, Visitor};
@@ -66,8 +67,8 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 fn is_open(method: &Method, path: &str) -> bool {
     matches!(
         (method.as_str(), path),
-        ("GET" | "HEAD", "/healthz" | "/readyz" | "/sign-in") | ("POST", "/sign-in")
-    )
+        ("GET" | "HEAD", "/healthz" | "/readyz" | "/sign-in") | ("POST", "/sign-in" | "/sign-in/form")
+    ) || (*method == Method::GET && page::is_asset(path))
 }
 
 /// Whether this is asked by machines that look after machines, under whatever name.
@@ -81,9 +82,18 @@ fn is_mcp(path: &str) -> bool {
 
 /// The layer around all routes.
 pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
-    let (mut parts, body) = request.into_parts();
+    let (mut parts, mut body) = request.into_parts();
     // Nobody but this layer says who came in.
     parts.extensions.remove::<Visitor>();
+    parts.extensions.remove::<FormToken>();
+    if app.guard.has_form_token(&parts) {
+        let form = match app.read_body(body).await {
+            Ok(form) => form,
+            Err(problem) => return problem.into_response(),
+        };
+        parts.extensions.insert(FormToken(page::field(&form, page::TOKEN_FIELD).unwrap_or_default()));
+        body = Body::from(form);
+    }
     match app.guard.admit(&parts).await {
         Ok(visitor) => {
             if let Some((visitor, pass)) = visitor {
@@ -92,9 +102,13 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
             }
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(refusal) => refusal.into_response(&parts),
+        Err(refusal) => refusal.into_response(&parts).await,
     }
 }
+
+/// What a form carries in the place of the header, which forms cannot set.
+#[derive(Clone)]
+struct FormToken(String);
 
 impl Guard {
     pub(crate) fn new(door: Door, hosts: &[String], origins: &[String], beyond_loopback: bool) -> Self {
@@ -123,7 +137,7 @@ impl Guard {
             true => self.by_token(headers).await?,
             false if is_mcp(uri.path()) => self.without_token()?,
             false => match login::cookie(headers) {
-                Some(cookie) => self.by_cookie(method, headers, cookie).await?,
+                Some(cookie) => self.by_cookie(parts, cookie).await?,
                 None => self.without_token()?,
             },
         };
@@ -187,12 +201,18 @@ impl Guard {
         self.without_token()
     }
 
-    async fn by_cookie(
-        &self,
-        method: &Method,
-        headers: &HeaderMap,
-        cookie: &str,
-    ) -> Result<(Visitor, Pass), Refusal> {
+    /// Whether the token is in the body: a form of somebody who is signed in. Bodies of others are not
+    /// read for it.
+    fn has_form_token(&self, parts: &Parts) -> bool {
+        let Parts { method, uri, headers, .. } = parts;
+        *method == Method::POST
+            && page::is_page(uri.path())
+            && !headers.contains_key(login::CSRF)
+            && page::is_form(headers)
+            && login::cookie(headers).is_some_and(|cookie| self.logins.find(cookie).is_some())
+    }
+
+    async fn by_cookie(&self, parts: &Parts, cookie: &str) -> Result<(Visitor, Pass), Refusal> {
         let login = self.logins.find(cookie).ok_or(Refusal::Token)?;
         // A key that was taken back takes with it whoever signed in by it.
         if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
@@ -202,7 +222,12 @@ impl Guard {
             return Err(Refusal::Token);
         }
         let csrf = login.deciding.csrf.as_deref().ok_or(Refusal::Forged)?;
-        if !login::is_from_own_page(method, headers, csrf) {
+        let Parts { method, headers, extensions, .. } = parts;
+        let said = match extensions.get::<FormToken>() {
+            Some(FormToken(token)) => Some(token.as_str()),
+            None => sole(headers, login::CSRF),
+        };
+        if !login::is_from_own_page(method, headers, said, csrf) {
             return Err(Refusal::Forged);
         }
         Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass(login.key)))
@@ -263,7 +288,7 @@ fn unknown(error: helve::ports::JournalError) -> Refusal {
 
 impl Refusal {
     /// The answer, in the form that this part of the server speaks.
-    fn into_response(self, parts: &Parts) -> Response<Body> {
+    async fn into_response(self, parts: &Parts) -> Response<Body> {
         let (status, message) = match self {
             Self::Host => {
                 (StatusCode::FORBIDDEN, "this name is not served here; add it to the server's hosts")
@@ -281,7 +306,12 @@ impl Refusal {
             }
             Self::Unknown => (StatusCode::SERVICE_UNAVAILABLE, "keys cannot be read now; try again"),
         };
-        let mut response = match is_mcp(parts.uri.path()) {
+        let path = parts.uri.path();
+        // Whoever shows a token is a program, and told in a program's words.
+        if page::is_page(path) && !parts.headers.contains_key(header::AUTHORIZATION) {
+            return page::refused(status, message, path).await;
+        }
+        let mut response = match is_mcp(path) {
             true => plain(status, message),
             false => Problem::new(status, message).into_response(),
         };

@@ -7,6 +7,7 @@
 //! | `/mcp` | streamable HTTP, of both eras |
 //! | `/mcp/sse` | the HTTP transport of 2024, with `/mcp/sse/message` to post to |
 //! | `/mcp/ws` | WebSocket, subprotocol `mcp` |
+//! | `/` | the page on which people decide |
 //! | `/sign-in`, `/sign-out` | a cookie for who decides, from a code or a key |
 //! | `/healthz`, `/readyz`, `/metrics` | whether it is there, whether it can work, and how much it does |
 //!
@@ -39,6 +40,7 @@ mod tokens;
 mod visitor;
 
 mod api;
+mod page;
 mod problem;
 pub mod records;
 

@@ -25,7 +25,7 @@ use crate::keyring::Keyring;
 use crate::mcp::App;
 use crate::records::Records;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, ws};
+use crate::{legacy, mcp, page, ws};
 
 /// Bodies that are read at once.
 const READING_MAX: usize = 64;
@@ -187,6 +187,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/sse/message", routing::post(legacy::post))
         .route("/mcp/ws", routing::get(ws::open))
         .merge(api::routes().router)
+        .merge(page::routes())
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::wrong_method)
         // Last, so that it stands around everything above.

@@ -79,6 +79,16 @@ impl Problem {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    /// What went wrong.
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     /// Says what could be done about it.
     pub(crate) fn suggest(mut self, suggestion: impl Into<String>) -> Self {
         self.0.suggestions.push(suggestion.into());
@@ -98,7 +108,7 @@ impl Problem {
 
     /// The answer.
     pub(crate) fn into_response(self) -> Response<Body> {
-        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = self.status();
         let text = serde_json::to_string(&self.0).unwrap_or_default();
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");

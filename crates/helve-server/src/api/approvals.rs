@@ -167,7 +167,8 @@ pub(super) async fn revoke_rule(
     revoked.map(|rule| json(&rule)).ok_or_else(Problem::not_found)
 }
 
-fn may_approve(deciding: &Arc<Deciding>, runtime: &Runtime) -> Result<(), Problem> {
+/// Whether the policy lets somebody decide.
+pub(crate) fn may_approve(deciding: &Arc<Deciding>, runtime: &Runtime) -> Result<(), Problem> {
     match Visitor::Decider(Arc::clone(deciding)).may(Action::Approve, runtime) {
         true => Ok(()),
         false => Err(Problem::forbidden("the policy does not let you decide")),

@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use helve::Caller;
 use helve::json::{JsonLimits, parse};
 use serde::de::DeserializeOwned;
@@ -80,27 +81,34 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
                 "the body must be `application/json`",
             ));
         }
-        let stops = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
-        let turn = app.reading.acquire().await.map_err(stops)?;
-        let bytes_max = app.config.body_bytes_max;
-        let read = axum::body::to_bytes(body, bytes_max);
-        let body = match tokio::time::timeout(app.config.body_timeout, read).await {
-            Ok(Ok(body)) => body,
-            Ok(Err(_)) => {
-                let detail = format!("the body is larger than {bytes_max} bytes, or it broke off");
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
-            }
-            Err(_) => return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")),
-        };
-        drop(turn);
-        let limits = JsonLimits { bytes: bytes_max, ..app.api()?.runtime.settings().arguments };
+        let body = app.read_body(body).await?;
+        let limits =
+            JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
         let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
         serde_json::from_value(value).map(Self).map_err(|error| Problem::bad(chain(&error)))
     }
 }
 
+impl App {
+    /// A body, of bounded size and in bounded time.
+    pub(crate) async fn read_body(&self, body: Body) -> Result<Bytes, Problem> {
+        let stops = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
+        let _turn = self.reading.acquire().await.map_err(stops)?;
+        let bytes_max = self.config.body_bytes_max;
+        let read = axum::body::to_bytes(body, bytes_max);
+        match tokio::time::timeout(self.config.body_timeout, read).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(_)) => {
+                let detail = format!("the body is larger than {bytes_max} bytes, or it broke off");
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
+            }
+            Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")),
+        }
+    }
+}
+
 /// What stands behind `?` in the address.
-pub(super) struct Params<T>(pub(super) T);
+pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
     type Rejection = Problem;
@@ -115,7 +123,7 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
 }
 
 /// An id in the address. One that is none is not found, like one that nobody has.
-pub(super) struct Id<T>(pub(super) T);
+pub(crate) struct Id<T>(pub(crate) T);
 
 impl<T: FromStr> FromRequestParts<Arc<App>> for Id<T> {
     type Rejection = Problem;

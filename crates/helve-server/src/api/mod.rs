@@ -24,8 +24,11 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode, Uri};
 use helve::Runtime;
 
+pub(crate) use self::approvals::may_approve;
+pub(crate) use self::extract::{Id, Params};
 use self::metrics::Metrics;
 pub(crate) use self::routes::routes;
+pub(crate) use self::session::signed_in;
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::Records;
@@ -59,7 +62,7 @@ impl Api {
 }
 
 impl App {
-    fn api(&self) -> Result<&Api, Problem> {
+    pub(crate) fn api(&self) -> Result<&Api, Problem> {
         self.api.as_ref().ok_or_else(Problem::not_found)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use helve::approvals::Vouch;
 use helve::{Action, PrincipalKind, Purpose};
 use schemars::JsonSchema;
@@ -57,13 +57,24 @@ pub(super) async fn me(Guest(visitor): Guest) -> Response<Body> {
     json(&Me::from(&visitor))
 }
 
-/// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Json(SignIn { code }): Json<SignIn>,
 ) -> Result<Response<Body>, Problem> {
-    if !login::is_own_origin(&headers) {
+    let (deciding, cookie) = signed_in(&app, &headers, &code).await?;
+    let mut response = json(&Me::from(&Visitor::Decider(deciding)));
+    response.headers_mut().insert(header::SET_COOKIE, cookie);
+    Ok(response)
+}
+
+/// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
+pub(crate) async fn signed_in(
+    app: &App,
+    headers: &HeaderMap,
+    code: &str,
+) -> Result<(Arc<Deciding>, HeaderValue), Problem> {
+    if !login::is_own_origin(headers) {
         return Err(Problem::forbidden("pages of others sign nobody in"));
     }
     let refused = || {
@@ -71,7 +82,7 @@ pub(super) async fn sign_in(
             .suggest("`helve keys sign-in` prints a new one")
     };
     let keyring = app.guard.keyring.as_ref().ok_or_else(refused)?;
-    let (deciding, key) = match keyring.find(&code).await? {
+    let (deciding, key) = match keyring.find(code).await? {
         Some((id, Visitor::Decider(deciding))) => {
             let name = deciding.person.principal.as_deref().unwrap_or_default();
             (Deciding::new(name, Vouch::Key, &deciding.person.roles), Some(id))
@@ -79,15 +90,12 @@ pub(super) async fn sign_in(
         // Whoever calls cannot turn that into deciding.
         Some((_, Visitor::Caller(_))) => return Err(refused()),
         None => {
-            let code = keyring.redeem(&code).await?.ok_or_else(refused)?;
+            let code = keyring.redeem(code).await?.ok_or_else(refused)?;
             // Only somebody who can open the ledger's own file gets such a code.
             (Deciding::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]), None)
         }
     };
-    let (deciding, cookie) = app.guard.logins.add(deciding, key);
-    let mut response = json(&Me::from(&Visitor::Decider(deciding)));
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(response)
+    Ok(app.guard.logins.add(deciding, key))
 }
 
 /// Which sessions.

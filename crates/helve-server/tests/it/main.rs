@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod api;
+mod browser;
 mod conformance;
 mod counterparts;
 mod gateway;
@@ -9,5 +10,6 @@ mod harness;
 mod hostile;
 mod http;
 mod identity;
+mod page;
 mod raw;
 mod webhook;

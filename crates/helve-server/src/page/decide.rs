@@ -1,0 +1,175 @@
+//! Deciding by form. The guard has compared the token by now; what may be decided, by whom, is the
+//! runtime's to say, as for the HTTP API.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use helve::approval::Same;
+use helve::approvals::{DecideError, Decision, Remember};
+use helve::json::{JsonLimits, parse};
+use helve::{ApprovalId, Runtime};
+use serde_json::Value;
+
+use super::detail::{self, Stage};
+use super::form::{Form, Reader, wants_part};
+use super::inbox::{self, ListParams};
+use super::layout::{respond, see};
+use super::{Failed, html::Html};
+use crate::api::{Id, may_approve};
+use crate::mcp::App;
+use crate::problem::Problem;
+use crate::visitor::Deciding;
+
+pub(super) async fn approve(
+    State(app): State<Arc<App>>,
+    Reader(deciding): Reader,
+    Id(id): Id<ApprovalId>,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response<Body>, Failed> {
+    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+    let edited = match form.text("edited") {
+        None => None,
+        Some(text) => match read(&desk.app.api()?.runtime, &text) {
+            Ok(edited) => Some(edited),
+            Err(problem) => {
+                return desk.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await;
+            }
+        },
+    };
+    desk.decide(Decision::Approve { edited, remember: None, reason: form.text("reason") }).await
+}
+
+pub(super) async fn deny(
+    State(app): State<Arc<App>>,
+    Reader(deciding): Reader,
+    Id(id): Id<ApprovalId>,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response<Body>, Failed> {
+    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+    desk.decide(Decision::Deny { reason: form.text("reason") }).await
+}
+
+/// Approves, and lets the like run. Which arguments must stay the same is what is checked.
+pub(super) async fn always(
+    State(app): State<Arc<App>>,
+    Reader(deciding): Reader,
+    Id(id): Id<ApprovalId>,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response<Body>, Failed> {
+    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+    let approval = app.api()?.runtime.approvals().get(id).await?.ok_or_else(Problem::not_found)?;
+    let fields: Result<Vec<String>, _> =
+        form.all("same").iter().map(|text| serde_json::from_str(text)).collect();
+    let fields = fields.map_err(|_| Problem::bad("`same` is not as the form sends it"))?;
+    let arguments: Value = serde_json::from_str(approval.arguments.get()).unwrap_or_default();
+    // Everything is more than each of them: nothing may be added either.
+    let same = match arguments.as_object().is_some_and(|all| all.len() == fields.len()) {
+        true => Same::Everything,
+        false => Same::Fields(fields),
+    };
+    let remember = Some(Remember { same, ttl: None });
+    desk.decide(Decision::Approve { edited: None, remember, reason: form.text("reason") }).await
+}
+
+/// Shows what an edit would change. Decides nothing.
+pub(super) async fn edit(
+    State(app): State<Arc<App>>,
+    Reader(deciding): Reader,
+    Id(id): Id<ApprovalId>,
+    headers: HeaderMap,
+    form: Form,
+) -> Result<Response<Body>, Failed> {
+    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+    let text = form.text("edited").unwrap_or_default();
+    match desk.check(&text).await? {
+        Ok(edited) => desk.show(StatusCode::OK, Stage::Reviews { edited }).await,
+        Err(problem) => desk.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await,
+    }
+}
+
+/// JSON that somebody has typed.
+fn read(runtime: &Runtime, text: &str) -> Result<Value, String> {
+    let limits: JsonLimits = runtime.settings().arguments;
+    parse(text.as_bytes(), limits).map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => format!("this is no JSON that can run: {error}: {source}"),
+        None => format!("this is no JSON that can run: {error}"),
+    })
+}
+
+/// Somebody about to decide a question.
+struct Desk<'a> {
+    app: &'a App,
+    deciding: &'a Arc<Deciding>,
+    id: ApprovalId,
+    headers: &'a HeaderMap,
+}
+
+impl Desk<'_> {
+    async fn decide(&self, decision: Decision) -> Result<Response<Body>, Failed> {
+        let runtime = &self.app.api()?.runtime;
+        may_approve(self.deciding, runtime)?;
+        let edited = match &decision {
+            Decision::Approve { edited: Some(edited), .. } => Some(detail::pretty(edited)),
+            Decision::Approve { .. } | Decision::Deny { .. } => None,
+        };
+        match (runtime.approvals().decide(self.id, decision, &self.deciding.decider).await, edited) {
+            (Ok(approval), _) => {
+                let state = HeaderValue::from_static(approval.state.as_str());
+                let mut response = match wants_part(self.headers) {
+                    true => self.show(StatusCode::OK, Stage::Look).await?,
+                    false => see(&format!("/approvals/{}", self.id)),
+                };
+                response.headers_mut().insert("x-helve-decided", state);
+                Ok(response)
+            }
+            (Err(DecideError::NotFound(_)), _) => Err(Problem::not_found().into()),
+            (Err(DecideError::Invalid(error)), Some(text)) => {
+                let problem = error.message().to_owned();
+                self.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await
+            }
+            (Err(error), _) => {
+                let problem = Problem::from(error);
+                self.show(problem.status(), Stage::Told(problem.detail().to_owned())).await
+            }
+        }
+    }
+
+    /// Whether edited arguments would be taken, in words where not. The decision checks them again.
+    async fn check(&self, text: &str) -> Result<Result<Value, String>, Failed> {
+        let runtime = &self.app.api()?.runtime;
+        let approval = runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
+        let mut edited = match read(runtime, text) {
+            Ok(edited) => edited,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let Some(found) = runtime.registry().get(&approval.tool) else {
+            return Ok(Err(format!("there is no tool `{}` here, so this cannot be checked", approval.tool)));
+        };
+        found.tool.input().apply_defaults(&mut edited);
+        Ok(match found.tool.input().validate(&edited) {
+            Ok(()) => Ok(edited),
+            Err(fields) => {
+                Err(fields.iter().map(|field| field.message.as_str()).collect::<Vec<_>>().join("; "))
+            }
+        })
+    }
+
+    /// The question as it is now.
+    async fn show(&self, status: StatusCode, stage: Stage) -> Result<Response<Body>, Failed> {
+        let approval =
+            self.app.api()?.runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
+        let shown: Html = detail::load(self.app, approval, self.deciding, stage).await?;
+        if wants_part(self.headers) {
+            return Ok(respond(status, shown));
+        }
+        let mut response =
+            inbox::around(self.app, self.id, &ListParams::default(), &shown, self.deciding).await?;
+        *response.status_mut() = status;
+        Ok(response)
+    }
+}

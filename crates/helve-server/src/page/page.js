@@ -1,0 +1,398 @@
+// Makes the page quicker to use: keys, live changes, parts instead of whole pages. All that decides
+// is a form that works without it.
+"use strict";
+
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+const part = { "x-helve-part": "1" };
+const detail = $("#detail");
+const inbox = $("main.inbox");
+
+// ---- Times that go on -------------------------------------------------------------------------
+
+function span(seconds) {
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 129600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} days`;
+}
+
+function tick() {
+  const now = Date.now();
+  for (const time of $$("time[data-age]")) {
+    const seconds = Math.floor((now - Date.parse(time.dateTime)) / 1000);
+    time.textContent = seconds < 45 ? "just now" : `${span(seconds)} ago`;
+  }
+  for (const time of $$("time[data-until]")) {
+    const seconds = Math.floor((Date.parse(time.dateTime) - now) / 1000);
+    time.textContent = seconds <= 0 ? "expired" : `${span(seconds)} left`;
+    time.classList.toggle("soon", seconds < 300);
+  }
+}
+setInterval(tick, 1000);
+
+// ---- Small things -----------------------------------------------------------------------------
+
+function toast(text, sort = "") {
+  const note = document.createElement("p");
+  note.className = `toast ${sort}`;
+  note.textContent = text;
+  $("#toasts").append(note);
+  setTimeout(() => note.remove(), 6000);
+}
+
+function parsed(text) {
+  // What the server wrote: values in it are escaped there, and scripts in it would not run.
+  return [...new DOMParser().parseFromString(text, "text/html").body.childNodes];
+}
+
+async function fetched(address, options = {}) {
+  const answer = await fetch(address, { ...options, headers: { ...part, ...options.headers } });
+  if (answer.redirected && new URL(answer.url).pathname === "/sign-in") {
+    location.assign("/sign-in");
+    throw new Error("signed out");
+  }
+  return answer;
+}
+
+const themeButton = $("#theme");
+themeButton.hidden = false;
+themeButton.addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  try {
+    localStorage.setItem("helve-theme", root.dataset.theme);
+  } catch {
+    // Then it holds until the next page.
+  }
+});
+
+const keys = $("#keys");
+$("#keys-open").hidden = false;
+$("#keys-open").addEventListener("click", () => keys.showModal());
+
+// ---- The inbox --------------------------------------------------------------------------------
+
+const rows = () => $$("#rows .row");
+const current = () => $("article", detail)?.dataset.id;
+const isPending = () => $("article", detail)?.dataset.state === "pending";
+// Keys that decide do nothing for a moment after another question came up: whoever pressed twice
+// meant the first.
+let shownAt = 0;
+let asked = 0;
+
+function mark(id) {
+  for (const row of rows()) {
+    const is = row.dataset.id === id;
+    row.setAttribute("aria-current", is ? "true" : "false");
+    if (is) row.scrollIntoView({ block: "nearest" });
+  }
+}
+
+function fill(text) {
+  detail.replaceChildren(...parsed(text));
+  detail.scrollTop = 0;
+  shownAt = Date.now();
+  tick();
+}
+
+async function open(id, { push = true, view = "detail" } = {}) {
+  const turn = ++asked;
+  const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
+  const text = await answer.text();
+  // Somebody may have gone on meanwhile.
+  if (turn !== asked) return;
+  if (!answer.ok) return toast("This question cannot be shown", "bad");
+  fill(text);
+  mark(id);
+  inbox.dataset.view = view;
+  if (push) history.pushState({ id }, "", `/approvals/${id}`);
+  $("h2", detail)?.focus({ preventScroll: true });
+}
+
+function step(by) {
+  const all = rows();
+  if (!all.length) return;
+  const at = all.findIndex((row) => row.dataset.id === current());
+  const next = all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)];
+  if (next && next.dataset.id !== current()) open(next.dataset.id);
+}
+
+let reloading = false;
+let again = false;
+async function reload() {
+  // One at a time: a thousand new questions are not a thousand requests.
+  if (reloading) return void (again = true);
+  reloading = true;
+  try {
+    const address = new URL("/", location.origin);
+    const here = new URL(location.href).searchParams;
+    const words = $("#filter").value.trim();
+    if (words) address.searchParams.set("q", words);
+    if (here.get("before")) address.searchParams.set("before", here.get("before"));
+    const answer = await fetched(address);
+    if (!answer.ok) return;
+    const focused = document.activeElement?.dataset?.id;
+    $("#rows").replaceChildren(...parsed(await answer.text()));
+    if (focused) $(`#rows .row[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    mark(current());
+    const count = Number($(".tally").dataset.count);
+    document.title = `${count ? `(${count > 1000 ? "1000+" : count}) ` : ""}Inbox · Helve`;
+    tick();
+  } finally {
+    reloading = false;
+    if (again) {
+      again = false;
+      reload();
+    }
+  }
+}
+
+function gone(id) {
+  const all = rows();
+  const at = all.findIndex((row) => row.dataset.id === id);
+  const next = all[at + 1] ?? all[at - 1];
+  all[at]?.closest("li").remove();
+  return next?.dataset.id;
+}
+
+let sending = false;
+
+async function send(form) {
+  // Whoever presses twice decides once.
+  if (sending) return;
+  sending = true;
+  const buttons = $$("button", form);
+  buttons.forEach((button) => (button.disabled = true));
+  const id = current();
+  const tool = $("h2", detail).textContent;
+  const turn = ++asked;
+  // Before it is sent: the stream may tell of it sooner than the answer does.
+  mine.add(id);
+  try {
+    const body = new URLSearchParams(new FormData(form));
+    const answer = await fetched(form.action, { method: "POST", body });
+    const text = await answer.text();
+    const decided = answer.headers.get("x-helve-decided");
+    if (decided) {
+      toast(`${decided === "denied" ? "Denied" : "Approved"}: ${tool}`, decided === "denied" ? "bad" : "good");
+      const next = gone(id);
+      reload();
+      if (turn !== asked) return;
+      // On a narrow screen the list comes next, not a question that nobody asked for.
+      if (next && !narrow()) return await open(next);
+    }
+    if (!decided) mine.delete(id);
+    if (turn !== asked) return;
+    if (!$("article", new DOMParser().parseFromString(text, "text/html"))) {
+      return toast("This did not work; load the page again", "bad");
+    }
+    fill(text);
+    ($("[data-first]", detail) ?? $("details[open] textarea", detail) ?? $("h2", detail))?.focus();
+  } catch (error) {
+    mine.delete(id);
+    toast(`The server does not answer: ${error.message}`, "bad");
+  } finally {
+    sending = false;
+    buttons.forEach((button) => (button.disabled = false));
+  }
+}
+
+const narrow = () => matchMedia("(max-width: 799px)").matches;
+// What was decided on this page, which need not be told.
+const mine = new Set();
+
+function act(key) {
+  const target = $(`.acts [data-key="${key}"]`, detail);
+  if (!target || Date.now() - shownAt < 350) return;
+  if (target.tagName === "DETAILS") {
+    $$(".acts details", detail).forEach((one) => (one.open = one === target ? !one.open : false));
+    if (target.open) {
+      target.scrollIntoView({ block: "nearest" });
+      $("textarea, input:not([type=hidden]), button", target)?.focus();
+    }
+  } else {
+    target.form.requestSubmit(target);
+  }
+}
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) {
+    const field = event.target.closest?.("[data-submit]");
+    if (event.key === "Enter" && field && !event.altKey && !event.repeat) field.form.requestSubmit();
+    return;
+  }
+  if (keys.open) return;
+  const field = event.target.closest?.("input:not([type=checkbox]), textarea, select");
+  if (event.key === "Escape") {
+    const opened = $(".acts details[open]", detail ?? document);
+    if (opened) opened.open = false;
+    if (field) field.blur();
+    if (opened) $("h2", detail).focus({ preventScroll: true });
+    return;
+  }
+  if (field) return;
+  if (event.key === "?") return void keys.showModal();
+  if (!inbox) return;
+  const does = {
+    j: () => step(1),
+    ArrowDown: () => step(1),
+    k: () => step(-1),
+    ArrowUp: () => step(-1),
+    "/": () => $("#filter").focus(),
+  };
+  const scrolls = event.key.startsWith("Arrow") && event.target.closest?.("pre, .acts, summary");
+  if (does[event.key] && !scrolls) {
+    event.preventDefault();
+    return void does[event.key]();
+  }
+  if ("aeds".includes(event.key) && !event.repeat && isPending()) {
+    event.preventDefault();
+    act(event.key);
+  }
+}
+document.addEventListener("keydown", onKey);
+
+function startInbox() {
+  shownAt = Date.now();
+  history.replaceState({ id: inbox.dataset.view === "detail" ? current() : null }, "");
+  document.addEventListener("click", (event) => {
+    if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const row = event.target.closest("a.row, a[data-reload]");
+    const back = event.target.closest("a.back");
+    if (row) {
+      event.preventDefault();
+      open(row.dataset.id ?? current(), { push: !row.hasAttribute("data-reload") });
+    } else if (back) {
+      event.preventDefault();
+      inbox.dataset.view = "list";
+      history.pushState({ id: null }, "", "/");
+      $(`#rows .row[aria-current="true"]`)?.focus();
+    }
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-part]")) return;
+    event.preventDefault();
+    send(event.target);
+  });
+  addEventListener("popstate", (event) => {
+    const id = event.state?.id;
+    if (id) open(id, { push: false });
+    else inbox.dataset.view = "list";
+  });
+  let typing;
+  $("#filter").addEventListener("input", () => {
+    clearTimeout(typing);
+    typing = setTimeout(reload, 150);
+  });
+  $("#filter").form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    reload();
+    $("#filter").blur();
+  });
+  follow("/changes", { change: changed, missed: reload, ready: () => isFirst() || reload() });
+}
+
+let opened = 0;
+const isFirst = () => opened++ === 0;
+
+async function changed(event) {
+  const { id, state, by } = JSON.parse(event.data);
+  if (state === "pending") return reload();
+  reload();
+  if (id !== current() || mine.has(id) || !isPending()) return;
+  // Decided elsewhere while somebody looks at it: it is said, and nothing moves by itself.
+  asked++;
+  toast(`${state} by ${by ?? "nobody"} meanwhile`, "warn");
+  await open(id, { push: false, view: inbox.dataset.view });
+}
+
+// ---- Streams ----------------------------------------------------------------------------------
+
+// Follows a stream while the page can be seen: a browser has only six connections for all its tabs.
+function follow(address, handlers, onState = () => {}) {
+  let source;
+  const start = () => {
+    source = new EventSource(address);
+    source.onopen = () => onState("connected");
+    source.onerror = () => onState("not connected");
+    for (const [name, handle] of Object.entries(handlers)) source.addEventListener(name, handle);
+  };
+  const stop = () => {
+    source?.close();
+    source = null;
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) stop();
+    else if (!source) start();
+  });
+  addEventListener("pagehide", stop);
+  addEventListener("pageshow", (event) => event.persisted && !source && start());
+  start();
+}
+
+// ---- Live -------------------------------------------------------------------------------------
+
+function startLive() {
+  const most = 200;
+  const table = $("#live");
+  const pause = $("#live-pause");
+  let held = [];
+  const cell = (row, text, className) => {
+    const td = row.insertCell();
+    if (className) td.className = className;
+    td.textContent = text;
+    return td;
+  };
+  const took = (us) => (us === undefined ? "" : us < 1000 ? `${us} µs` : us < 1e6 ? `${(us / 1000).toFixed(1)} ms` : `${(us / 1e6).toFixed(1)} s`);
+  const add = ({ at, type, payload }) => {
+    $("#live-none").hidden = true;
+    const row = table.insertRow(0);
+    cell(row, new Date(at).toLocaleTimeString([], { hour12: false }), "num");
+    const what = type.replace("tools.", "");
+    const state = cell(row, "");
+    const pill = document.createElement("span");
+    pill.className = `st ${what}`;
+    pill.textContent = payload.code ? `${what}: ${payload.code}` : what;
+    state.append(pill);
+    if (payload.approval_id) {
+      const link = document.createElement("a");
+      link.href = `/approvals/${encodeURIComponent(payload.approval_id)}`;
+      link.textContent = payload.tool;
+      cell(row, "").append(link);
+    } else {
+      cell(row, payload.tool ?? "");
+    }
+    cell(row, took(payload.duration_us), "num");
+    cell(row, payload.call_id ?? "", "id");
+    while (table.rows.length > most) table.deleteRow(-1);
+  };
+  const heard = (event) => {
+    const said = JSON.parse(event.data);
+    if (pause.getAttribute("aria-pressed") !== "true") return add(said);
+    held.push(said);
+    if (held.length > most) held.shift();
+    pause.textContent = `Go on (${held.length})`;
+  };
+  pause.addEventListener("click", () => {
+    const paused = pause.getAttribute("aria-pressed") !== "true";
+    pause.setAttribute("aria-pressed", String(paused));
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (paused) return;
+    held.forEach(add);
+    held = [];
+  });
+  $("#live-clear").addEventListener("click", () => {
+    table.replaceChildren();
+    held = [];
+  });
+  const names = ["executed", "failed", "pending", "registered", "replaced", "unregistered"];
+  const handlers = Object.fromEntries(names.map((name) => [`tools.${name}`, heard]));
+  handlers.missed = (event) => toast(`${JSON.parse(event.data).missed} events were too fast to show`, "warn");
+  follow("/v1/events", handlers, (state) => ($("#live-state").textContent = state));
+}
+
+tick();
+if (inbox) startInbox();
+if ($("#live")) startLive();
