@@ -13,7 +13,7 @@ use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock, Tracer};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
@@ -58,6 +58,7 @@ pub(crate) struct Parts {
     pub(crate) bulletin: Bulletin,
     pub(crate) permissions: Permissions,
     pub(crate) sessions: KnownSessions,
+    pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Runtime {
@@ -73,6 +74,7 @@ impl Runtime {
             hooks: HookSet::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
+            tracer: None,
             settings: Settings::default(),
         }
     }
@@ -211,6 +213,7 @@ pub struct RuntimeBuilder {
     hooks: HookSet,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
+    tracer: Option<Arc<dyn Tracer>>,
     settings: Settings,
 }
 
@@ -344,6 +347,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Tells this of every call that ends, for traces.
+    pub fn tracer(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -373,6 +382,7 @@ impl RuntimeBuilder {
             bulletin: Bulletin::default(),
             permissions: Permissions::new(self.permissions),
             sessions: KnownSessions::default(),
+            tracer: self.tracer,
         }))
     }
 }
