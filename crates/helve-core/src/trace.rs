@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::error::{ErrorCode, Stage};
 use crate::id::{ApprovalId, CallId};
-use crate::record::{EndStatus, Facts, GateRecord, RawJson, Timings};
+use crate::record::{EndStatus, Facts, GateRecord, Timings};
 use crate::tool::Tool;
 
 /// A span, as others name it: W3C's `traceparent`.
@@ -127,10 +127,10 @@ pub struct TracedCall {
 /// What was said in a call, secrets removed.
 #[derive(Debug, Clone, Default)]
 pub struct TracedContent {
-    /// Arguments as the journal has them.
-    pub arguments: Option<RawJson>,
-    /// The result as the journal has it.
-    pub result: Option<RawJson>,
+    /// The beginning of the arguments, as the journal has them.
+    pub arguments: Option<String>,
+    /// The beginning of the result, as the journal has it.
+    pub result: Option<String>,
 }
 
 #[cfg(test)]

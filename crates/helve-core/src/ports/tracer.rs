@@ -1,5 +1,6 @@
 //! Where calls are told as traces.
 
+use crate::BoxFuture;
 use crate::trace::TracedCall;
 
 /// Where calls are told as traces. Nothing here may wait, and nothing that goes wrong here is any
@@ -13,4 +14,7 @@ pub trait Tracer: Send + Sync + 'static {
 
     /// A call has ended.
     fn ended(&self, call: Box<TracedCall>);
+
+    /// Waits until everything told so far has left, or cannot leave.
+    fn flush(&self) -> BoxFuture<'_, ()>;
 }

@@ -195,6 +195,15 @@ impl Runtime {
         self.0.registry.subscribe()
     }
 
+    /// Waits until whoever traces calls has been told of all so far, but not for longer than this.
+    pub async fn flush_traces(&self, at_most: Duration) {
+        if let Some(tracer) = &self.0.tracer
+            && tokio::time::timeout(at_most, tracer.flush()).await.is_err()
+        {
+            tracing::warn!("the last calls may be missing from the traces: the collector took too long");
+        }
+    }
+
     /// Waits until everything recorded so far is on disk.
     pub async fn flush(&self) -> Result<(), helve_core::ports::JournalError> {
         self.0.ledger.flush().await

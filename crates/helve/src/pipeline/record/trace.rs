@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use helve_core::ports::Tracer;
-use helve_core::record::{Payload, Timings};
+use helve_core::record::{Payload, RawJson, Timings};
 use helve_core::trace::{SpanContext, TracedCall, TracedContent};
 use helve_core::{Call, CallId, ErrorCode, Stage, Status, ToolError};
 
@@ -15,6 +15,9 @@ use super::close::end_status;
 use super::{OpenRecord, nanos};
 use crate::runs::{ActiveRun, Place};
 use crate::runtime::Parts;
+
+/// Longest text of arguments and of a result that a trace gets, in bytes.
+const CONTENT_BYTES_MAX: usize = 8 << 10;
 
 /// A call that is traced.
 pub(super) struct OpenTrace {
@@ -36,7 +39,7 @@ impl Kept {
         let Payload { arguments, result, error, .. } = payload;
         let content = tracer
             .wants_content()
-            .then(|| TracedContent { arguments: arguments.clone(), result: result.clone() });
+            .then(|| TracedContent { arguments: arguments.as_ref().map(begin), result: result.as_ref().map(begin) });
         Self { content, returned: error.as_ref().map(blamed), attempts }
     }
 }
@@ -122,6 +125,12 @@ impl OpenRecord<'_> {
         }
         timings
     }
+}
+
+/// The beginning of what was said.
+fn begin(said: &RawJson) -> String {
+    let said = said.get();
+    said[..said.floor_char_boundary(CONTENT_BYTES_MAX)].to_owned()
 }
 
 /// What an error is called, and where it happened.
