@@ -117,7 +117,9 @@ impl Exporter {
         for attempt in 1..=TRIES {
             match self.post(body.clone()).await {
                 Ok(()) => return self.took(),
-                Err(Refused::ForNow { wait: asked, .. }) if patience == Patience::Retry && attempt < TRIES => {
+                Err(Refused::ForNow { wait: asked, .. })
+                    if patience == Patience::Retry && attempt < TRIES =>
+                {
                     tokio::time::sleep(asked.unwrap_or(wait).min(RETRY_WAIT_MAX)).await;
                     wait *= 2;
                 }

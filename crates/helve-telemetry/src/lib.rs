@@ -86,7 +86,8 @@ impl Tracer for Telemetry {
 
     fn ended(&self, call: Box<TracedCall>) {
         self.start();
-        if self.queue.try_send(Message::Call(call)).is_err() && self.dropped.fetch_add(1, Ordering::Relaxed) == 0
+        if self.queue.try_send(Message::Call(call)).is_err()
+            && self.dropped.fetch_add(1, Ordering::Relaxed) == 0
         {
             tracing::warn!("calls come faster than the collector takes their traces; some are not told");
         }

@@ -31,7 +31,8 @@ pub(crate) fn of(call: &TracedCall) -> Vec<Span> {
 fn whole(call: &TracedCall, start: u64) -> Span {
     let facts = &call.facts;
     // What nobody has could be any text, and is no name for a group of spans.
-    let name = if facts.resolved { format!("execute_tool {}", facts.tool) } else { "execute_tool".to_owned() };
+    let name =
+        if facts.resolved { format!("execute_tool {}", facts.tool) } else { "execute_tool".to_owned() };
     Span {
         trace_id: call.span.trace_id.to_vec(),
         span_id: call.span.span_id.to_vec(),

@@ -103,10 +103,16 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
     let (mut tools, mut hooks) = (Vec::new(), Vec::new());
+    let mut remarks = Vec::new();
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
+        let is_foreign = *layer == Layer::Project && inputs.config.is_none();
+        if is_foreign && document.value.get(TELEMETRY).is_some() {
+            remarks.push(foreign_telemetry(document));
+        }
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            if !is_tool_list(&pointer) && !is_hook(&pointer) {
+            let is_ignored = is_foreign && pointer.split('/').nth(1) == Some(TELEMETRY);
+            if !is_tool_list(&pointer) && !is_hook(&pointer) && !is_ignored {
                 overrides::put(&mut merged, &pointer, value.clone());
                 origins.insert(pointer.clone(), document.origin(&pointer));
             }
@@ -128,7 +134,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
-    let remarks = unused_variables(inputs, &config, &tools, &hooks);
+    remarks.extend(unused_variables(inputs, &config, &tools, &hooks));
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
@@ -154,6 +160,16 @@ fn replace_servers(document: &Document, merged: &mut Value, origins: &mut HashMa
         }
         let below = format!("/mcp/servers/{}/", escape_pointer(name));
         origins.retain(|pointer, _| !pointer.starts_with(&below));
+    }
+}
+
+/// What a project must not say by being there: who hears of a person's calls, and with whose secrets.
+const TELEMETRY: &str = "telemetry";
+
+fn foreign_telemetry(document: &Document) -> Remark {
+    Remark {
+        found: format!("`[telemetry]` in {} is not used: it came with the project", document.path.display()),
+        fix: "put it into your own file (`helve config path`), or name this one with `--config`".to_owned(),
     }
 }
 
@@ -220,6 +236,7 @@ fn unused_variables(
             || config.resources.values().any(is_resource)
             || tools.iter().any(|entry| entry.value.to_string().contains(variable))
             || serde_json::to_string(&config.mcp).is_ok_and(|text| text.contains(variable))
+            || serde_json::to_string(&config.telemetry).is_ok_and(|text| text.contains(variable))
             || hooks
                 .iter()
                 .any(|one| serde_json::to_string(&one.group).is_ok_and(|text| text.contains(variable)))

@@ -69,7 +69,9 @@ async fn a_token_does_not_follow_a_redirect_and_a_long_answer_is_not_read() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers = [
-        format!("HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{other}/v1/traces\r\ncontent-length: 0\r\n\r\n"),
+        format!(
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://{other}/v1/traces\r\ncontent-length: 0\r\n\r\n"
+        ),
         format!("HTTP/1.1 200 OK\r\ncontent-length: 10000000\r\n\r\n{}", "x".repeat(1 << 20)),
         "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n\u{7f}\u{7f}\u{7f}\u{7f}".to_owned(),
     ];

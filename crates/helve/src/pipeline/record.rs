@@ -19,9 +19,9 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::origin::Origin;
-use trace::OpenTrace;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, Parts};
+use trace::OpenTrace;
 
 /// Longest part of the arguments before a hook changed them that is kept, in bytes.
 const FORMER_BYTES_MAX: usize = 4_096;

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let line = progress::Line::new(app.ui);
     let outcome = wire::block_on(async {
         let undone = progress::watched(&runtime, line, runtime.undo_run(run, caller::local())).await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(undone.map_err(|error| super::failure(&error))?)
     })?;
     store.close()?;

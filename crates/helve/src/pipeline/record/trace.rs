@@ -37,9 +37,10 @@ struct Kept {
 impl Kept {
     fn of(payload: &Payload, attempts: usize, tracer: &dyn Tracer) -> Self {
         let Payload { arguments, result, error, .. } = payload;
-        let content = tracer
-            .wants_content()
-            .then(|| TracedContent { arguments: arguments.as_ref().map(begin), result: result.as_ref().map(begin) });
+        let content = tracer.wants_content().then(|| TracedContent {
+            arguments: arguments.as_ref().map(begin),
+            result: result.as_ref().map(begin),
+        });
         Self { content, returned: error.as_ref().map(blamed), attempts }
     }
 }
