@@ -177,7 +177,8 @@ impl Exporter {
         if self.collector == Collector::Refuses {
             tracing::debug!(spans, reason, "traces were not taken");
         } else {
-            tracing::warn!(spans, "traces are not taken: {reason}; calls run all the same");
+            // An error, so that it is seen without asking: nobody watches a collector that hears nothing.
+            tracing::error!(spans, "traces are not taken: {reason}; calls run all the same");
         }
         self.collector = Collector::Refuses;
     }
