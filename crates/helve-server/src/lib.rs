@@ -47,6 +47,7 @@ mod legacy;
 mod mcp;
 mod sessions;
 mod sse;
+mod webhook;
 mod ws;
 
 pub use config::ServerConfig;
@@ -55,3 +56,4 @@ pub use jwt::{Issuer, JwtConfig};
 pub use listen::{BindError, HttpServer};
 pub use records::Records;
 pub use tokens::{TokenError, Tokens};
+pub use webhook::{Webhook, WebhookConfig, WebhookError};

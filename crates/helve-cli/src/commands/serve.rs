@@ -16,7 +16,7 @@ use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
 use helve_mcp::servers::{Servers, SetServers};
-use helve_server::{Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens};
+use helve_server::{Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ use crate::commands::approvals::local_user;
 use crate::commands::interrupt;
 use crate::commands::keys::new_code;
 use crate::commands::mcp::instance::Instance;
-use crate::config::{Inputs, Loaded, load};
+use crate::config::{Inputs, Loaded, PolicyPath, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
@@ -83,6 +83,7 @@ pub(crate) fn http(
             server = server.with_issuer(issuer(jwt, &loaded)?);
         }
         let _instance = Instance::announce(&loaded, server.address()?, &token_file)?;
+        let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
         let code = new_code(runtime.keys(), &local_user("serve")?).await?;
         announce(server.address()?, &token_file, &code, app)?;
         let stop = CancellationToken::new();
@@ -90,11 +91,12 @@ pub(crate) fn http(
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs, &hooked) => {}
+                () = upstream.watch(inputs, &hooked, loaded.policy_files.clone()) => {}
                 () = deciding => {}
+                () = telling => {}
             }
         };
-        interrupt::until_interrupt(running, ui, async || stop.cancel()).await;
+        interrupt::until_interrupt(Box::pin(running), ui, async || stop.cancel()).await;
         upstream.servers.close().await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
@@ -142,6 +144,27 @@ fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     Ok((runtime, store))
+}
+
+/// Tells the webhook of questions, where there is one. Runs until dropped.
+fn tell_webhook(
+    loaded: &Loaded,
+    runtime: &Runtime,
+    address: SocketAddr,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let config = &loaded.config.approvals.webhook;
+    let own: Vec<_> =
+        config.url.as_deref().map(helve_mcp::config::ServerConfig::remote).into_iter().collect();
+    let client = mcp::client(&loaded.config.net, &own.iter().collect::<Vec<_>>())?;
+    let webhook = Webhook::new(config, client, &format!("http://{address}"))
+        .map_err(|error| Failure::usage("`[approvals.webhook]` cannot be used").because(&error))?;
+    let runtime = runtime.clone();
+    Ok(async move {
+        match webhook {
+            Some(webhook) => webhook.follow(runtime).await,
+            None => std::future::pending().await,
+        }
+    })
 }
 
 /// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
@@ -194,11 +217,11 @@ impl Upstream {
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs, runtime: &Runtime) {
-        let mut before = mcp::fingerprint(inputs);
+    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, mut policies: Vec<PolicyPath>) {
+        let mut before = mcp::fingerprint(inputs, &policies);
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            let now = mcp::fingerprint(inputs);
+            let now = mcp::fingerprint(inputs, &policies);
             if now == before {
                 continue;
             }
@@ -207,7 +230,10 @@ impl Upstream {
                 Ok(loaded) => {
                     let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                    follow_gate(&loaded, runtime);
                     follow_hooks(&loaded, runtime).await;
+                    policies = loaded.policy_files;
+                    before = mcp::fingerprint(inputs, &policies);
                 }
                 Err(failure) => {
                     say(&format!(
@@ -216,6 +242,18 @@ impl Upstream {
                     ));
                 }
             }
+        }
+    }
+}
+
+/// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
+/// that are wrong stay as they were, since without them less might be denied.
+fn follow_gate(loaded: &Loaded, runtime: &Runtime) {
+    runtime.set_policy(Arc::new(wire::policy::policies(loaded, runtime.registry())));
+    match crate::config::rules::places(loaded) {
+        Ok(places) => places.sets.into_iter().for_each(|(place, set)| runtime.set_permissions(place, set)),
+        Err(failure) => {
+            say(&format!("the rules stay as they were: {failure}: {}", failure.details.join("; ")));
         }
     }
 }

@@ -83,6 +83,8 @@ const SECTIONS: &[&str] = &[
     "redact",
     "security",
     "policy",
+    "rules",
+    "labels",
     "identity.jwt",
     "approvals",
     "net",

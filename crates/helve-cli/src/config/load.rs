@@ -13,7 +13,7 @@ use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::hooks::{HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
-use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
+use super::{Config, Origin, PolicyPath, Resource, find, keys, narrow, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
@@ -102,17 +102,20 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
 
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
-    let (mut tools, mut hooks) = (Vec::new(), Vec::new());
-    let mut remarks = Vec::new();
+    let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
-        let is_foreign = *layer == Layer::Project && inputs.config.is_none();
-        if is_foreign && document.value.get(TELEMETRY).is_some() {
-            remarks.push(foreign_telemetry(document));
-        }
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            let is_ignored = is_foreign && pointer.split('/').nth(1) == Some(TELEMETRY);
-            if !is_tool_list(&pointer) && !is_hook(&pointer) && !is_ignored {
+            if is_tool_list(&pointer) || is_hook(&pointer) {
+                return;
+            }
+            let before = merged.pointer(&pointer).unwrap_or(&Value::Null);
+            // A file that is named on the command line is the user's own choice.
+            let is_foreign = *layer == Layer::Project && inputs.config.is_none();
+            let refusal = is_foreign.then(|| narrow::refusal(&pointer, value, before, document)).flatten();
+            if let Some(remark) = refusal {
+                refused.push(remark);
+            } else {
                 overrides::put(&mut merged, &pointer, value.clone());
                 origins.insert(pointer.clone(), document.origin(&pointer));
             }
@@ -134,7 +137,8 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
-    remarks.extend(unused_variables(inputs, &config, &tools, &hooks));
+    let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
+    remarks.append(&mut refused);
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
@@ -160,16 +164,6 @@ fn replace_servers(document: &Document, merged: &mut Value, origins: &mut HashMa
         }
         let below = format!("/mcp/servers/{}/", escape_pointer(name));
         origins.retain(|pointer, _| !pointer.starts_with(&below));
-    }
-}
-
-/// What a project must not say by being there: who hears of a person's calls, and with whose secrets.
-const TELEMETRY: &str = "telemetry";
-
-fn foreign_telemetry(document: &Document) -> Remark {
-    Remark {
-        found: format!("`[telemetry]` in {} is not used: it came with the project", document.path.display()),
-        fix: "put it into your own file (`helve config path`), or name this one with `--config`".to_owned(),
     }
 }
 

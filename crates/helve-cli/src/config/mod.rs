@@ -13,6 +13,7 @@ pub(crate) mod find;
 mod hooks;
 pub(crate) mod keys;
 mod load;
+mod narrow;
 pub(crate) mod origin;
 mod overrides;
 mod policy;

@@ -351,6 +351,13 @@ pub(crate) struct ApprovalsSection {
     /// Your own domains, such as `example.com`. Where arguments name a mail or web address elsewhere,
     /// whoever decides is told.
     pub(crate) own_domains: Vec<String>,
+    /// An address that is asked before a person is, as `can_use_tool` of the Claude Agent SDK: the
+    /// question is posted, and a `PermissionResult` or `null` comes back. Only your own helve.toml may
+    /// name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ask_url: Option<String>,
+    /// Where questions are told as they come; for `helve up --listen`.
+    pub(crate) webhook: helve_server::WebhookConfig,
 }
 
 impl Default for ApprovalsSection {
@@ -364,6 +371,8 @@ impl Default for ApprovalsSection {
             pending_max: approvals.pending_max,
             keep_s: approvals.keep.as_secs(),
             own_domains: approvals.own_domains,
+            ask_url: None,
+            webhook: helve_server::WebhookConfig::default(),
         }
     }
 }

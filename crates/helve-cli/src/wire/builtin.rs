@@ -47,10 +47,13 @@ fn built(builder: ToolBuilder) -> Tool {
 
 /// What Helve keeps for itself. A folder of our own as a whole; in another's, what is ours.
 pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
-    let mut own: Vec<PathBuf> = find::mcp_state().into_iter().collect();
+    let local = crate::config::rules::local_file(loaded);
+    let projects = local.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let mut own: Vec<PathBuf> = find::mcp_state().into_iter().chain(projects).collect();
     if loaded.is_set("/journal/path") {
-        let endings = ["", "-wal", "-shm", ".head", ".reserve", ".owners", ".backups", ".sessions"];
+        let endings = ["", "-wal", "-shm", ".head", ".reserve", ".owners", ".backups", ".sessions", ".key"];
         own.extend(endings.iter().map(|ending| beside_journal(loaded, ending)));
+        own.push(loaded.journal_path.with_file_name("token"));
         return own;
     }
     own.extend(loaded.journal_path.parent().map(Path::to_owned));

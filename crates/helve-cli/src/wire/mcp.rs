@@ -19,7 +19,7 @@ use helve_net::{Client, HostPattern, NetPolicy};
 
 use crate::app::App;
 use crate::commands::progress;
-use crate::config::{Inputs, Loaded, Origin, find};
+use crate::config::{Inputs, Loaded, Origin, PolicyPath, find};
 use crate::failure::Failure;
 use crate::remark::Remark;
 
@@ -362,18 +362,20 @@ pub(crate) fn configs(servers: Vec<Configured>) -> BTreeMap<String, ServerConfig
     servers.into_iter().map(|one| (one.name, one.config)).collect()
 }
 
-/// What the files look like that say which servers run: another one when one of them has changed.
-pub(crate) fn fingerprint(inputs: &Inputs) -> String {
+/// What the files look like that say which servers run and what may be called: another one when one of
+/// them has changed.
+pub(crate) fn fingerprint(inputs: &Inputs, policies: &[PolicyPath]) -> String {
     let project = match &inputs.config {
         Some(file) => Some(inputs.work_dir.join(file)),
         None => find::project_file(&inputs.work_dir).ok().flatten(),
     };
     let trust = find::mcp_state().map(|state| trust_file(&state));
     let hooks = find::mcp_state().map(|state| super::hooks::trust_file(&state));
-    let files = [find::user_file(), project, trust, hooks];
-    let digest =
-        |file: Option<PathBuf>| file.and_then(|file| fs::read(file).ok()).map(|bytes| sha256_hex(&bytes));
-    files.map(|file| digest(file).unwrap_or_default()).join(" ")
+    let local = project.as_deref().and_then(Path::parent).and_then(find::local_file);
+    let mut files: Vec<_> = [find::user_file(), project, trust, hooks, local].into_iter().flatten().collect();
+    files.extend(policies.iter().map(|file| file.path.clone()));
+    let digest = |file: &PathBuf| fs::read(file).ok().map(|bytes| sha256_hex(&bytes)).unwrap_or_default();
+    files.iter().map(digest).collect::<Vec<_>>().join(" ")
 }
 
 /// Waits for the servers, and shows for whom.

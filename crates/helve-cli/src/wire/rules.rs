@@ -1,12 +1,14 @@
 //! Everyday rules: from files to the runtime, and back when an answer changes them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use helve::BoxFuture;
 use helve::gate::Stance;
 use helve::permission::{Destination, PermissionSet, PermissionUpdate};
-use helve::permissions::{PermissionKeeper, PermissionOptions};
+use helve::permissions::{CanUseTool, PermissionKeeper, PermissionOptions};
+use helve_tools::hooks::AskUrl;
+use helve_tools::web::client::LazyClient;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::commands::mcp::file;
@@ -16,8 +18,17 @@ use crate::failure::Failure;
 /// What a runtime starts with.
 pub(super) fn options(loaded: &Loaded) -> Result<PermissionOptions, Failure> {
     let places = rules::places(loaded)?.sets;
-    let keeper: std::sync::Arc<dyn PermissionKeeper> = std::sync::Arc::new(RuleFiles::of(loaded));
-    Ok(PermissionOptions { places, keeper: Some(keeper), can_use_tool: None })
+    let keeper: Arc<dyn PermissionKeeper> = Arc::new(RuleFiles::of(loaded));
+    let can_use_tool = match &loaded.config.approvals.ask_url {
+        Some(url) => {
+            let asked = AskUrl::new(url, LazyClient::new(loaded.config.net.clone()));
+            let asked =
+                asked.map_err(|why| Failure::usage("`approvals.ask_url` cannot be used").detail(why))?;
+            Some(Arc::new(asked) as Arc<dyn CanUseTool>)
+        }
+        None => None,
+    };
+    Ok(PermissionOptions { places, keeper: Some(keeper), can_use_tool })
 }
 
 /// The files that rules are kept in.

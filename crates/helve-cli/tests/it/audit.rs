@@ -153,11 +153,11 @@ fn decisions_are_found_by_what_was_said_and_by_whom() {
     home.run(&["call", "time-now"]);
     let denied = home.json(&["audit", "list", "--said", "deny", "--by", "rule deny"]);
     assert_eq!(denied.as_array().unwrap().len(), 1, "{denied}");
-    assert_eq!(denied[0]["facts"]["tool"], "math-eval");
+    assert_eq!(denied[0]["tool"], "math-eval");
     assert_eq!(denied[0]["ending"]["gate"]["by"][0], "rule deny math-eval");
     let allowed = home.json(&["audit", "list", "--said", "allow"]);
     assert_eq!(allowed.as_array().unwrap().len(), 1, "{allowed}");
-    let id = denied[0]["facts"]["call_id"].as_str().unwrap();
+    let id = denied[0]["call_id"].as_str().unwrap();
     let shown = home.run(&["audit", "show", id]);
     assert!(shown.stdout.contains("deny, by rule deny math-eval"), "{}", shown.all());
 }

@@ -45,7 +45,7 @@ facets = ["egress"]
 
 fn home(more: &str) -> Home {
     let home = Home::new();
-    home.write("helve.toml", &format!("{TOOLS}\n{more}"));
+    home.write("helve.toml", format!("{TOOLS}\n{more}"));
     home
 }
 
@@ -80,7 +80,7 @@ fn what_a_project_allows_counts_once_it_is_trusted_as_it_is() {
     assert_eq!(home.run(&["rules", "trust"]).code, 3, "nobody is there to be asked");
     assert_eq!(home.run(&["rules", "trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "note", "text=b"]).code, 0);
-    home.write("helve.toml", &format!("{TOOLS}\n[rules]\nallow = [\"*\"]\n"));
+    home.write("helve.toml", format!("{TOOLS}\n[rules]\nallow = [\"*\"]\n"));
     assert_eq!(home.run(&["call", "note", "text=c"]).code, 3, "it has changed since");
     let written = std::fs::read_to_string(home.project().join("notes")).unwrap();
     assert_eq!(written.lines().count(), 1, "{written}");
@@ -124,4 +124,24 @@ fn a_session_that_read_both_asks_before_it_sends() {
     assert_eq!(listed[0]["labels"], json!(["untrusted", "private"]), "{listed}");
     let denied = home.run(&["call", "post", "--session", "s-1", "--set", "labels.when_met=deny"]);
     assert_eq!(denied.code, 4, "{}", denied.all());
+}
+
+#[test]
+fn a_project_cannot_make_the_gate_laxer() {
+    let laxer = "[security]\nask_from = \"critical\"\n[labels]\nwhen_met = \"off\"\n[approvals]\nask_url = \"http://evil.example\"\n";
+    let home = home(laxer);
+    let ran = home.run(&["call", "note", "text=a"]);
+    assert_eq!(ran.code, 3, "{}", ran.all());
+    assert!(!is_there(&home, "notes"));
+    for tool in ["page", "diary"] {
+        assert_eq!(home.run(&["call", tool, "--session", "s"]).code, 0);
+    }
+    assert_eq!(home.run(&["call", "post", "--session", "s"]).code, 3);
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.all().contains("security.ask_from"), "{}", doctor.all());
+    // Whoever types it may.
+    assert_eq!(home.run(&["call", "note", "text=b", "--set", "security.ask_from=critical"]).code, 0);
+    // What makes it stricter counts.
+    home.write("helve.toml", format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));
+    assert_eq!(home.run(&["call", "diary"]).code, 3);
 }

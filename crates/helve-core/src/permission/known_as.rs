@@ -3,18 +3,31 @@
 use crate::definition::Source;
 use crate::tool::Tool;
 
-/// What Claude Code calls the tools that ship with Helve.
-const CLAUDE_NAMES: [(&str, &str); 10] = [
-    ("Bash", "code-execute"),
-    ("Read", "file-read"),
-    ("Write", "file-write"),
-    ("Edit", "file-edit"),
-    ("MultiEdit", "file-edit"),
-    ("Grep", "file-search"),
-    ("Glob", "file-list"),
-    ("LS", "file-list"),
-    ("WebFetch", "web-scrape"),
-    ("WebSearch", "web-search"),
+/// What Claude Code calls a tool that does the same as one of ours, and its fields that are called
+/// otherwise.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Counterpart {
+    /// Our tool.
+    pub tool: &'static str,
+    /// Their names for it.
+    pub names: &'static [&'static str],
+    /// Our name of a field, and theirs.
+    pub fields: &'static [(&'static str, &'static str)],
+}
+
+/// The tools that ship with Helve and have counterparts.
+pub const COUNTERPARTS: &[Counterpart] = &[
+    Counterpart { tool: "code-execute", names: &["Bash"], fields: &[("code", "command")] },
+    Counterpart { tool: "file-read", names: &["Read"], fields: &[("path", "file_path")] },
+    Counterpart { tool: "file-write", names: &["Write"], fields: &[("path", "file_path")] },
+    Counterpart { tool: "file-edit", names: &["Edit", "MultiEdit"], fields: &[("path", "file_path")] },
+    Counterpart { tool: "file-search", names: &["Grep"], fields: &[] },
+    Counterpart { tool: "file-list", names: &["Glob", "LS"], fields: &[("glob", "pattern")] },
+    Counterpart { tool: "web-scrape", names: &["WebFetch"], fields: &[] },
+    Counterpart { tool: "http-get", names: &["WebFetch"], fields: &[] },
+    Counterpart { tool: "http-request", names: &["WebFetch"], fields: &[] },
+    Counterpart { tool: "web-search", names: &["WebSearch"], fields: &[] },
 ];
 
 /// Every name by which a rule or a hook may mean this tool: its own, that of providers, its aliases,
@@ -46,11 +59,10 @@ pub fn known_as(tool: &Tool) -> Vec<String> {
             }
         }
         Source::Builtin => {
-            for (theirs, ours) in CLAUDE_NAMES {
-                if ours == name {
-                    add(theirs.to_owned());
-                }
-            }
+            let counterparts = COUNTERPARTS.iter().filter(|counterpart| counterpart.tool == name);
+            counterparts
+                .flat_map(|counterpart| counterpart.names)
+                .for_each(|theirs| add((*theirs).to_owned()));
         }
         Source::Function | Source::Plugin => {}
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::gate::Stance;
-pub use known_as::known_as;
+pub use known_as::{COUNTERPARTS, Counterpart, known_as};
 pub use rule::{PermissionRule, RuleError};
 
 /// How calls are met that nobody has ruled on.

@@ -4,6 +4,7 @@
 //! except to whoever may inspect.
 
 mod extract;
+mod hooks;
 mod routes;
 
 mod approvals;

@@ -7,7 +7,9 @@ use axum::handler::Handler;
 use axum::routing::{MethodFilter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use super::{approvals, audit, calls, events, metrics, openapi, runs, servers, session, system, tools};
+use super::{
+    approvals, audit, calls, events, hooks, metrics, openapi, runs, servers, session, system, tools,
+};
 use crate::mcp::App;
 use crate::records::RecordQuery;
 
@@ -145,6 +147,12 @@ pub(crate) fn routes() -> Routes {
             tools::list,
         )
         .route(get("/v1/tools/{*name}", "tool", "One tool").gives::<Object>(), tools::show)
+        .route(
+            post("/v1/hooks", "hook", "Raise an event, and hear what the hooks say together")
+                .takes::<Object>()
+                .gives::<Object>(),
+            hooks::fire,
+        )
         .route(
             get("/v1/approvals", "approvals", "Questions to people, newest first")
                 .query::<approvals::ApprovalParams>()

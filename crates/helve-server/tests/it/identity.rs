@@ -97,7 +97,7 @@ impl Api {
     }
 }
 
-fn cookie(reply: &Reply) -> String {
+pub(crate) fn cookie(reply: &Reply) -> String {
     reply.headers["set-cookie"].split(';').next().unwrap().to_owned()
 }
 

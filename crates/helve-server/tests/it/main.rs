@@ -10,3 +10,4 @@ mod hostile;
 mod http;
 mod identity;
 mod raw;
+mod webhook;

@@ -51,11 +51,11 @@ fn allow(tool: &str) -> Box<SessionChange> {
 async fn labels_only_rise_and_say_where_they_came_from((ledger, clock): New) {
     let (key, now) = (key("ada", Some("s")), clock.now());
     let change = |change| within(ledger.change_session(key.clone(), change, now, Timestamp::MIN));
-    change(raise(Label::Untrusted, "page", now)).await.unwrap();
-    change(raise(Label::Untrusted, "other", now)).await.unwrap();
-    change(allow("send")).await.unwrap();
-    let state = change(raise(Label::Private, "diary", now)).await.unwrap();
-    assert_eq!(within(ledger.session(key.clone())).await.unwrap(), Some(state.clone()));
+    change(raise(Label::Untrusted, "page", now)).await.expect("the ledger answers");
+    change(raise(Label::Untrusted, "other", now)).await.expect("the ledger answers");
+    change(allow("send")).await.expect("the ledger answers");
+    let state = change(raise(Label::Private, "diary", now)).await.expect("the ledger answers");
+    assert_eq!(within(ledger.session(key.clone())).await.expect("the ledger answers"), Some(state.clone()));
     let tools: Vec<_> = state.taints.iter().map(|taint| &*taint.tool).collect();
     assert_eq!(tools, ["page", "diary"], "the first that brought a label is named");
     assert!(state.labels().has_met());
@@ -73,35 +73,56 @@ async fn sessions_are_told_apart((ledger, clock): New) {
         SessionKey { principal: None, session: None },
     ];
     for (index, key) in keys.iter().enumerate() {
-        assert_eq!(within(ledger.session(key.clone())).await.unwrap(), None, "{key:?}");
+        assert_eq!(within(ledger.session(key.clone())).await.expect("the ledger answers"), None, "{key:?}");
         let raised = raise(Label::Untrusted, &format!("tool-{index}"), now);
-        within(ledger.change_session(key.clone(), raised, now, Timestamp::MIN)).await.unwrap();
+        within(ledger.change_session(key.clone(), raised, now, Timestamp::MIN))
+            .await
+            .expect("the ledger answers");
     }
     for (index, key) in keys.iter().enumerate() {
-        let state = within(ledger.session(key.clone())).await.unwrap().unwrap();
+        let state = within(ledger.session(key.clone()))
+            .await
+            .expect("the ledger answers")
+            .expect("the ledger answers");
         assert_eq!(*state.taints[0].tool, *format!("tool-{index}"), "{key:?}");
     }
-    assert_eq!(within(ledger.sessions(Some("ada".to_owned()), 10)).await.unwrap().len(), 3);
-    assert_eq!(within(ledger.sessions(None, 10)).await.unwrap().len(), keys.len());
-    assert_eq!(within(ledger.sessions(None, 2)).await.unwrap().len(), 2);
+    assert_eq!(
+        within(ledger.sessions(Some("ada".to_owned()), 10)).await.expect("the ledger answers").len(),
+        3
+    );
+    assert_eq!(within(ledger.sessions(None, 10)).await.expect("the ledger answers").len(), keys.len());
+    assert_eq!(within(ledger.sessions(None, 2)).await.expect("the ledger answers").len(), 2);
 }
 
 async fn what_is_too_old_starts_anew((ledger, clock): New) {
     let (key, first) = (key("ada", None), clock.now());
     let raised = raise(Label::Untrusted, "page", first);
-    within(ledger.change_session(key.clone(), raised, first, Timestamp::MIN)).await.unwrap();
+    within(ledger.change_session(key.clone(), raised, first, Timestamp::MIN))
+        .await
+        .expect("the ledger answers");
     let later = first + SignedDuration::from_hours(2);
     let raised = raise(Label::Private, "diary", later);
     let oldest = first + SignedDuration::from_hours(1);
-    let state = within(ledger.change_session(key, raised, later, oldest)).await.unwrap();
+    let state = within(ledger.change_session(key, raised, later, oldest)).await.expect("the ledger answers");
     assert!(!state.labels().has(Label::Untrusted) && state.labels().has(Label::Private));
     assert_eq!(state.since, later);
 }
 
 async fn a_change_that_cannot_be_made_changes_nothing((ledger, clock): New) {
     let (key, now) = (key("ada", Some("s")), clock.now());
-    within(ledger.change_session(key.clone(), allow("send"), now, Timestamp::MIN)).await.unwrap();
+    within(ledger.change_session(key.clone(), allow("send"), now, Timestamp::MIN))
+        .await
+        .expect("the ledger answers");
     let refused = within(ledger.change_session(key.clone(), allow("broken("), now, Timestamp::MIN)).await;
     assert!(refused.is_err());
-    assert_eq!(within(ledger.session(key)).await.unwrap().unwrap().permissions.allow.len(), 1);
+    assert_eq!(
+        within(ledger.session(key))
+            .await
+            .expect("the ledger answers")
+            .expect("the ledger answers")
+            .permissions
+            .allow
+            .len(),
+        1
+    );
 }

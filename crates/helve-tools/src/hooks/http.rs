@@ -46,9 +46,19 @@ impl HttpHook {
         Ok(Self { client, url, headers: headers.collect::<Result<_, String>>()?, timeout })
     }
 
-    fn request(&self, input: &HookInput) -> Result<Request, HookFailure> {
+    /// Posts JSON, and gives back what was answered.
+    pub(super) async fn post(&self, body: Vec<u8>) -> Result<Vec<u8>, HookFailure> {
+        let request = self.request(body)?;
+        let client = self.client.get().map_err(|error| HookFailure::new(error.to_string()))?;
+        let response = client.fetch(request).await.map_err(|error| HookFailure::new(error.to_string()))?;
+        if !response.status.is_success() {
+            return Err(HookFailure::new(format!("the server answered {}", response.status.as_u16())));
+        }
+        Ok(response.body.to_vec())
+    }
+
+    fn request(&self, body: Vec<u8>) -> Result<Request, HookFailure> {
         let failed = |message: String| HookFailure::new(message);
-        let body = serde_json::to_vec(input).map_err(|error| failed(error.to_string()))?;
         let mut request = Request::new(Method::POST, self.url.clone())
             .header(HeaderName::from_static("content-type"), HeaderValue::from_static("application/json"))
             .header(HeaderName::from_static("accept"), HeaderValue::from_static("application/json"))
@@ -70,18 +80,13 @@ impl HttpHook {
 impl Hook for HttpHook {
     fn fire(&self, input: Arc<HookInput>, _: HookContext) -> BoxFuture<'_, Result<HookOutput, HookFailure>> {
         Box::pin(async move {
-            let request = self.request(&input)?;
-            let client = self.client.get().map_err(|error| HookFailure::new(error.to_string()))?;
-            let response =
-                client.fetch(request).await.map_err(|error| HookFailure::new(error.to_string()))?;
-            if !response.status.is_success() {
-                return Err(HookFailure::new(format!("the server answered {}", response.status.as_u16())));
-            }
-            let is_empty = response.body.iter().all(u8::is_ascii_whitespace);
-            if !is_empty && !response.text().trim_start().starts_with('{') && !input.event.takes_text() {
+            let body = serde_json::to_vec(&*input).map_err(|error| HookFailure::new(error.to_string()))?;
+            let answer = self.post(body).await?;
+            let first = answer.iter().find(|byte| !byte.is_ascii_whitespace());
+            if first.is_some_and(|byte| *byte != b'{') && !input.event.takes_text() {
                 return Err(HookFailure::new("the server's answer is no JSON object"));
             }
-            read_answer(&input.event, &response.body)
+            read_answer(&input.event, &answer)
         })
     }
 

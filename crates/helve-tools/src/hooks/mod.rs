@@ -3,6 +3,7 @@
 //! A command runs in a box like any other program, an HTTP hook goes through the guarded client, and
 //! a tool through the whole pipeline: a hook may do no more than was granted to it.
 
+mod ask_url;
 mod command;
 mod config;
 mod http;
@@ -19,6 +20,7 @@ use helve::ports::Launcher;
 use helve::{BoxFuture, Problem};
 
 use crate::web::client::LazyClient;
+pub use ask_url::AskUrl;
 use command::CommandHook;
 pub use config::{HookConfig, HookGroup, HookKind};
 use http::HttpHook;

@@ -430,3 +430,49 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
         assert!(said.contains(expected), "{hook} {more}: {said}");
     }
 }
+
+#[tokio::test]
+async fn a_server_answers_can_use_tool() {
+    use helve::{Risk, Status};
+    use helve_tools::hooks::AskUrl;
+    for (status, body, ran, expected) in [
+        (200, r#"{"behavior": "allow", "updatedInput": {"n": 5}}"#, Some(5), None),
+        (200, r#"{"behavior": "deny", "message": "says the server"}"#, None, Some("says the server")),
+        (200, "{\"behaviour\": \"allow\"}", None, Some("no PermissionResult")),
+        (200, "yes", None, Some("no PermissionResult")),
+        (500, "", None, Some("answered 500")),
+        (200, "null", None, Some("pending")),
+        (204, "", None, Some("pending")),
+    ] {
+        let (url, asked) = serve(StatusCode::from_u16(status).unwrap(), body).await;
+        let given = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&given);
+        let tool = Tool::builder("deed")
+            .description("Does something that stays.")
+            .input_schema(json!({ "type": "object", "properties": { "n": { "type": "integer" } } }))
+            .risk(Risk::High)
+            .handler(move |arguments: Value, _: Context| {
+                *kept.lock().unwrap() = arguments["n"].as_i64();
+                async move { Ok(json!({})) }
+            });
+        let client = LazyClient::new(NetPolicy::allowing(["127.0.0.1"]).unwrap());
+        let asking = AskUrl::new(&url, client).unwrap();
+        let runtime = Runtime::builder().can_use_tool(asking).tool(tool).unwrap().build();
+        let outcome = runtime.call(Call::new("deed", json!({ "n": 1 }))).await;
+        let said = match &outcome.status {
+            Status::Failed(error) => Some(error.message().to_owned()),
+            Status::Pending(_) => Some("pending".to_owned()),
+            Status::Done(_) => None,
+        };
+        assert_eq!(*given.lock().unwrap(), ran, "{body}");
+        match expected {
+            Some(expected) => {
+                assert!(said.as_deref().is_some_and(|said| said.contains(expected)), "{said:?} {body}")
+            }
+            None => assert_eq!(said, None, "{body}"),
+        }
+        let question = asked.lock().unwrap()[0].1.clone();
+        assert_eq!((&question["toolName"], &question["input"]), (&json!("deed"), &json!({ "n": 1 })));
+    }
+    assert!(AskUrl::new("file:///etc/passwd", LazyClient::new(NetPolicy::default())).is_err());
+}

@@ -262,13 +262,16 @@ impl Approvals<'_> {
         let granted = arguments
             .as_ref()
             .map_or_else(|| approval.binding.clone(), |edited| binding_of(approval, edited));
+        let edited_too = arguments.is_some();
         let expires = |ttl: Duration| ruling.at.saturating_add(ttl).unwrap_or(Timestamp::MAX);
         let rule = match remember {
             Some(Remember { same, ttl }) => {
                 let arguments = arguments.clone().unwrap_or_else(|| parse(&approval.arguments));
                 let expires_at = expires(ttl.unwrap_or(self.0.settings.approvals.rule_ttl));
                 check_rule(approval, &same)?;
-                Some(Rule::new(RuleId::new(ruling.at), approval, same, &arguments, &ruling, expires_at))
+                let rule = Rule::new(RuleId::new(ruling.at), approval, same, &arguments, &ruling, expires_at);
+                check_edit(approval, edited_too, &rule, ruling.at)?;
+                Some(rule)
             }
             None => None,
         };
@@ -317,6 +320,17 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
         return Err(invalid("the edited arguments hold a secret, which is not kept".to_owned()));
     }
     Ok(edited)
+}
+
+/// A rule must not let the call run as it was asked, when whoever makes it has just edited that.
+fn check_edit(approval: &Approval, is_edited: bool, rule: &Rule, now: Timestamp) -> Result<(), DecideError> {
+    let asked = parse(&approval.arguments);
+    if !is_edited || !rule.allows(&approval.digest, &approval.caller, &asked, now) {
+        return Ok(());
+    }
+    let message = "the rule would let the call run as it was asked, without your edit; \
+        name what must stay as you edited it, or approve without the rule";
+    Err(DecideError::Invalid(ToolError::new(ErrorCode::ValidationFailed, message).retryable(false)))
 }
 
 fn check_rule(approval: &Approval, same: &Same) -> Result<(), DecideError> {

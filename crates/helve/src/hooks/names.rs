@@ -6,31 +6,11 @@
 
 use std::borrow::Cow;
 
+use helve_core::permission::{COUNTERPARTS, Counterpart};
 use helve_core::{Source, Tool};
 use serde_json::{Map, Value};
 
 use super::Matcher;
-
-/// What Claude Code calls a tool that does the same, and its fields that are called otherwise.
-pub(crate) struct Counterpart {
-    tool: &'static str,
-    names: &'static [&'static str],
-    /// Ours, theirs.
-    fields: &'static [(&'static str, &'static str)],
-}
-
-const COUNTERPARTS: &[Counterpart] = &[
-    Counterpart { tool: "code-execute", names: &["Bash"], fields: &[("code", "command")] },
-    Counterpart { tool: "file-read", names: &["Read"], fields: &[("path", "file_path")] },
-    Counterpart { tool: "file-write", names: &["Write"], fields: &[("path", "file_path")] },
-    Counterpart { tool: "file-edit", names: &["Edit", "MultiEdit"], fields: &[("path", "file_path")] },
-    Counterpart { tool: "file-search", names: &["Grep"], fields: &[] },
-    Counterpart { tool: "file-list", names: &["Glob", "LS"], fields: &[("glob", "pattern")] },
-    Counterpart { tool: "web-scrape", names: &["WebFetch"], fields: &[] },
-    Counterpart { tool: "http-get", names: &["WebFetch"], fields: &[] },
-    Counterpart { tool: "http-request", names: &["WebFetch"], fields: &[] },
-    Counterpart { tool: "web-search", names: &["WebSearch"], fields: &[] },
-];
 
 /// The words in which a hook is told of a call.
 #[derive(Clone, Copy)]
@@ -57,7 +37,7 @@ impl Spoken {
     pub(crate) fn input(self, arguments: &Value) -> Value {
         match (self, arguments) {
             (Self::Theirs(_, counterpart), Value::Object(fields)) => {
-                Value::Object(counterpart.renamed(fields.clone(), |(ours, theirs)| (*ours, *theirs)))
+                Value::Object(renamed(counterpart, fields.clone(), |(ours, theirs)| (*ours, *theirs)))
             }
             (Self::Own | Self::Mcp | Self::Theirs(..), arguments) => arguments.clone(),
         }
@@ -67,24 +47,22 @@ impl Spoken {
     pub(crate) fn arguments(self, input: Map<String, Value>) -> Map<String, Value> {
         match self {
             Self::Own | Self::Mcp => input,
-            Self::Theirs(_, counterpart) => counterpart.renamed(input, |(ours, theirs)| (*theirs, *ours)),
+            Self::Theirs(_, counterpart) => renamed(counterpart, input, |(ours, theirs)| (*theirs, *ours)),
         }
     }
 }
 
-impl Counterpart {
-    fn renamed(
-        &self,
-        mut fields: Map<String, Value>,
-        way: impl Fn(&(&'static str, &'static str)) -> (&'static str, &'static str),
-    ) -> Map<String, Value> {
-        for (from, to) in self.fields.iter().map(way) {
-            if let Some(value) = fields.remove(from) {
-                fields.insert(to.to_owned(), value);
-            }
+fn renamed(
+    counterpart: &Counterpart,
+    mut fields: Map<String, Value>,
+    way: impl Fn(&(&'static str, &'static str)) -> (&'static str, &'static str),
+) -> Map<String, Value> {
+    for (from, to) in counterpart.fields.iter().map(way) {
+        if let Some(value) = fields.remove(from) {
+            fields.insert(to.to_owned(), value);
         }
-        fields
     }
+    fields
 }
 
 /// The names of one tool.

@@ -54,15 +54,14 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<(ToolErro
 
 /// What the policy says to a caller who wants to know of a tool. Nothing, where there is none.
 fn see(parts: &Parts, caller: &Caller, tool: &Tool) -> Option<Voice> {
-    let policy = parts.policy.as_ref()?;
-    Some(policy.rule(&PolicyRequest {
+    parts.policy.rule(&PolicyRequest {
         caller,
         action: Action::List,
         resource: PolicyResource::Tool(tool),
         arguments: None,
         labels: LabelSet::NONE,
         now: parts.clock.now(),
-    }))
+    })
 }
 
 /// Whether a caller may know of a tool: the same that is asked before they call it.

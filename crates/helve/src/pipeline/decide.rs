@@ -51,15 +51,14 @@ impl PermittedCall {
     pub(super) fn into_parts(self) -> (Tool, Call, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)
     }
-}
 
-impl PermittedCall {
     /// Whether a person has changed the arguments.
     fn is_edited(&self) -> bool {
         self.grant.as_ref().is_some_and(|grant| grant.asked.is_some())
     }
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly every call is allowed, and none should pay for a box")]
 pub(super) enum Decision {
     Allow(PermittedCall),
     Ask(Pending),

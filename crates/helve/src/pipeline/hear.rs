@@ -141,15 +141,14 @@ fn advice(call: &Call) -> Option<Voice> {
 }
 
 fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet) -> Option<Voice> {
-    let policy = parts.policy.as_ref()?;
-    Some(policy.rule(&PolicyRequest {
+    parts.policy.rule(&PolicyRequest {
         caller: &call.caller,
         action: Action::Call,
         resource: PolicyResource::Tool(tool),
         arguments: Some(&call.arguments),
         labels,
         now: parts.clock.now(),
-    }))
+    })
 }
 
 fn risk(parts: &Parts, tool: &Tool) -> impl Iterator<Item = Voice> {

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
-use helve_core::ports::JournalError;
+use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionKey, SessionState};
 use helve_core::{Caller, LabelSet, Tool, ToolError};
 
@@ -14,7 +15,26 @@ use crate::pipeline;
 use crate::registry::{Filter, Registered};
 use crate::sessions::{self, Fresh};
 
+/// The policy in force. It may be replaced while calls are made.
+pub(crate) struct LivePolicy(ArcSwapOption<Arc<dyn Policy>>);
+
+impl LivePolicy {
+    pub(super) fn new(policy: Option<Arc<dyn Policy>>) -> Self {
+        Self(ArcSwapOption::new(policy.map(Arc::new)))
+    }
+
+    /// What it says to a request. Nothing, where there is none.
+    pub(crate) fn rule(&self, request: &PolicyRequest<'_>) -> Option<Voice> {
+        self.0.load().as_ref().map(|policy| policy.rule(request))
+    }
+}
+
 impl Runtime {
+    /// Lets another policy say what callers may do, from the next call on.
+    pub fn set_policy(&self, policy: Arc<dyn Policy>) {
+        self.parts().policy.0.store(Some(Arc::new(policy)));
+    }
+
     /// Whether a caller may know of a tool. What they may not know of they cannot call either.
     pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
         (caller.principal.is_some() || !self.settings().require_authentication)
@@ -30,7 +50,7 @@ impl Runtime {
 
     /// Whether there is a policy that may keep a tool from a caller.
     pub fn has_policy(&self) -> bool {
-        self.parts().policy.is_some()
+        self.parts().policy.0.load().is_some()
     }
 
     /// What the policy says to something that is no call: `inspect`, `administer`, reading what an
@@ -39,9 +59,10 @@ impl Runtime {
     /// runtime (`admin`).
     pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Voice {
         let parts = self.parts();
-        if let Some(policy) = &parts.policy {
-            let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
-            return policy.rule(&PolicyRequest { caller, action, resource, arguments, labels, now });
+        let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
+        let request = PolicyRequest { caller, action, resource, arguments, labels, now };
+        if let Some(voice) = parts.policy.rule(&request) {
+            return voice;
         }
         let roles: &[&str] = match action {
             Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {

@@ -32,6 +32,7 @@ use crate::runs::{ActiveRuns, Watch};
 use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub(crate) use gate::LivePolicy;
 pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
 
@@ -45,7 +46,7 @@ pub(crate) struct Parts {
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) memory: RuntimeMemory,
     pub(crate) integrations: Arc<dyn Integrations>,
-    pub(crate) policy: Option<Arc<dyn Policy>>,
+    pub(crate) policy: LivePolicy,
     pub(crate) conditions: Conditions,
     pub(crate) hooks: Hooks,
     pub(crate) clock: Arc<dyn Clock>,
@@ -378,7 +379,7 @@ impl RuntimeBuilder {
             memory: RuntimeMemory::new(Arc::clone(&ledger), Arc::clone(&self.clock)),
             ledger,
             integrations: self.integrations,
-            policy: self.policy,
+            policy: LivePolicy::new(self.policy),
             conditions: self.conditions,
             hooks: Hooks::new(self.hooks),
             clock: self.clock,

@@ -711,3 +711,19 @@ async fn a_crash_anywhere_neither_loses_an_approval_nor_uses_it_twice() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_edit_is_not_undone_by_a_rule_that_comes_with_it() {
+    let bench = Bench::new();
+    let asked = bench.ask(send("ada")).await;
+    let approve = |same| Decision::Approve {
+        edited: Some(json!({ "to": "bob", "text": "hi" })),
+        remember: Some(Remember { same, ttl: None }),
+        reason: None,
+    };
+    let refused = bench.decide(asked.approval_id, approve(Same::Fields(vec!["/text".into()]))).await;
+    assert!(matches!(&refused, Err(DecideError::Invalid(_))), "{refused:?}");
+    bench.decide(asked.approval_id, approve(Same::Fields(vec!["/to".into()]))).await.unwrap();
+    bench.runtime.call(send("ada")).await;
+    assert_eq!(bench.witness.seen(), [json!({ "to": "bob", "text": "hi" })]);
+}

@@ -33,7 +33,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
     let line = progress::Line::new(app.ui);
     let outcome = wire::block_on(async {
-        let undone = progress::watched(&runtime, line, runtime.undo_run(run, caller::local())).await;
+        let undone =
+            progress::watched(&runtime, line, Box::pin(runtime.undo_run(run, caller::local()))).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(undone.map_err(|error| super::failure(&error))?)
     })?;

@@ -1,0 +1,40 @@
+//! What a project's file may not do: make the gate laxer than its user has it. What came with a
+//! folder could come from anybody.
+
+use helve::Risk;
+use serde_json::Value;
+
+use super::document::{Document, at};
+use crate::remark::Remark;
+
+/// Whether the project's value counts, or why not. `before` is what counts without it.
+pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &Document) -> Option<Remark> {
+    // Who hears of calls, and with what out of the user's environment.
+    let told = ["/approvals/webhook/", "/telemetry/"].iter().any(|place| pointer.starts_with(place));
+    let own_only = told || pointer == "/approvals/ask_url";
+    let laxer = match pointer {
+        "/security/ask_from" => risk(value) > risk(before),
+        "/security/require_authentication" => before == true && value == false,
+        "/labels/when_met" => rank(value, &["off", "ask", "deny"]) < rank(before, &["off", "ask", "deny"]),
+        "/labels/unlabelled" => rank(value, &["ignored", "all"]) < rank(before, &["ignored", "all"]),
+        _ => false,
+    };
+    if !own_only && !laxer {
+        return None;
+    }
+    let key = pointer.trim_start_matches('/').replace('/', ".");
+    let why = if own_only { "only your own helve.toml may say it" } else { "it would make the gate laxer" };
+    Some(Remark {
+        found: format!("`{key}` of the project does not count: {why} ({})", at(&document.origin(pointer))),
+        fix: "if you want it, write it into your own helve.toml, or give `--set`".to_owned(),
+    })
+}
+
+fn risk(value: &Value) -> Option<Risk> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+/// Where a word stands among others, the laxest first. A word that is none is refused elsewhere.
+fn rank(value: &Value, words: &[&str]) -> Option<usize> {
+    words.iter().position(|word| value == word)
+}

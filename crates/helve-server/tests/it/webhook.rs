@@ -1,0 +1,114 @@
+//! The webhook: a real receiver is told, the link signs in once, and opening it decides nothing.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::routing::post;
+use helve::ApprovalState;
+use helve_net::{Client, NetPolicy};
+use helve_server::{Webhook, WebhookConfig};
+use ring::hmac;
+use serde_json::{Value, json};
+
+use crate::identity::{api, cookie};
+
+type Heard = Arc<Mutex<Vec<(HeaderMap, String)>>>;
+
+/// A receiver that refuses the first request, as one that just starts does.
+async fn receiver() -> (String, Heard) {
+    let heard = Heard::default();
+    let kept = Arc::clone(&heard);
+    let router = Router::new().route(
+        "/told",
+        post(move |headers: HeaderMap, body: String| {
+            let mut heard = kept.lock().unwrap();
+            heard.push((headers, body));
+            let status = if heard.len() == 1 { 503 } else { 204 };
+            async move { axum::http::StatusCode::from_u16(status).unwrap() }
+        }),
+    );
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (format!("http://{address}/told"), heard)
+}
+
+#[tokio::test]
+async fn whoever_should_decide_is_told_and_the_link_signs_in_once() {
+    let api = api().await;
+    let (url, heard) = receiver().await;
+    let host = url.trim_start_matches("http://").trim_end_matches("/told").parse().unwrap();
+    let client = Client::new(NetPolicy { allow: vec![host], ..NetPolicy::default() }).unwrap();
+    let config = WebhookConfig {
+        url: Some(url),
+        base_url: Some("https://helve.example.com".to_owned()),
+        secret_env: Some("CARGO_PKG_NAME".to_owned()),
+    };
+    let webhook = Webhook::new(&config, client, "http://unused").unwrap().unwrap();
+    let telling = tokio::spawn(webhook.follow(api.server.runtime.clone()));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let id = api.question(7).await;
+    let told = async {
+        loop {
+            if heard.lock().unwrap().len() >= 2 {
+                return heard.lock().unwrap()[1].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let (headers, body) = tokio::time::timeout(Duration::from_secs(20), told).await.unwrap();
+    let message: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&message["id"], &message["tool"]), (&json!(id), &json!("deed")));
+    assert!(message.get("arguments").is_none(), "what would run is for who has signed in");
+    // Signed with the secret.
+    let signature = headers["helve-signature"].to_str().unwrap();
+    let (at, tag) = signature.split_once(",v1=").unwrap();
+    let at = at.strip_prefix("t=").unwrap();
+    let secret = std::env::var("CARGO_PKG_NAME").unwrap();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let expected = hmac::sign(&key, format!("{at}.{body}").as_bytes());
+    assert_eq!(tag, helve::json::hex(expected.as_ref()));
+    // The link: to the page, its code where no log sees it, and good once.
+    let link = message["link"].as_str().unwrap();
+    assert!(link.starts_with(&format!("https://helve.example.com/sign-in?next=/approvals/{id}#")), "{link}");
+    let code = link.split_once('#').unwrap().1;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let signed_in = api.sign_in(code).await;
+    assert_eq!(signed_in.status, 200, "{signed_in:?}");
+    assert_eq!(api.sign_in(code).await.status, 401, "a second time it is worth nothing");
+    let approval = api.server.runtime.approvals().get(id.parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(approval.state, ApprovalState::Pending, "signing in decides nothing");
+    // With the cookie alone nothing is decided either: it takes the token against forged requests.
+    let decision = json!({ "decision": "approve" }).to_string();
+    let line = format!("POST /v1/approvals/{id}/decision");
+    let session = cookie(&signed_in);
+    let forged = api.server.send(&line, &[("authorization", "-"), ("cookie", &session)], &decision).await;
+    assert_eq!(forged.status, 403, "{forged:?}");
+    assert_eq!(api.ran(), 0);
+    telling.abort();
+}
+
+#[test]
+fn a_webhook_that_cannot_work_is_refused() {
+    let client = || Client::new(NetPolicy::default()).unwrap();
+    let config = |url: &str| WebhookConfig { url: Some(url.to_owned()), ..WebhookConfig::default() };
+    assert!(Webhook::new(&WebhookConfig::default(), client(), "http://x").unwrap().is_none());
+    assert!(Webhook::new(&config("ftp://example.com"), client(), "http://x").is_err());
+    let unset =
+        WebhookConfig { secret_env: Some("HELVE_TEST_NOT_SET".to_owned()), ..config("https://example.com") };
+    assert!(Webhook::new(&unset, client(), "http://x").is_err());
+}
+
+#[tokio::test]
+async fn an_agent_raises_events_over_http() {
+    use crate::harness::ADA;
+    let api = api().await;
+    let event = json!({ "hook_event_name": "UserPromptSubmit", "session_id": "s-1", "prompt": "hello" });
+    let reply = api.ask("POST /v1/hooks", ADA, event).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert!(reply.json().is_object());
+    let reply = api.ask("POST /v1/hooks", ADA, json!({ "prompt": "hello" })).await;
+    assert_eq!(reply.status, 400, "{reply:?}");
+}
