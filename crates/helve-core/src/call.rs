@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::caller::Caller;
 use crate::ports::Client;
+use crate::trace::SpanContext;
 
 /// One request to run one tool.
 ///
@@ -37,6 +38,8 @@ pub struct Call {
     pub timeout: Option<Duration>,
     /// Joins this call with others in logs and journal.
     pub correlation_id: Option<String>,
+    /// The caller's own span, where their traces go on here. Parts of a run belong to their run.
+    pub trace_parent: Option<SpanContext>,
     /// Takes the call back.
     pub cancellation: Option<CancellationToken>,
     /// Whoever calls, where they can be spoken to while the call runs.
@@ -59,6 +62,7 @@ impl Call {
             idempotency_key: None,
             timeout: None,
             correlation_id: None,
+            trace_parent: None,
             cancellation: None,
             client: None,
             approval_wait: None,
@@ -93,6 +97,12 @@ impl Call {
     /// Joins this call with others in logs and journal.
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
+        self
+    }
+
+    /// Makes the call a part of the caller's own trace.
+    pub fn trace_parent(mut self, parent: SpanContext) -> Self {
+        self.trace_parent = Some(parent);
         self
     }
 

@@ -111,6 +111,11 @@ impl CallId {
         Self(Ulid::from_parts(millis(now), fastrand::u128(..)))
     }
 
+    /// The same as bytes.
+    pub fn to_bytes(self) -> [u8; 16] {
+        self.0.to_bytes()
+    }
+
     /// When it was made, in milliseconds since 1970.
     pub fn made_at_ms(self) -> i64 {
         i64::try_from(self.0.timestamp_ms()).expect("an id has 48 bits of time")

@@ -45,6 +45,7 @@ pub mod memory;
 pub mod ports;
 pub mod record;
 pub mod session;
+pub mod trace;
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;

@@ -6,17 +6,26 @@ use std::borrow::Cow;
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use helve::trace::SpanContext;
 use helve_mcp::message::{Request, RpcError, read};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::guard::sole;
+
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Deepest schema that is searched for headers.
 const DEPTH_MAX: usize = 16;
+
+/// The span of whoever calls. One that cannot be read is none, as the standard says.
+pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<SpanContext> {
+    sole(headers, TRACE_PARENT)?.parse().ok()
+}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]

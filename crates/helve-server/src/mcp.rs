@@ -284,7 +284,8 @@ fn accepts(headers: &HeaderMap, media: &str) -> bool {
 }
 
 fn route(parts: &Parts, outlet: Arc<dyn Outlet>) -> Route {
-    Route { groups: groups(&parts.uri, &parts.headers), ..Route::over(outlet) }
+    let trace_parent = headers::trace_parent(&parts.headers);
+    Route { groups: groups(&parts.uri, &parts.headers), trace_parent, ..Route::over(outlet) }
 }
 
 /// The groups of tools that a client asks for, in the address or in a header.

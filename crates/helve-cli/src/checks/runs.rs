@@ -65,7 +65,11 @@ pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
     let store = Arc::new(store);
     let registry = wire::registry(&loaded).ok()?;
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config)).ok()?;
-    let recovered = wire::block_on(async { Ok(runtime.recover().await?) });
+    let recovered = wire::block_on(async {
+        let recovered = runtime.recover().await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
+        Ok(recovered?)
+    });
     if let Err(error) = store.close() {
         tracing::error!(%error, "the journal was not closed cleanly");
     }

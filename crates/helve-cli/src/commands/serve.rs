@@ -98,6 +98,7 @@ pub(crate) fn http(
         };
         interrupt::until_interrupt(Box::pin(running), ui, async || stop.cancel()).await;
         upstream.servers.close().await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
@@ -122,6 +123,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
         hooked.hooks().settle(SESSION_END_WAIT).await;
         upstream.servers.close().await;
+        hooked.flush_traces(wire::TRACES_WAIT).await;
         ended.context("the connection to the client broke")
     })?;
     store.close().context("the record of the last calls may not be on disk")?;

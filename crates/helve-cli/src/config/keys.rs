@@ -87,6 +87,7 @@ const SECTIONS: &[&str] = &[
     "labels",
     "identity.jwt",
     "approvals",
+    "telemetry",
     "net",
     "sandbox",
     "code",

@@ -230,6 +230,7 @@ fn unused_variables(
             || config.resources.values().any(is_resource)
             || tools.iter().any(|entry| entry.value.to_string().contains(variable))
             || serde_json::to_string(&config.mcp).is_ok_and(|text| text.contains(variable))
+            || serde_json::to_string(&config.telemetry).is_ok_and(|text| text.contains(variable))
             || hooks
                 .iter()
                 .any(|one| serde_json::to_string(&one.group).is_ok_and(|text| text.contains(variable)))

@@ -25,4 +25,4 @@ pub(crate) use hooks::HookSection;
 pub(crate) use load::{Inputs, Loaded, load, problems_of};
 pub(crate) use origin::Origin;
 pub(crate) use policy::PolicyPath;
-pub(crate) use types::{ApprovalsSection, CheckSection, Config, Durability, Resource};
+pub(crate) use types::{ApprovalsSection, CheckSection, Config, Durability, Resource, TelemetrySection};

@@ -9,7 +9,9 @@ use crate::remark::Remark;
 
 /// Whether the project's value counts, or why not. `before` is what counts without it.
 pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &Document) -> Option<Remark> {
-    let own_only = pointer.starts_with("/approvals/webhook/") || pointer == "/approvals/ask_url";
+    // Who hears of calls, and with what out of the user's environment.
+    let told = ["/approvals/webhook/", "/telemetry/"].iter().any(|place| pointer.starts_with(place));
+    let own_only = told || pointer == "/approvals/ask_url";
     let laxer = match pointer {
         "/security/ask_from" => risk(value) > risk(before),
         "/security/require_authentication" => before == true && value == false,

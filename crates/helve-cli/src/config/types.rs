@@ -50,6 +50,9 @@ pub(crate) struct Config {
     pub(crate) policy: PolicySection,
     /// How calls ask a person, and how long an answer holds.
     pub(crate) approvals: ApprovalsSection,
+    /// Traces of calls, for a collector of OpenTelemetry. It counts in your own file, in one that you
+    /// name with `--config`, in the environment and with `--set`; not in a file that a project brings.
+    pub(crate) telemetry: TelemetrySection,
     /// What outgoing requests may reach.
     pub(crate) net: helve_net::NetPolicy,
     /// How programs are confined.
@@ -470,6 +473,39 @@ pub(crate) struct ToolSections {
     pub(crate) conditional: Vec<ComposedToolConfig<Conditional>>,
     /// Tools that call another for each item of a list.
     pub(crate) map: Vec<ComposedToolConfig<MapOver>>,
+}
+
+/// Traces of calls, for a collector of OpenTelemetry.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct TelemetrySection {
+    /// Where the collector takes OTLP over HTTP, as in `http://localhost:4318`; `/v1/traces` is added
+    /// unless it is there. It may be on this machine. Absent: nothing is told.
+    pub(crate) otlp_endpoint: Option<String>,
+    /// What is sent along, such as a token: `{ authorization = "Bearer ${env:OTLP_TOKEN}" }`.
+    pub(crate) headers: BTreeMap<String, helve_mcp::config::Setting>,
+    /// The name of the service in traces.
+    #[schemars(length(min = 1, max = 256))]
+    pub(crate) service_name: String,
+    /// Whether the beginnings of arguments and results are told too, as the journal has them: without
+    /// what is secret in them.
+    pub(crate) content: bool,
+    /// Which part of the traces that begin here is told. For a call that brings a `traceparent`,
+    /// whoever began its trace has decided.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub(crate) sample_ratio: f64,
+}
+
+impl Default for TelemetrySection {
+    fn default() -> Self {
+        Self {
+            otlp_endpoint: None,
+            headers: BTreeMap::new(),
+            service_name: "helve".to_owned(),
+            content: false,
+            sample_ratio: 1.0,
+        }
+    }
 }
 
 /// What sessions have touched, so that strangers' words and private data do not meet unseen.

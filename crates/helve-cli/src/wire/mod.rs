@@ -11,6 +11,7 @@ pub(crate) mod policy;
 pub(crate) mod records;
 pub(crate) mod rules;
 mod sandbox;
+mod telemetry;
 mod tools;
 pub(crate) mod web;
 
@@ -94,6 +95,9 @@ fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
     }
 }
 
+/// How long the last traces have to leave before the process ends.
+pub(crate) const TRACES_WAIT: Duration = Duration::from_secs(3);
+
 /// Runs a future to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -133,7 +137,7 @@ pub(crate) fn runtime(
         Err(error) => tracing::warn!(%error, "secrets in the journal are not marked"),
     }
     let integrations = Arc::new(ByVariable::new(&loaded.config));
-    let builder = Runtime::builder()
+    let mut builder = Runtime::builder()
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
@@ -141,6 +145,9 @@ pub(crate) fn runtime(
         .permissions(rules::options(loaded)?)
         .policy(Arc::new(policy::policies(loaded, &registry)))
         .settings(settings);
+    if let Some(telemetry) = telemetry::telemetry(loaded)? {
+        builder = builder.tracer(Arc::new(telemetry));
+    }
     Ok(conditions::declare(builder, loaded, &registry)?.build())
 }
 

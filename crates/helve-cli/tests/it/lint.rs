@@ -164,6 +164,7 @@ fn the_documentations_examples_are_valid() {
         "web",
         "sandbox",
         "code",
+        "telemetry",
     ]
     .map(|name| format!("docs/{name}.md"));
     for page in pages.into_iter().chain(["README.md".to_owned()]) {

@@ -17,6 +17,7 @@
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
+//! - `telemetry`: traces, at a collector;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
 
@@ -48,4 +49,6 @@ mod runs;
 mod sandbox;
 mod serve;
 mod start;
+#[cfg(unix)]
+mod telemetry;
 mod tools;

@@ -13,6 +13,7 @@ mod memory;
 mod policy;
 mod runs;
 mod sessions;
+mod tracer;
 
 pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
@@ -27,6 +28,7 @@ pub use memory::{EffectId, Memory};
 pub use policy::Policy;
 pub use runs::{Adoption, Holder, OpenRun, Runs};
 pub use sessions::Sessions;
+pub use tracer::Tracer;
 
 /// The one source of truth: calls, runs, approvals, sessions, keys and memory in one place, so that what belongs together is
 /// written together.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 use helve::ports::Client;
+use helve::trace::SpanContext;
 use helve::{BoxFuture, Caller, Pending};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -127,6 +128,8 @@ pub struct Incoming {
     /// How long its client waits for a person to approve it: not at all, unless it is a task or can
     /// become one.
     pub patience: Duration,
+    /// The span of whoever calls, where their trace goes on here.
+    pub trace_parent: Option<SpanContext>,
 }
 
 /// Which tool is called, and with what.

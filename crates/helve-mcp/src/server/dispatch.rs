@@ -303,6 +303,7 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
             true => session.shared.options.task_ttl,
             false => Duration::ZERO,
         },
+        trace_parent: asked.trace_parent,
     };
     Ok((incoming, asker))
 }

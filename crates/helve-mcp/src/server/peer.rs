@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use helve::ports::Question;
+use helve::trace::SpanContext;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -185,7 +186,17 @@ pub(super) struct Meta<'a> {
     pub(super) log_level: Option<Cow<'a, str>>,
     #[serde(borrow, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
+    /// Raw, because what is wrong with it is no reason to refuse a call.
+    #[serde(borrow, rename = "traceparent")]
+    pub(super) trace_parent: Option<&'a RawValue>,
     /// Namespaces whose tools a client wants listed in spite of their number.
     #[serde(default, rename = "helve/groups")]
     pub(super) groups: Option<Vec<String>>,
+}
+
+impl Meta<'_> {
+    /// The span of whoever calls, where it can be read.
+    pub(super) fn trace_parent(&self) -> Option<SpanContext> {
+        serde_json::from_str::<&str>(self.trace_parent?.get()).ok()?.parse().ok()
+    }
 }

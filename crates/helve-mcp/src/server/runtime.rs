@@ -73,6 +73,7 @@ impl RuntimeBackend {
         if !incoming.patience.is_zero() {
             call = call.wait_for_approval(incoming.patience);
         }
+        call.trace_parent = incoming.trace_parent;
         self.runtime.call(call).await
     }
 

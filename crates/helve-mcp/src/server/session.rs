@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use helve::Caller;
+use helve::trace::SpanContext;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -48,12 +49,15 @@ pub struct Route {
     pub era: Option<Era>,
     /// Namespaces whose tools the client wants listed in spite of their number.
     pub groups: Vec<String>,
+    /// The span of whoever calls, where the transport was told. What the request itself says of it
+    /// goes before.
+    pub trace_parent: Option<SpanContext>,
 }
 
 impl Route {
     /// A route over a connection that says nothing of its own.
     pub fn over(outlet: Arc<dyn Outlet>) -> Self {
-        Self { outlet, era: None, groups: Vec::new() }
+        Self { outlet, era: None, groups: Vec::new(), trace_parent: None }
     }
 }
 
@@ -66,6 +70,7 @@ pub(super) struct Asked<'a> {
     pub(super) peer: Arc<Peer>,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) groups: Vec<String>,
+    pub(super) trace_parent: Option<SpanContext>,
     pub(super) id: &'a Id,
     pub(super) cancellation: CancellationToken,
 }
@@ -154,6 +159,7 @@ impl Session {
                 None => return Err(RpcError::new(RpcError::INVALID_REQUEST, "`initialize` must come first")),
             },
         };
+        let trace_parent = meta.trace_parent().or(route.trace_parent);
         let asked = Asked {
             method,
             raw,
@@ -162,6 +168,7 @@ impl Session {
             peer,
             outlet: route.outlet,
             groups: route.groups,
+            trace_parent,
             id,
             cancellation: cancellation.clone(),
         };

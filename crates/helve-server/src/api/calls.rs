@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::extract::{Calling, Guest, Id, Json, json};
+use super::extract::{Calling, Guest, Id, Json, Traced, json};
 use super::runs::own_record;
 use crate::mcp::App;
 use crate::problem::Problem;
@@ -65,9 +65,11 @@ struct AdviceRequest {
 pub(super) async fn call(
     State(app): State<Arc<App>>,
     Calling(caller): Calling,
+    Traced(parent): Traced,
     Json(request): Json<CallRequest>,
 ) -> Result<Response<Body>, Problem> {
-    let call = request.resolve(&caller)?;
+    let mut call = request.resolve(&caller)?;
+    call.trace_parent = parent;
     // On the heap: what a call needs on its way is large.
     Ok(answer(&Box::pin(app.api()?.runtime.call(call)).await))
 }

@@ -1,5 +1,6 @@
 //! What handlers take out of a request, each with its limits.
 
+use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -12,9 +13,11 @@ use axum::response::IntoResponse;
 use bytes::Bytes;
 use helve::Caller;
 use helve::json::{JsonLimits, parse};
+use helve::trace::SpanContext;
 use serde::de::DeserializeOwned;
 
 use crate::guard::sole;
+use crate::headers;
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::{Deciding, Visitor};
@@ -27,6 +30,10 @@ pub(super) struct Guest(pub(super) Visitor);
 
 /// Somebody who calls. Who decides is refused.
 pub(super) struct Calling(pub(super) Arc<Caller>);
+
+/// The span of whoever calls, where their trace goes on here. One that cannot be read begins a new
+/// trace, as the standard says.
+pub(super) struct Traced(pub(super) Option<SpanContext>);
 
 /// Somebody who decides. Who calls is refused, whatever it asks for.
 pub(super) struct Decides(pub(super) Arc<Deciding>);
@@ -50,6 +57,14 @@ impl FromRequestParts<Arc<App>> for Calling {
                 Err(Problem::forbidden("who decides calls nothing; calls need a key of their own"))
             }
         }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Traced {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
+        Ok(Self(headers::trace_parent(&parts.headers)))
     }
 }
 

@@ -2,10 +2,11 @@
 
 mod close;
 mod run;
+mod trace;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use helve_core::approval::Grant;
 use helve_core::json::check as check_limits;
@@ -20,6 +21,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, Parts};
+use trace::OpenTrace;
 
 /// Longest part of the arguments before a hook changed them that is kept, in bytes.
 const FORMER_BYTES_MAX: usize = 4_096;
@@ -68,6 +70,8 @@ pub(super) struct OpenRecord<'p> {
     stage: Stage,
     since: Instant,
     timings: Timings,
+    /// Where it stands in a trace, if somebody listens.
+    trace: Option<Box<OpenTrace>>,
     state: State,
 }
 
@@ -102,6 +106,7 @@ impl<'p> OpenRecord<'p> {
         };
         Self {
             parts,
+            trace: trace::open(parts, call, facts.call_id, &origin),
             run: origin.run().cloned(),
             in_flight: None,
             facts,
@@ -147,8 +152,7 @@ impl<'p> OpenRecord<'p> {
     /// Books the time so far to the stage that ends, and begins another.
     pub(super) fn enter(&mut self, stage: Stage) {
         let now = Instant::now();
-        let nanos = u64::try_from((now - self.since).as_nanos()).unwrap_or(u64::MAX);
-        self.timings.add(self.stage, nanos);
+        self.timings.add(self.stage, nanos(now - self.since));
         self.since = now;
         self.stage = stage;
         tracing::trace!(%stage, "enter");
@@ -446,6 +450,10 @@ fn without<'v>(value: Cow<'v, Value>, secrets: &[String]) -> Cow<'v, Value> {
     let mut scrubbed = Value::clone(&value);
     scrub(&mut scrubbed, secrets);
     if scrubbed == *value { value } else { Cow::Owned(scrubbed) }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Stands for a tool until it is resolved.

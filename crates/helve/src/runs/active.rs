@@ -1,12 +1,13 @@
 //! The runs of this process, from their start to their end.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use helve_core::ports::{Journal, JournalError};
 use helve_core::record::Entry;
 use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, WaitingFor};
+use helve_core::trace::SpanContext;
 use helve_core::{CallId, Caller, Pending, Tool, ToolName};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -71,8 +72,19 @@ pub(crate) struct ActiveRun {
     pub(crate) cancellation: CancellationToken,
     /// What had happened before it was taken up again.
     pub(crate) history: History,
+    /// Where it stands in a trace, if somebody listens.
+    place: OnceLock<Place>,
     state: Mutex<State>,
     quiet: Notify,
+}
+
+/// Where a call stands in a trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// Its own span.
+    pub(crate) span: SpanContext,
+    /// The span that it belongs to.
+    pub(crate) parent: Option<SpanContext>,
 }
 
 #[derive(Default)]
@@ -165,7 +177,18 @@ pub(crate) enum UndoState {
 
 impl ActiveRun {
     pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
-        Self { id, cancellation, history, state: Mutex::default(), quiet: Notify::new() }
+        let place = OnceLock::new();
+        Self { id, cancellation, history, place, state: Mutex::default(), quiet: Notify::new() }
+    }
+
+    /// Where it stands in a trace, if somebody listens.
+    pub(crate) fn place(&self) -> Option<Place> {
+        self.place.get().copied()
+    }
+
+    /// Says where it stands in a trace. What was said first holds.
+    pub(crate) fn stands_at(&self, place: Place) {
+        self.place.get_or_init(|| place);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

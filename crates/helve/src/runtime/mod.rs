@@ -13,7 +13,7 @@ use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock};
+use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock, Tracer};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
@@ -59,6 +59,7 @@ pub(crate) struct Parts {
     pub(crate) bulletin: Bulletin,
     pub(crate) permissions: Permissions,
     pub(crate) sessions: KnownSessions,
+    pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
 impl Runtime {
@@ -74,6 +75,7 @@ impl Runtime {
             hooks: HookSet::default(),
             clock: Arc::new(SystemClock),
             limiter: None,
+            tracer: None,
             settings: Settings::default(),
         }
     }
@@ -194,6 +196,15 @@ impl Runtime {
         self.0.registry.subscribe()
     }
 
+    /// Waits until whoever traces calls has been told of all so far, but not for longer than this.
+    pub async fn flush_traces(&self, at_most: Duration) {
+        if let Some(tracer) = &self.0.tracer
+            && tokio::time::timeout(at_most, tracer.flush()).await.is_err()
+        {
+            tracing::warn!("the last calls may be missing from the traces: the collector took too long");
+        }
+    }
+
     /// Waits until everything recorded so far is on disk.
     pub async fn flush(&self) -> Result<(), helve_core::ports::JournalError> {
         self.0.ledger.flush().await
@@ -212,6 +223,7 @@ pub struct RuntimeBuilder {
     hooks: HookSet,
     clock: Arc<dyn Clock>,
     limiter: Option<Arc<dyn Limiter>>,
+    tracer: Option<Arc<dyn Tracer>>,
     settings: Settings,
 }
 
@@ -345,6 +357,12 @@ impl RuntimeBuilder {
         self
     }
 
+    /// Tells this of every call that ends, for traces.
+    pub fn tracer(mut self, tracer: Arc<dyn Tracer>) -> Self {
+        self.tracer = Some(tracer);
+        self
+    }
+
     /// Uses these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
@@ -374,6 +392,7 @@ impl RuntimeBuilder {
             bulletin: Bulletin::default(),
             permissions: Permissions::new(self.permissions),
             sessions: KnownSessions::default(),
+            tracer: self.tracer,
         }))
     }
 }

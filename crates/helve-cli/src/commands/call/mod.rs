@@ -146,6 +146,7 @@ async fn call(
         None => call_until_interrupt(&runtime, call, app.ui).await,
     };
     runtime.hooks().settle(BACKGROUND_WAIT).await;
+    runtime.flush_traces(wire::TRACES_WAIT).await;
     // Closed before anything can fail on the way to the screen.
     let closed = store.close();
     outcome::print(&outcome, &show, app.ui)?;

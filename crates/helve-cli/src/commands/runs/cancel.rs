@@ -46,6 +46,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     let exit = wire::block_on(async {
         let ended = runtime.cancel_run(run).await.map_err(|error| super::failure(&error))?;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
         match ended {
             Some(outcome) => ended_here(&outcome, app.ui),
             None => {

@@ -112,6 +112,7 @@ fn one(
             }
         };
         let outcome = interrupt::until_interrupt(running, ui, stop).await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(outcome.map_err(|error| super::failure(&error))?)
     })?;
     outcome::print(&outcome, &Show::default(), ui)?;
@@ -145,8 +146,11 @@ fn expect_question(story: &Story) -> Result<(), Failure> {
 fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit> {
     let runtime = runtime(loaded, store)?;
     let line = progress::Line::new(ui);
-    let recovered =
-        wire::block_on(async { Ok(progress::watched(&runtime, line, runtime.recover()).await?) })?;
+    let recovered = wire::block_on(async {
+        let recovered = progress::watched(&runtime, line, runtime.recover()).await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
+        Ok(recovered?)
+    })?;
     let failed = recovered.iter().any(|one| matches!(one.taken_up, TakenUp::Failed(_)));
     if ui.is_json() {
         ui.json(&recovered.iter().map(document).collect::<Vec<_>>())?;

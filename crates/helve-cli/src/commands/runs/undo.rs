@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let outcome = wire::block_on(async {
         let undone =
             progress::watched(&runtime, line, Box::pin(runtime.undo_run(run, caller::local()))).await;
+        runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(undone.map_err(|error| super::failure(&error))?)
     })?;
     store.close()?;

@@ -37,6 +37,9 @@ impl OpenRecord<'_> {
         let payload = std::mem::take(&mut self.payload);
         let attempts = std::mem::take(&mut self.attempts);
         let (repairs, attempted) = (payload.repairs.clone(), attempts.len());
+        if let Some(trace) = &mut self.trace {
+            trace.keep(&payload, attempted);
+        }
         let entry = self.finished_with(&status, facts, payload, attempts);
         let written = self.write_end(entry, &status).await;
         let status = match written {
@@ -61,6 +64,7 @@ impl OpenRecord<'_> {
         let duration_us = self.timings.total_nanos() / 1_000;
         self.announce(&status, duration_us);
         self.tell_run(&status);
+        self.tell_trace(&status);
         let mut outcome = Outcome::new(self.facts.call_id, Arc::clone(&self.facts.tool), status);
         outcome.duration_us = duration_us;
         outcome.replay_of = self.replay_of;
@@ -229,7 +233,7 @@ impl OpenRecord<'_> {
         Entry::Finished(Box::new(Finished { at, facts, ending, payload }))
     }
 
-    fn gate_record(&self) -> Option<GateRecord> {
+    pub(super) fn gate_record(&self) -> Option<GateRecord> {
         // Whoever denies does so in the middle of being heard.
         let denied = self.voices.iter().any(|voice| voice.stance == Stance::Deny);
         let said = if denied { Stance::Deny } else { self.gate? };
@@ -335,6 +339,10 @@ impl Drop for OpenRecord<'_> {
             });
         }
         let payload = std::mem::take(&mut self.payload);
+        if let Some(trace) = &mut self.trace {
+            trace.keep(&payload, attempts.len());
+        }
+        self.tell_trace(&status);
         let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
         self.tell_run(&status);
         self.write_in_background(entry, status);
@@ -349,7 +357,7 @@ impl OpenRecord<'_> {
         self.state == State::Open && composed && self.announced && lives
     }
 
-    fn stage_was_reached(&self, stage: Stage) -> bool {
+    pub(super) fn stage_was_reached(&self, stage: Stage) -> bool {
         self.timings.iter().any(|(reached, _)| reached == stage)
     }
 
@@ -416,7 +424,7 @@ fn went_away() -> ToolError {
     ToolError::new(ErrorCode::Cancelled, "the caller went away before the call had ended")
 }
 
-fn end_status(status: &Status) -> EndStatus {
+pub(super) fn end_status(status: &Status) -> EndStatus {
     match status {
         Status::Done(output) if output.is_failure => EndStatus::Returned,
         Status::Done(_) => EndStatus::Done,

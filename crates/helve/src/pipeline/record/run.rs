@@ -69,6 +69,9 @@ impl OpenRecord<'_> {
     pub(in crate::pipeline) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
         let run = Arc::new(ActiveRun::new(self.facts.call_id, cancellation, History::default()));
         run.hide(&self.secrets);
+        if let Some(trace) = &self.trace {
+            trace.is_run(&run);
+        }
         self.parts.runs.insert(&run);
         self.run = Some(run);
         self.enter_run(tool);
