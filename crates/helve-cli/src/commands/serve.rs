@@ -218,22 +218,26 @@ impl Upstream {
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
     async fn watch(&self, inputs: &Inputs, runtime: &Runtime, mut policies: Vec<PolicyPath>) {
-        let mut before = mcp::fingerprint(inputs, &policies);
+        let of_policies = |policies: &[PolicyPath]| {
+            mcp::fingerprint_of(policies.iter().map(|policy| policy.path.as_path()))
+        };
+        let mut before = (mcp::fingerprint(inputs), of_policies(&policies));
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            let now = mcp::fingerprint(inputs, &policies);
+            let now = (mcp::fingerprint(inputs), of_policies(&policies));
             if now == before {
                 continue;
             }
             before = now;
             match load(inputs) {
                 Ok(loaded) => {
+                    // Taken before they are read, so that no change falls in between.
+                    policies.clone_from(&loaded.policy_files);
+                    before.1 = of_policies(&policies);
                     let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
                     follow_gate(&loaded, runtime);
                     follow_hooks(&loaded, runtime).await;
-                    policies = loaded.policy_files;
-                    before = mcp::fingerprint(inputs, &policies);
                 }
                 Err(failure) => {
                     say(&format!(

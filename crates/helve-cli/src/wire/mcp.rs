@@ -19,7 +19,7 @@ use helve_net::{Client, HostPattern, NetPolicy};
 
 use crate::app::App;
 use crate::commands::progress;
-use crate::config::{Inputs, Loaded, Origin, PolicyPath, find};
+use crate::config::{Inputs, Loaded, Origin, find};
 use crate::failure::Failure;
 use crate::remark::Remark;
 
@@ -364,7 +364,7 @@ pub(crate) fn configs(servers: Vec<Configured>) -> BTreeMap<String, ServerConfig
 
 /// What the files look like that say which servers run and what may be called: another one when one of
 /// them has changed.
-pub(crate) fn fingerprint(inputs: &Inputs, policies: &[PolicyPath]) -> String {
+pub(crate) fn fingerprint(inputs: &Inputs) -> String {
     let project = match &inputs.config {
         Some(file) => Some(inputs.work_dir.join(file)),
         None => find::project_file(&inputs.work_dir).ok().flatten(),
@@ -372,10 +372,13 @@ pub(crate) fn fingerprint(inputs: &Inputs, policies: &[PolicyPath]) -> String {
     let trust = find::mcp_state().map(|state| trust_file(&state));
     let hooks = find::mcp_state().map(|state| super::hooks::trust_file(&state));
     let local = project.as_deref().and_then(Path::parent).and_then(find::local_file);
-    let mut files: Vec<_> = [find::user_file(), project, trust, hooks, local].into_iter().flatten().collect();
-    files.extend(policies.iter().map(|file| file.path.clone()));
-    let digest = |file: &PathBuf| fs::read(file).ok().map(|bytes| sha256_hex(&bytes)).unwrap_or_default();
-    files.iter().map(digest).collect::<Vec<_>>().join(" ")
+    fingerprint_of([find::user_file(), project, trust, hooks, local].iter().flatten().map(PathBuf::as_path))
+}
+
+/// What files look like: another text when one of them has changed.
+pub(crate) fn fingerprint_of<'p>(files: impl Iterator<Item = &'p Path>) -> String {
+    let digest = |file| fs::read(file).ok().map(|bytes| sha256_hex(&bytes)).unwrap_or_default();
+    files.map(digest).collect::<Vec<_>>().join(" ")
 }
 
 /// Waits for the servers, and shows for whom.
