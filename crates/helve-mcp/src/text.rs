@@ -433,7 +433,12 @@ impl Walk {
         if fields.keys().all(|key| is_plain(key)) {
             return Ok(());
         }
-        for (mut key, value) in std::mem::take(fields) {
+        // Those that hide nothing first: what looks like one of them once it is cleaned does not take its
+        // place, wherever it stood.
+        let (plain, hiding): (Vec<_>, Vec<_>) =
+            std::mem::take(fields).into_iter().partition(|(key, _)| is_plain(key));
+        fields.extend(plain);
+        for (mut key, value) in hiding {
             if let Cow::Owned(cleaned) = Cleaner::new(&key, &mut self.counts).run() {
                 key = cleaned;
             }

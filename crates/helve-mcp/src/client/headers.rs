@@ -138,8 +138,8 @@ mod tests {
         assert_eq!(
             given,
             [
-                ("Mcp-Param-N".to_owned(), "3".to_owned()),
                 ("Mcp-Param-Region".to_owned(), "=?base64?a8O2bG4=?=".to_owned()),
+                ("Mcp-Param-N".to_owned(), "3".to_owned()),
             ]
         );
         assert!(headers.for_arguments(&json!({ "region": null })).is_empty());

@@ -279,7 +279,7 @@ fn one_bad_server_does_not_hide_the_others() {
             "name": {"command": "x", "env": {"A B": "c"}}}}"#,
     );
     let names: Vec<_> = import.servers.iter().map(|server| server.name.as_str()).collect();
-    assert_eq!(names, ["server", "Good", "good-2"]);
+    assert_eq!(names, ["good", "Good-2", "server"]);
     assert_eq!(import.refused.len(), 11, "{:#?}", import.refused);
     assert!(
         import.refused.iter().all(|refused| !refused.reason.contains("hush") && !refused.reason.is_empty())

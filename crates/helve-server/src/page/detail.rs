@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use helve::approval::Mark;
+use helve::json::canonical;
 use helve::json::sha256_hex;
 use helve::session::SessionState;
 use helve::{Approval, ApprovalState, CallId};
@@ -422,7 +423,8 @@ fn is_grave(mark: Mark) -> bool {
     }
 }
 
-/// The same JSON on lines of its own.
+/// The same JSON on lines of its own, keys sorted: two that say the same look the same.
 pub(super) fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+    let sorted: Value = serde_json::from_str(&canonical(value)).unwrap_or_default();
+    serde_json::to_string_pretty(&sorted).unwrap_or_default()
 }

@@ -167,7 +167,7 @@ async fn bodies_keep_types_and_leave_out_what_is_absent() {
         (json!("rest"), r#"{"list":[1,"b"],"name":"ada"}"#),
         (
             json!({ "json": { "n": "{id}", "l": "{list}", "t": "hi {name}", "x": "{absent}", "y": [true, "{absent}"] } }),
-            r#"{"l":[1,"b"],"n":7,"t":"hi ada","y":[true]}"#,
+            r#"{"n":7,"l":[1,"b"],"t":"hi ada","y":[true]}"#,
         ),
         (json!({ "form": { "a": "{name}", "b": "{list}", "c": "{absent}" } }), "a=ada&b=1&b=b"),
         (json!({ "text": "hello {name}" }), "hello ada"),

@@ -48,15 +48,15 @@ async fn live_petshop() -> Import {
 fn every_sound_operation_becomes_a_tool_and_the_others_say_why_not() {
     let import = petshop(json!({}));
     let expected = [
-        "families_create",
-        "login",
-        "notes_add",
         "pets_list",
         "pets_create",
         "pets_get",
         "pets_replace",
         "pets_delete",
         "get_pets_petId_photos_file",
+        "login",
+        "families_create",
+        "notes_add",
         "get_search",
     ];
     assert_eq!(names(&import), expected);
@@ -170,7 +170,7 @@ async fn arguments_arrive_where_the_document_says() {
             "login",
             json!({ "user": "a b", "scopes": ["r", "w"] }),
             "body",
-            json!("scopes=r&scopes=w&user=a%20b"),
+            json!("user=a%20b&scopes=r&scopes=w"),
         ),
         (
             "get_pets_petId_photos_file",
@@ -258,7 +258,7 @@ fn servers_take_variables_and_credentials_stay_on_one_origin() {
 fn unsound_configurations_are_refused() {
     for (more, hint) in [
         (json!({ "auth": { "bearer": "abc" } }), "${env:NAME}"),
-        (json!({ "auth": { "baerer": "${env:TOKEN}" } }), "it has `basic`, `bearer`, `key`, `queryKey`"),
+        (json!({ "auth": { "baerer": "${env:TOKEN}" } }), "it has `bearer`, `basic`, `key`, `queryKey`"),
         (json!({ "headers": { "Authorization": "Bearer abc" } }), "${env:NAME}"),
         (json!({ "headers": { "X-A": "{arg}" } }), "no argument"),
         (json!({ "query": { "a": "${" } }), "env:NAME"),
@@ -321,7 +321,7 @@ fn hostile_documents_are_refused_or_skipped_and_soon() {
         },
     });
     let import = parse(&document.to_string()).unwrap();
-    assert_eq!(names(&import), ["get_env_TOKEN", "x", "get_fine", "get_odd", "pattern", "searches"]);
+    assert_eq!(names(&import), ["x", "get_again", "get_env_TOKEN", "get_odd", "searches", "pattern"]);
     assert_eq!(import.skipped.len(), 10, "{:#?}", import.skipped);
     let odd = find(&import, "get_env_TOKEN").definition().input_schema.clone();
     assert_eq!(odd["required"], json!(["env_TOKEN"]), "a document names no variables of ours");

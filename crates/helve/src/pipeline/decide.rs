@@ -21,7 +21,7 @@ use super::ready::ReadyCall;
 use super::record::{OpenRecord, unavailable};
 use super::resolve::ResolvedCall;
 use crate::approvals::{binding, until_decided};
-use crate::permissions::PermissionQuestion;
+use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
 use crate::runtime::Parts;
 use crate::sessions;
@@ -183,7 +183,9 @@ async fn ask_hooks(
     mut call: Call,
     record: &mut OpenRecord<'_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
-    match hooks_before::permission_request(parts, &tool, &call, Vec::new(), record).await? {
+    let suggestions =
+        suggestions(&tool).iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
+    match hooks_before::permission_request(parts, &tool, &call, suggestions, record).await? {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionAnswer::Deny { message, interrupt }) => {
             let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));

@@ -664,6 +664,8 @@ async fn a_hook_can_answer_in_place_of_the_person_who_would_be_asked() {
     let told = heard.lock().unwrap().pop().unwrap();
     assert_eq!((&told["tool_name"], &told["tool_input"]), (&json!("say"), &json!({ "text": "hi" })));
     assert_eq!(told.get("tool_use_id"), None);
+    let suggested = &told["permission_suggestions"][0];
+    assert_eq!((&suggested["type"], &suggested["rules"][0]["toolName"]), (&json!("addRules"), &json!("say")));
 }
 
 #[tokio::test]

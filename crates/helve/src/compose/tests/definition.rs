@@ -224,7 +224,7 @@ fn a_branch_requires_only_what_every_branch_does() {
     let schema = &tool.definition().input_schema;
     assert_eq!(schema["required"], json!(["id"]));
     let keys: Vec<_> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["a", "b", "id", "kind"]);
+    assert_eq!(keys, ["kind", "id", "a", "b"]);
 }
 
 #[test]
