@@ -415,30 +415,30 @@ mod tests {
             .unwrap();
         insta::assert_json_snapshot!(tool.definition().input_schema, @r#"
         {
+          "type": "object",
           "additionalProperties": false,
           "properties": {
+            "query": {
+              "type": "string",
+              "description": "Search query"
+            },
+            "maxResults": {
+              "type": "number",
+              "description": "Max results",
+              "default": 5
+            },
             "kind": {
+              "type": "string",
               "description": "Sort",
               "enum": [
                 "news",
                 "all"
-              ],
-              "type": "string"
-            },
-            "maxResults": {
-              "default": 5,
-              "description": "Max results",
-              "type": "number"
-            },
-            "query": {
-              "description": "Search query",
-              "type": "string"
+              ]
             }
           },
           "required": [
             "query"
-          ],
-          "type": "object"
+          ]
         }
         "#);
     }

@@ -64,8 +64,8 @@ fn every_sound_operation_becomes_a_tool_and_the_others_say_why_not() {
     assert_eq!(
         skipped,
         [
-            "GET /matrix/{id}: the path style `matrix` is not supported",
             "PUT /pets/{petId}/photos/{file}: its content would be image/png",
+            "GET /matrix/{id}: the path style `matrix` is not supported",
         ]
     );
     let delete = find(&import, "pets_delete").definition();

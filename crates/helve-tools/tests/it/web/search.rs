@@ -94,7 +94,7 @@ async fn each_provider_is_asked_as_documented_and_its_answer_has_the_one_shape()
         ]
     );
     assert_eq!(seen[1].header("authorization"), Some("Bearer tvly-s3cret"));
-    assert_eq!(seen[1].body, r#"{"max_results":3,"query":"rust & \"c\""}"#);
+    assert_eq!(seen[1].body, r#"{"query":"rust & \"c\"","max_results":3}"#);
     assert_eq!(seen[2].header("x-subscription-token"), Some("s3cret-v@lue"));
     assert_eq!((seen[0].header("authorization"), seen[0].header("x-subscription-token")), (None, None));
 }

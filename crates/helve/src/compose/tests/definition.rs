@@ -159,24 +159,24 @@ fn the_input_of_a_sequence_is_that_of_its_first_step_and_what_templates_name() {
     );
     insta::assert_json_snapshot!(named.definition().input_schema, @r#"
     {
-      "additionalProperties": false,
+      "type": "object",
       "properties": {
-        "deep": {},
-        "list": {},
-        "loud": {},
-        "n": {},
-        "only_sometimes": {},
         "title": {
-          "description": "Some text.",
-          "type": "string"
-        }
+          "type": "string",
+          "description": "Some text."
+        },
+        "loud": {},
+        "only_sometimes": {},
+        "n": {},
+        "deep": {},
+        "list": {}
       },
       "required": [
         "title",
         "deep",
         "list"
       ],
-      "type": "object"
+      "additionalProperties": false
     }
     "#);
 }

@@ -14,45 +14,45 @@ fn entry(format: Format) -> Value {
 fn anthropic_sees() {
     insta::assert_json_snapshot!(entry(Format::Anthropic), @r#"
     {
-      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})",
-      "input_examples": [
-        {
-          "body": "I am late.",
-          "to": [
-            "ada@example.com"
-          ]
-        }
-      ],
+      "name": "mail__send",
       "input_schema": {
+        "type": "object",
         "properties": {
+          "to": {
+            "type": "array",
+            "items": {
+              "type": "string",
+              "format": "email"
+            },
+            "minItems": 1
+          },
           "body": {
-            "description": "Plain text",
-            "type": "string"
+            "type": "string",
+            "description": "Plain text"
           },
           "priority": {
-            "default": "low",
+            "type": "string",
             "enum": [
               "low",
               "high"
             ],
-            "type": "string"
-          },
-          "to": {
-            "items": {
-              "format": "email",
-              "type": "string"
-            },
-            "minItems": 1,
-            "type": "array"
+            "default": "low"
           }
         },
         "required": [
           "to",
           "body"
-        ],
-        "type": "object"
+        ]
       },
-      "name": "mail__send"
+      "input_examples": [
+        {
+          "to": [
+            "ada@example.com"
+          ],
+          "body": "I am late."
+        }
+      ],
+      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})"
     }
     "#);
 }
@@ -61,11 +61,24 @@ fn anthropic_sees() {
 fn openai_sees() {
     insta::assert_json_snapshot!(entry(Format::OpenAi), @r#"
     {
-      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})",
       "name": "mail__send",
+      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})",
+      "strict": true,
       "parameters": {
-        "additionalProperties": false,
+        "required": [
+          "to",
+          "body",
+          "priority"
+        ],
         "properties": {
+          "to": {
+            "minItems": 1,
+            "items": {
+              "format": "email",
+              "type": "string"
+            },
+            "type": "array"
+          },
           "body": {
             "description": "Plain text",
             "type": "string"
@@ -81,24 +94,11 @@ fn openai_sees() {
               "string",
               "null"
             ]
-          },
-          "to": {
-            "items": {
-              "format": "email",
-              "type": "string"
-            },
-            "minItems": 1,
-            "type": "array"
           }
         },
-        "required": [
-          "body",
-          "priority",
-          "to"
-        ],
+        "additionalProperties": false,
         "type": "object"
       },
-      "strict": true,
       "type": "function"
     }
     "#);
@@ -108,12 +108,26 @@ fn openai_sees() {
 fn openai_chat_sees() {
     insta::assert_json_snapshot!(entry(Format::OpenAiChat), @r#"
     {
+      "type": "function",
       "function": {
-        "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})",
         "name": "mail__send",
+        "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})",
+        "strict": true,
         "parameters": {
-          "additionalProperties": false,
+          "required": [
+            "to",
+            "body",
+            "priority"
+          ],
           "properties": {
+            "to": {
+              "minItems": 1,
+              "items": {
+                "format": "email",
+                "type": "string"
+              },
+              "type": "array"
+            },
             "body": {
               "description": "Plain text",
               "type": "string"
@@ -129,26 +143,12 @@ fn openai_chat_sees() {
                 "string",
                 "null"
               ]
-            },
-            "to": {
-              "items": {
-                "format": "email",
-                "type": "string"
-              },
-              "minItems": 1,
-              "type": "array"
             }
           },
-          "required": [
-            "body",
-            "priority",
-            "to"
-          ],
+          "additionalProperties": false,
           "type": "object"
-        },
-        "strict": true
-      },
-      "type": "function"
+        }
+      }
     }
     "#);
 }
@@ -157,36 +157,36 @@ fn openai_chat_sees() {
 fn gemini_sees() {
     insta::assert_json_snapshot!(entry(Format::Gemini), @r#"
     {
-      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})",
       "name": "mail__send",
+      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})",
       "parametersJsonSchema": {
+        "type": "object",
         "properties": {
+          "to": {
+            "type": "array",
+            "items": {
+              "type": "string",
+              "format": "email"
+            },
+            "minItems": 1
+          },
           "body": {
-            "description": "Plain text",
-            "type": "string"
+            "type": "string",
+            "description": "Plain text"
           },
           "priority": {
-            "default": "low",
+            "type": "string",
             "enum": [
               "low",
               "high"
             ],
-            "type": "string"
-          },
-          "to": {
-            "items": {
-              "format": "email",
-              "type": "string"
-            },
-            "minItems": 1,
-            "type": "array"
+            "default": "low"
           }
         },
         "required": [
           "to",
           "body"
-        ],
-        "type": "object"
+        ]
       }
     }
     "#);
@@ -196,50 +196,50 @@ fn gemini_sees() {
 fn mcp_sees() {
     insta::assert_json_snapshot!(entry(Format::Mcp), @r#"
     {
+      "name": "mail__send",
+      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})",
       "annotations": {
+        "readOnlyHint": false,
         "destructiveHint": true,
         "idempotentHint": false,
-        "openWorldHint": true,
-        "readOnlyHint": false
+        "openWorldHint": true
       },
-      "description": "Sends a mail.\n\nWhen to use:\nOnly when the user explicitly asks to send.\n\nExamples:\n- User: \"Draft a mail\" → not this tool\n- User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})",
       "inputSchema": {
+        "type": "object",
         "properties": {
+          "to": {
+            "type": "array",
+            "items": {
+              "type": "string",
+              "format": "email"
+            },
+            "minItems": 1
+          },
           "body": {
-            "description": "Plain text",
-            "type": "string"
+            "type": "string",
+            "description": "Plain text"
           },
           "priority": {
-            "default": "low",
+            "type": "string",
             "enum": [
               "low",
               "high"
             ],
-            "type": "string"
-          },
-          "to": {
-            "items": {
-              "format": "email",
-              "type": "string"
-            },
-            "minItems": 1,
-            "type": "array"
+            "default": "low"
           }
         },
         "required": [
           "to",
           "body"
-        ],
-        "type": "object"
+        ]
       },
-      "name": "mail__send",
       "outputSchema": {
+        "type": "object",
         "properties": {
           "sent": {
             "type": "boolean"
           }
-        },
-        "type": "object"
+        }
       }
     }
     "#);
@@ -249,43 +249,43 @@ fn mcp_sees() {
 fn a_prompt_of_ones_own_sees() {
     insta::assert_json_snapshot!(entry(Format::Llm), @r#"
     {
+      "name": "mail__send",
       "description": "Sends a mail.",
+      "whenToUse": "Only when the user explicitly asks to send.",
       "examples": [
         "User: \"Draft a mail\" → not this tool",
-        "User: \"Tell Ada I am late\" → mail__send({\"body\":\"I am late.\",\"to\":[\"ada@example.com\"]})"
+        "User: \"Tell Ada I am late\" → mail__send({\"to\":[\"ada@example.com\"],\"body\":\"I am late.\"})"
       ],
-      "name": "mail__send",
+      "requiresApproval": true,
       "parameters": {
+        "type": "object",
         "properties": {
+          "to": {
+            "type": "array",
+            "items": {
+              "type": "string",
+              "format": "email"
+            },
+            "minItems": 1
+          },
           "body": {
-            "description": "Plain text",
-            "type": "string"
+            "type": "string",
+            "description": "Plain text"
           },
           "priority": {
-            "default": "low",
+            "type": "string",
             "enum": [
               "low",
               "high"
             ],
-            "type": "string"
-          },
-          "to": {
-            "items": {
-              "format": "email",
-              "type": "string"
-            },
-            "minItems": 1,
-            "type": "array"
+            "default": "low"
           }
         },
         "required": [
           "to",
           "body"
-        ],
-        "type": "object"
-      },
-      "requiresApproval": true,
-      "whenToUse": "Only when the user explicitly asks to send."
+        ]
+      }
     }
     "#);
 }

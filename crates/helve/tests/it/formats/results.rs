@@ -65,90 +65,105 @@ fn each_provider_gets_its_own_message() {
     {
       "anthropic": [
         {
+          "role": "user",
           "content": [
             {
+              "type": "tool_result",
+              "tool_use_id": "c1",
               "content": "{\"sent\":true}",
-              "is_error": false,
-              "tool_use_id": "c1",
-              "type": "tool_result"
+              "is_error": false
             },
             {
+              "type": "tool_result",
+              "tool_use_id": "c1",
               "content": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again.",
-              "is_error": true,
-              "tool_use_id": "c1",
-              "type": "tool_result"
+              "is_error": true
             },
             {
-              "content": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
-              "is_error": true,
+              "type": "tool_result",
               "tool_use_id": "c1",
-              "type": "tool_result"
+              "content": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
+              "is_error": true
             }
-          ],
-          "role": "user"
+          ]
+        }
+      ],
+      "openai": [
+        {
+          "type": "function_call_output",
+          "call_id": "c1",
+          "output": "{\"sent\":true}"
+        },
+        {
+          "type": "function_call_output",
+          "call_id": "c1",
+          "output": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
+        },
+        {
+          "type": "function_call_output",
+          "call_id": "c1",
+          "output": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile."
+        }
+      ],
+      "openai-chat": [
+        {
+          "role": "tool",
+          "tool_call_id": "c1",
+          "content": "{\"sent\":true}"
+        },
+        {
+          "role": "tool",
+          "tool_call_id": "c1",
+          "content": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
+        },
+        {
+          "role": "tool",
+          "tool_call_id": "c1",
+          "content": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile."
         }
       ],
       "gemini": [
         {
+          "role": "user",
           "parts": [
             {
               "functionResponse": {
-                "id": "c1",
                 "name": "mail__send",
                 "response": {
                   "output": {
                     "sent": true
                   }
-                }
+                },
+                "id": "c1"
               }
             },
             {
               "functionResponse": {
-                "id": "c1",
                 "name": "mail__send",
                 "response": {
                   "error": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
-                }
+                },
+                "id": "c1"
               }
             },
             {
               "functionResponse": {
-                "id": "c1",
                 "name": "mail__send",
                 "response": {
                   "error": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile."
-                }
+                },
+                "id": "c1"
               }
             }
-          ],
-          "role": "user"
-        }
-      ],
-      "llm": [
-        {
-          "name": "mail__send",
-          "result": "{\"sent\":true}",
-          "success": true
-        },
-        {
-          "name": "mail__send",
-          "result": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again.",
-          "success": false
-        },
-        {
-          "approvalId": "apr_01ARZ3NDEKTSV4RRFFQ69G5FAV",
-          "approvalRequired": true,
-          "name": "mail__send",
-          "result": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
-          "success": false
+          ]
         }
       ],
       "mcp": [
         {
           "content": [
             {
-              "text": "{\"sent\":true}",
-              "type": "text"
+              "type": "text",
+              "text": "{\"sent\":true}"
             }
           ],
           "isError": false,
@@ -159,8 +174,8 @@ fn each_provider_gets_its_own_message() {
         {
           "content": [
             {
-              "text": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again.",
-              "type": "text"
+              "type": "text",
+              "text": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
             }
           ],
           "isError": true
@@ -168,45 +183,30 @@ fn each_provider_gets_its_own_message() {
         {
           "content": [
             {
-              "text": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
-              "type": "text"
+              "type": "text",
+              "text": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile."
             }
           ],
           "isError": true
         }
       ],
-      "openai": [
+      "llm": [
         {
-          "call_id": "c1",
-          "output": "{\"sent\":true}",
-          "type": "function_call_output"
+          "name": "mail__send",
+          "success": true,
+          "result": "{\"sent\":true}"
         },
         {
-          "call_id": "c1",
-          "output": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again.",
-          "type": "function_call_output"
+          "name": "mail__send",
+          "success": false,
+          "result": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
         },
         {
-          "call_id": "c1",
-          "output": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
-          "type": "function_call_output"
-        }
-      ],
-      "openai-chat": [
-        {
-          "content": "{\"sent\":true}",
-          "role": "tool",
-          "tool_call_id": "c1"
-        },
-        {
-          "content": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again.",
-          "role": "tool",
-          "tool_call_id": "c1"
-        },
-        {
-          "content": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
-          "role": "tool",
-          "tool_call_id": "c1"
+          "name": "mail__send",
+          "success": false,
+          "result": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile.",
+          "approvalRequired": true,
+          "approvalId": "apr_01ARZ3NDEKTSV4RRFFQ69G5FAV"
         }
       ]
     }
@@ -269,7 +269,7 @@ fn long_results_are_cut_where_it_hurts_least() {
     let rows: Vec<_> = (0..200).map(|id| json!({ "id": id, "title": "A title" })).collect();
     let budget = ResultBudget { bytes: 1_024 };
     insta::assert_snapshot!(result_text(&done(json!({ "rows": rows, "total": 200 })), &budget), @r#"
-    {"rows":[{"id":0,"title":"A title"},{"id":1,"title":"A title"},{"id":2,"title":"A title"},{"id":3,"title":"A title"},{"id":4,"title":"A title"},{"id":5,"title":"A title"},{"id":6,"title":"A title"},{"id":7,"title":"A title"},{"id":8,"title":"A title"},{"id":9,"title":"A title"},{"id":10,"title":"A title"},{"id":11,"title":"A title"},{"id":12,"title":"A title"}],"total":200}
+    {"total":200,"rows":[{"id":0,"title":"A title"},{"id":1,"title":"A title"},{"id":2,"title":"A title"},{"id":3,"title":"A title"},{"id":4,"title":"A title"},{"id":5,"title":"A title"},{"id":6,"title":"A title"},{"id":7,"title":"A title"},{"id":8,"title":"A title"},{"id":9,"title":"A title"},{"id":10,"title":"A title"},{"id":11,"title":"A title"},{"id":12,"title":"A title"}]}
 
     [Shortened: 376 of 5712 bytes. Shown: `/rows`: the first 13 of 200 items. For the rest, narrow the query or ask for a part. The full result is in the journal: `helve audit show call_01ARZ3NDEKTSV4RRFFQ69G5FAV`]
     "#);

@@ -117,22 +117,25 @@ fn strict_schemas_say_what_they_lose() {
     let entry = export_one(&with_schema("x", schema), Format::OpenAi, &ExportOptions::default());
     insta::assert_json_snapshot!(entry["parameters"], @r##"
     {
-      "$defs": {
-        "geo": {
-          "additionalProperties": false,
-          "properties": {
-            "lat": {
-              "type": "number"
-            }
-          },
-          "required": [
-            "lat"
-          ],
-          "type": "object"
-        }
-      },
-      "additionalProperties": false,
+      "required": [
+        "to",
+        "count",
+        "at",
+        "mode"
+      ],
       "properties": {
+        "to": {
+          "format": "email",
+          "type": "string"
+        },
+        "count": {
+          "description": "How many (default: 3)",
+          "minimum": 0,
+          "type": [
+            "integer",
+            "null"
+          ]
+        },
         "at": {
           "anyOf": [
             {
@@ -143,14 +146,6 @@ fn strict_schemas_say_what_they_lose() {
             }
           ],
           "description": "Where"
-        },
-        "count": {
-          "description": "How many (default: 3)",
-          "minimum": 0,
-          "type": [
-            "integer",
-            "null"
-          ]
         },
         "mode": {
           "anyOf": [
@@ -171,19 +166,24 @@ fn strict_schemas_say_what_they_lose() {
               "type": "null"
             }
           ]
-        },
-        "to": {
-          "format": "email",
-          "type": "string"
         }
       },
-      "required": [
-        "at",
-        "count",
-        "mode",
-        "to"
-      ],
-      "type": "object"
+      "additionalProperties": false,
+      "type": "object",
+      "$defs": {
+        "geo": {
+          "required": [
+            "lat"
+          ],
+          "properties": {
+            "lat": {
+              "type": "number"
+            }
+          },
+          "additionalProperties": false,
+          "type": "object"
+        }
+      }
     }
     "##);
 }
