@@ -264,7 +264,7 @@ async fn a_check_of_results_that_breaks_withholds_them_where_the_operator_wants_
 async fn hooks_are_told_in_the_words_of_the_reference() {
     let (heard, hook) = listening();
     let hook = Arc::new(hook);
-    let mut set = HookSet::default().in_folder("/work/project");
+    let mut set = HookSet::default().in_folder("/srv/project");
     for event in [
         HookEvent::PreToolUse,
         HookEvent::PostToolUse,
@@ -288,7 +288,7 @@ async fn hooks_are_told_in_the_words_of_the_reference() {
 
     let heard = heard.lock().unwrap().clone();
     let common = |event: &str| {
-        json!({ "hook_event_name": event, "session_id": "s-1", "transcript_path": "", "cwd": "/work/project",
+        json!({ "hook_event_name": event, "session_id": "s-1", "transcript_path": "", "cwd": "/srv/project",
             "agent_id": "scout" })
     };
     let with = |mut one: Value, more: Value| {
