@@ -156,6 +156,7 @@ fn the_documentations_examples_are_valid() {
         "runs",
         "approvals",
         "policy",
+        "rules",
         "identity",
         "hooks",
         "mcp",
