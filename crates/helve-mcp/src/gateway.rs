@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{Access, Action, BoxFuture, PolicyResource, Runtime, Stance};
+use helve::{Access, Action, ApprovalId, BoxFuture, Pending, PolicyResource, Runtime, Stance};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -274,6 +274,26 @@ impl Backend for Gateway {
         Box::pin(async move {
             let name = call.name.clone();
             let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
+            if let ToolAnswer::Done { result, .. } = &answer {
+                self.remember_links(&name, result);
+            }
+            Ok(answer)
+        })
+    }
+
+    fn decided(self: Arc<Self>, id: ApprovalId) -> Reply<()> {
+        Arc::clone(&self.tools).decided(id)
+    }
+
+    fn after_decision(
+        self: Arc<Self>,
+        pending: Pending,
+        call: ToolCall,
+        incoming: Incoming,
+    ) -> Reply<ToolAnswer> {
+        Box::pin(async move {
+            let name = call.name.clone();
+            let answer = Arc::clone(&self.tools).after_decision(pending, call, incoming).await?;
             if let ToolAnswer::Done { result, .. } = &answer {
                 self.remember_links(&name, result);
             }

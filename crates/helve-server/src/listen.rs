@@ -9,6 +9,7 @@ use axum::{Router, middleware, routing};
 use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
+use helve_net::Url;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -37,6 +38,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct HttpServer {
     listener: TcpListener,
     app: App,
+    page: Option<Url>,
 }
 
 /// Why there is no server.
@@ -75,7 +77,7 @@ impl HttpServer {
             api: None,
             config,
         };
-        Ok(Self { listener, app })
+        Ok(Self { listener, app, page: None })
     }
 
     /// Lets who runs Helve look after these servers, under `/v1/mcp/servers`.
@@ -107,6 +109,20 @@ impl HttpServer {
         self
     }
 
+    /// How people reach the page on which they decide, where that is not the address listened on.
+    #[must_use]
+    pub fn with_page(mut self, page: Option<Url>) -> Self {
+        self.page = page;
+        self
+    }
+
+    /// Where people find the page: nowhere without a runtime to decide about. An address that stands for
+    /// all of a machine's leads nobody anywhere.
+    fn own_page(&self) -> Option<Url> {
+        let address = self.address().ok().filter(|address| !address.ip().is_unspecified());
+        self.app.api.as_ref().and(address).and_then(|address| Url::parse(&format!("http://{address}")).ok())
+    }
+
     /// The address.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
@@ -114,7 +130,10 @@ impl HttpServer {
 
     /// Serves until `stop` is done, then lets what runs end.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Self { listener, app } = self;
+        if let Some(page) = self.page.clone().or_else(|| self.own_page()) {
+            self.app.mcp.set_page(page);
+        }
+        let Self { listener, app, page: _ } = self;
         let app = Arc::new(app);
         let service = TowerToHyperService::new(routes(Arc::clone(&app)));
         let turns = Arc::new(Semaphore::new(app.config.connections_max));

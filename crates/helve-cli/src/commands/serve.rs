@@ -20,12 +20,13 @@ use helve_server::{Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, We
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::interrupt;
 use crate::commands::keys::new_code;
-use crate::commands::mcp::instance::Instance;
+use crate::commands::mcp::instance::{self, Instance};
 use crate::config::{Inputs, Loaded, PolicyPath, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -78,6 +79,7 @@ pub(crate) fn http(
         let mut server = server
             .with_servers(upstream.servers.clone())
             .with_runtime(runtime.clone())
+            .with_page(page(&loaded)?)
             .with_records(Arc::new(AuditRecords(Arc::clone(&store))));
         if let Some(jwt) = &loaded.config.identity.jwt {
             server = server.with_issuer(issuer(jwt, &loaded)?);
@@ -113,6 +115,9 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let hooked = runtime.clone();
         let server = upstream.served(runtime);
+        if let Some(page) = page(&loaded)?.or_else(|| running_page(&loaded)) {
+            server.set_page(page);
+        }
         let stop = CancellationToken::new();
         let running = async {
             tokio::select! {
@@ -128,6 +133,29 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
+}
+
+/// Where people find the page on which they decide, if the configuration says so.
+fn page(loaded: &Loaded) -> Result<Option<Url>, Failure> {
+    let approvals = &loaded.config.approvals;
+    let (key, text) = match (&approvals.page_url, &approvals.webhook.base_url) {
+        (Some(text), _) => ("approvals.page_url", text),
+        (None, Some(text)) => ("approvals.webhook.base_url", text),
+        (None, None) => return Ok(None),
+    };
+    let page = Url::parse(text).ok().filter(|page| matches!(page.scheme(), "http" | "https"));
+    let page = page.filter(|page| page.username().is_empty() && page.password().is_none());
+    let wrong = || {
+        Failure::usage(format!("`{key}` is no address of a page"))
+            .hint("it begins with http:// or https:// and carries no password: https://helve.example.com")
+    };
+    page.map(Some).ok_or_else(wrong)
+}
+
+/// The page of the `helve up` that runs with this configuration, and so with the same journal.
+fn running_page(loaded: &Loaded) -> Option<Url> {
+    let address = instance::address(loaded).filter(|address| !address.ip().is_unspecified())?;
+    Url::parse(&format!("http://{address}")).ok()
 }
 
 /// Whoever else says who people are. Its own addresses may be reached: they are the operator's words.

@@ -9,9 +9,10 @@ use crate::remark::Remark;
 
 /// Whether the project's value counts, or why not. `before` is what counts without it.
 pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &Document) -> Option<Remark> {
-    // Who hears of calls, and with what out of the user's environment.
+    // Who hears of calls, and with what out of the user's environment; and where people enter the secret
+    // that they decide with.
     let told = ["/approvals/webhook/", "/telemetry/"].iter().any(|place| pointer.starts_with(place));
-    let own_only = told || pointer == "/approvals/ask_url";
+    let own_only = told || matches!(pointer, "/approvals/ask_url" | "/approvals/page_url");
     let laxer = match pointer {
         "/security/ask_from" => risk(value) > risk(before),
         "/security/require_authentication" => before == true && value == false,

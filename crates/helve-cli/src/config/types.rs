@@ -356,6 +356,11 @@ pub(crate) struct ApprovalsSection {
     /// name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ask_url: Option<String>,
+    /// How people reach the page on which they decide, such as `https://helve.example.com`. MCP clients
+    /// that can open pages are led there. Left out: `webhook.base_url`, or else the address that `helve up`
+    /// listens on. Only your own helve.toml may name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) page_url: Option<String>,
     /// Where questions are told as they come; for `helve up --listen`.
     pub(crate) webhook: helve_server::WebhookConfig,
 }
@@ -372,6 +377,7 @@ impl Default for ApprovalsSection {
             keep_s: approvals.keep.as_secs(),
             own_domains: approvals.own_domains,
             ask_url: None,
+            page_url: None,
             webhook: helve_server::WebhookConfig::default(),
         }
     }

@@ -98,6 +98,16 @@ impl Asker {
         way.progress_token = progress_token.map(ToOwned::to_owned);
     }
 
+    /// Tells the client something that is no question. Where nobody listens, nobody misses it.
+    pub(super) fn tell(&self, method: &str, params: &RawValue) {
+        self.way().outlet.send(outlet::notification(method, params.get()));
+    }
+
+    /// What the client said of itself.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// The question that this client should have been able to take.
     pub(super) fn missing(&self) -> Option<Question> {
         *self.missing.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,7 +6,8 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use helve::ports::Client;
 use helve::trace::SpanContext;
-use helve::{BoxFuture, Caller, Pending};
+use helve::{ApprovalId, BoxFuture, Caller, Pending};
+use helve_net::Url;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -58,9 +59,20 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// What becomes of a call that a person must approve first. As it is, the client is told so.
-    fn approval(self: Arc<Self>, pending: Pending, incoming: Incoming) -> Reply<ToolAnswer> {
-        let _ = incoming;
+    /// Waits until somebody has decided about a call that a person must approve first.
+    fn decided(self: Arc<Self>, id: ApprovalId) -> Reply<()> {
+        let _ = id;
+        Box::pin(std::future::pending())
+    }
+
+    /// What becomes of such a call once somebody has decided: it runs, or its caller is told why not.
+    fn after_decision(
+        self: Arc<Self>,
+        pending: Pending,
+        call: ToolCall,
+        incoming: Incoming,
+    ) -> Reply<ToolAnswer> {
+        let _ = (call, incoming);
         Box::pin(async move { Ok(approval_required(&pending)) })
     }
 
@@ -128,6 +140,9 @@ pub struct Incoming {
     /// How long its client waits for a person to approve it: not at all, unless it is a task or can
     /// become one.
     pub patience: Duration,
+    /// The page on which people decide, where this client can be asked to open it. Then a call that needs
+    /// an approval is pending at once, and the server does the waiting.
+    pub page: Option<Arc<Url>>,
     /// The span of whoever calls, where their trace goes on here.
     pub trace_parent: Option<SpanContext>,
 }

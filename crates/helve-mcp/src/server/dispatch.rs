@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve::json::JsonLimits;
+use helve::ports::Question;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use super::peer::{TASKS_EXTENSION, required_capability};
 use super::questions::Questions;
 use super::session::{Asked, Session};
 use super::work::{self, Work};
-use super::{big, listen, pages, tasks};
+use super::{approve, big, listen, pages, tasks};
 use crate::era::{Era, STATELESS_VERSIONS};
 use crate::message::{RpcError, raw};
 
@@ -197,11 +198,16 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
     let era = asked.peer.era;
     let run: Work = {
         let (asker, incoming) = (Arc::clone(&asker), incoming.clone());
+        let wait = shared.options.approval_wait;
+        // Kept only where it may be made again: arguments can be large.
+        let again = incoming.page.is_some().then(|| call.clone());
         Box::pin(async move {
             let answer = Arc::clone(&backend).call_tool(call, incoming.clone()).await?;
-            let answer = match answer {
-                ToolAnswer::Pending(pending) => backend.approval(pending, incoming).await?,
-                done @ ToolAnswer::Done { .. } => done,
+            let answer = match (answer, again) {
+                (ToolAnswer::Pending(pending), Some(call)) => {
+                    Box::pin(approve::approve(&backend, &asker, call, incoming, pending, wait)).await?
+                }
+                (answer, _) => answer,
             };
             match (answer, asker.missing()) {
                 // A tool that failed because its client could not be asked says so in this era.
@@ -303,6 +309,7 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
             true => session.shared.options.task_ttl,
             false => Duration::ZERO,
         },
+        page: session.shared.page.load_full().filter(|_| asked.peer.takes(Question::VisitPage)),
         trace_parent: asked.trace_parent,
     };
     Ok((incoming, asker))

@@ -40,6 +40,7 @@ mod tasks;
 mod work;
 
 mod answer;
+mod approve;
 mod asker;
 mod big;
 mod level;
@@ -54,7 +55,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use helve::{Caller, Registry, Runtime};
+use helve_net::Url;
 use serde_json::{Value, json};
 
 pub use answer::Answer;
@@ -96,6 +99,8 @@ pub struct ServerOptions {
     pub task_ttl: Duration,
     /// How long any task is kept.
     pub task_ttl_max: Duration,
+    /// How long a call waits for a person to decide, once its client has shown them the page.
+    pub approval_wait: Duration,
     /// In the stateless era, a call that takes longer than this becomes a task, where the client
     /// knows tasks.
     pub task_after: Duration,
@@ -115,6 +120,7 @@ impl Default for ServerOptions {
             tasks_max: 1_000,
             task_ttl: Duration::from_secs(600),
             task_ttl_max: Duration::from_secs(3_600),
+            approval_wait: Duration::from_secs(600),
             task_after: Duration::from_secs(2),
         }
     }
@@ -133,6 +139,7 @@ struct Shared {
     waiting: work::Waiting,
     tasks: tasks::Tasks,
     watch: watch::Watch,
+    page: ArcSwapOption<Url>,
     /// How many sessions there were that nobody sees the id of.
     opened: AtomicU64,
 }
@@ -148,6 +155,7 @@ impl McpServer {
             waiting: work::Waiting::default(),
             tasks: tasks::Tasks::default(),
             watch: watch::Watch::default(),
+            page: ArcSwapOption::empty(),
             opened: AtomicU64::new(0),
         }))
     }
@@ -160,6 +168,13 @@ impl McpServer {
     /// Serves the tools of a registry, with default settings and a journal in memory.
     pub fn from_registry(registry: Registry) -> Self {
         Self::from_runtime(Runtime::builder().registry(registry).build())
+    }
+
+    /// Says where people find the page on which they decide. From now on clients that can open pages are
+    /// asked to, where a call needs an approval. Its address is all they get: nothing in it lets anybody
+    /// in, so that whoever decides signs in there with a secret of their own.
+    pub fn set_page(&self, page: Url) {
+        self.0.page.store(Some(Arc::new(page)));
     }
 
     /// What is served.

@@ -2,17 +2,23 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
 use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
 use helve::hook::{HookEvent, HookInput};
+use helve::ports::JournalError;
 use helve::registry::Snapshot;
-use helve::{Access, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Runtime, Status};
+use helve::{
+    Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
+    Runtime, Status,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
@@ -22,6 +28,9 @@ use crate::message::{Fields, Raw, RpcError, raw};
 
 /// Longest text of one result. What is cut off is in the structured content.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+/// How long to wait for the end of a run that somebody else has taken up, and how often to look.
+const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
+const TAKEN_UP_PAUSE: Duration = Duration::from_millis(200);
 
 /// A runtime's tools, served.
 ///
@@ -70,7 +79,9 @@ impl RuntimeBackend {
             .by(incoming.visitor.caller)
             .cancellation(incoming.cancellation)
             .client(incoming.client);
-        if !incoming.patience.is_zero() {
+        if incoming.page.is_some() {
+            call = call.wait_for_approval(Duration::ZERO);
+        } else if !incoming.patience.is_zero() {
             call = call.wait_for_approval(incoming.patience);
         }
         call.trace_parent = incoming.trace_parent;
@@ -169,6 +180,50 @@ impl Backend for RuntimeBackend {
         })
     }
 
+    fn decided(self: Arc<Self>, id: ApprovalId) -> Reply<()> {
+        Box::pin(async move {
+            let approvals = self.runtime.approvals();
+            let mut changes = approvals.watch().await.map_err(unreadable)?;
+            while let Some(found) = approvals.get(id).await.map_err(unreadable)? {
+                if found.state != ApprovalState::Pending {
+                    break;
+                }
+                // Until it has changed. One that was missed is looked up as well.
+                while changes.next().await.is_some_and(|changed| changed.id != id) {}
+            }
+            Ok(())
+        })
+    }
+
+    fn after_decision(
+        self: Arc<Self>,
+        pending: Pending,
+        call: ToolCall,
+        incoming: Incoming,
+    ) -> Reply<ToolAnswer> {
+        Box::pin(async move {
+            let id = pending.approval_id;
+            let found = self.runtime.approvals().get(id).await.map_err(unreadable)?;
+            // The call itself is made again, so that it runs with its client and can be taken back. A run
+            // that waits goes on instead, and a denial needs no call.
+            if found.is_some_and(|found| found.state == ApprovalState::Approved && found.part.is_none()) {
+                return self.call_tool(call, incoming).await;
+            }
+            let until = Instant::now() + TAKEN_UP_MAX;
+            loop {
+                let outcome = self.runtime.outcome_of(id, &incoming.visitor.caller).await;
+                let outcome =
+                    outcome.map_err(|error| RpcError::new(RpcError::INTERNAL, error.to_string()))?;
+                // Somebody else, such as `helve up` itself, may have taken the run up just now.
+                let is_busy = outcome.error().is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
+                if !is_busy || Instant::now() >= until {
+                    return Ok(result_of(outcome));
+                }
+                tokio::time::sleep(TAKEN_UP_PAUSE).await;
+            }
+        })
+    }
+
     fn task_support(&self, tool: &str, _visitor: &Visitor) -> Option<TaskSupport> {
         let registered = self.runtime.registry().get(tool)?;
         let Some(definition) = registered.tool.handler().mcp_definition() else {
@@ -209,6 +264,11 @@ impl Backend for RuntimeBackend {
         })
         .boxed()
     }
+}
+
+fn unreadable(error: JournalError) -> RpcError {
+    tracing::warn!(%error, "cannot see what was decided");
+    RpcError::new(RpcError::INTERNAL, "the journal cannot be read")
 }
 
 /// An outcome as an MCP tool result.
