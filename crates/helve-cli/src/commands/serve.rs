@@ -39,6 +39,8 @@ use crate::wire::records::AuditRecords;
 
 /// How long the hooks of a session's end have before the process ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
+/// How long another `helve up` on this machine may take to answer.
+const REACHED_WITHIN: Duration = Duration::from_millis(300);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -155,6 +157,8 @@ fn page(loaded: &Loaded) -> Result<Option<Url>, Failure> {
 /// The page of the `helve up` that runs with this configuration, and so with the same journal.
 fn running_page(loaded: &Loaded) -> Option<Url> {
     let address = instance::address(loaded).filter(|address| !address.ip().is_unspecified())?;
+    // One that was killed leaves its note behind.
+    std::net::TcpStream::connect_timeout(&address, REACHED_WITHIN).ok()?;
     Url::parse(&format!("http://{address}")).ok()
 }
 

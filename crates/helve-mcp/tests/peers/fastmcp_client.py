@@ -2,7 +2,8 @@
 
 Usage: fastmcp_client.py URL [TOOL [ARGS_JSON]]
 MCP_MODE is auto (as by default), legacy or 2026-07-28. MCP_TOKEN is sent as bearer token; MCP_ELICIT
-is the JSON content that elicitations are accepted with. A URL that ends in /sse speaks SSE.
+is the JSON content that elicitations are accepted with; MCP_PAGES is what is said to pages that are to be
+opened: accept, decline or cancel. A URL that ends in /sse speaks SSE.
 """
 
 import asyncio
@@ -24,9 +25,14 @@ async def main() -> dict:
     tool = sys.argv[2] if len(sys.argv) > 2 else None
     args = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
     elicit = os.environ.get("MCP_ELICIT")
+    pages = os.environ.get("MCP_PAGES")
+    opened = []
     progress = []
 
     async def on_elicit(message, response_type, params, context):
+        if getattr(params, "url", None):
+            opened.append(params.url)
+            return ElicitResult(action=pages or "decline")
         return ElicitResult(action="accept", content=json.loads(elicit))
 
     async def on_progress(done, total, message):
@@ -37,7 +43,7 @@ async def main() -> dict:
         transport(url),
         auth=os.environ.get("MCP_TOKEN"),
         mode=os.environ.get("MCP_MODE", "auto"),
-        elicitation_handler=on_elicit if elicit else None,
+        elicitation_handler=on_elicit if elicit or pages else None,
         progress_handler=on_progress,
     )
     async with client:
@@ -46,6 +52,7 @@ async def main() -> dict:
         if tool:
             out["result"] = plain(await client.call_tool_mcp(tool, args))
             out["progress"] = progress
+            out["pages"] = opened
         return out
 
 

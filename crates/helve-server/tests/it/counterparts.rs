@@ -7,23 +7,23 @@ use tokio::process::Command;
 
 use crate::harness::{ADA, Server, serve};
 
-fn peers() -> PathBuf {
+pub(crate) fn peers() -> PathBuf {
     PathBuf::from(
         std::env::var_os("HELVE_MCP_PEERS")
             .expect("run scripts/setup-mcp.sh DIR, and set HELVE_MCP_PEERS to DIR"),
     )
 }
 
-fn script(name: &str) -> PathBuf {
+pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../helve-mcp/tests/peers").join(name)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts a program that others wrote")]
-fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     Command::new(program)
 }
 
-async fn printed(command: &mut Command) -> Value {
+pub(crate) async fn printed(command: &mut Command) -> Value {
     let run = command.kill_on_drop(true).output().await.unwrap();
     let said = String::from_utf8_lossy(&run.stdout).into_owned();
     let start = said.find('{').unwrap_or(0);
