@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{Access, Action, ApprovalId, BoxFuture, Pending, PolicyResource, Runtime, Stance};
+use helve::{Access, Action, ApprovalId, BoxFuture, Caller, Pending, PolicyResource, Runtime, Stance};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -18,7 +19,8 @@ use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
     ToolAnswer, ToolCall, Visitor, no_resource, renamed,
 };
-use crate::servers::{RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on};
+use crate::servers::lines::Behalf;
+use crate::servers::{Offer, RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on};
 
 /// How long a client's first list waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
@@ -80,11 +82,27 @@ impl Gateway {
         let _late = tokio::time::timeout(SETTLE_MAX, self.servers.settled()).await;
     }
 
-    fn resources(&self, visitor: &Visitor, kind: Kind) -> Definitions {
+    /// The servers that a caller may reach, and what each offers them beside tools. One that does not say
+    /// so in time, or to which the caller cannot go, offers them nothing.
+    async fn offers_to(&self, visitor: &Visitor) -> Vec<(Arc<Server>, Arc<Offer>)> {
+        let ask = async |server: Arc<Server>| {
+            let offer = server.offer_to(behalf(visitor));
+            match tokio::time::timeout(SETTLE_MAX, offer).await {
+                Ok(Ok(offer)) => Some((server, offer)),
+                Ok(Err(error)) => {
+                    tracing::debug!(server = server.name(), %error, "it offers this caller nothing");
+                    None
+                }
+                Err(_) => None,
+            }
+        };
+        join_all(self.open_to(visitor).into_iter().map(ask)).await.into_iter().flatten().collect()
+    }
+
+    async fn resources(&self, visitor: &Visitor, kind: Kind) -> Definitions {
         let mut seen = BTreeSet::new();
         let mut all = Vec::new();
-        for server in self.open_to(visitor) {
-            let offer = server.offer();
+        for (server, offer) in self.offers_to(visitor).await {
             let (items, key) = match kind {
                 Kind::ResourceTemplates => (&offer.templates, "uriTemplate"),
                 _ => (&offer.resources, "uri"),
@@ -100,10 +118,10 @@ impl Gateway {
         all.into()
     }
 
-    fn prompts(&self, visitor: &Visitor) -> Definitions {
+    async fn prompts(&self, visitor: &Visitor) -> Definitions {
         let mut all: Vec<Arc<RawValue>> = Vec::new();
-        for server in self.open_to(visitor) {
-            for prompt in &server.offer().prompts {
+        for (server, offer) in self.offers_to(visitor).await {
+            for prompt in &offer.prompts {
                 let own = Fields::read(Some(prompt)).ok().and_then(|fields| fields.text("name"));
                 if let Some(own) = own.filter(|own| self.permits(visitor, Action::GetPrompt, &server, own)) {
                     all.push(renamed(prompt, &with_namespace(&server, &own)).into());
@@ -114,31 +132,30 @@ impl Gateway {
     }
 
     /// The server that has a prompt, and its own name for it.
-    fn prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
-        self.open_to(visitor).into_iter().find_map(|server| {
+    async fn prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
+        self.offers_to(visitor).await.into_iter().find_map(|(server, offer)| {
             let namespace = server.config().namespace(server.name());
             let own = match namespace {
                 "" => name,
                 namespace => name.strip_prefix(namespace)?.strip_prefix("__")?,
             };
             let own = own.to_owned();
-            let may =
-                server.offer().has_prompt(&own) && self.permits(visitor, Action::GetPrompt, &server, &own);
+            let may = offer.has_prompt(&own) && self.permits(visitor, Action::GetPrompt, &server, &own);
             may.then_some((server, own))
         })
     }
 
     /// The server that has a resource: listed, by a template, or because a result spoke of it.
-    fn resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
-        let servers = self.open_to(visitor);
-        let listed = servers.iter().find(|server| server.offer().has_resource(uri));
-        let fits = || servers.iter().find(|server| server.offer().has_template(uri));
+    async fn resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        let servers = self.offers_to(visitor).await;
+        let listed = servers.iter().find(|(_, offer)| offer.has_resource(uri));
+        let fits = || servers.iter().find(|(_, offer)| offer.has_template(uri));
         let linked = || {
             let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
             let owner = links.servers.get(uri)?;
-            servers.iter().find(|server| server.name() == owner)
+            servers.iter().find(|(server, _)| server.name() == owner)
         };
-        let found = listed.or_else(fits).or_else(linked).cloned()?;
+        let found = Arc::clone(&listed.or_else(fits).or_else(linked)?.0);
         self.permits(visitor, Action::ReadResource, &found, uri).then_some(found)
     }
 
@@ -180,8 +197,16 @@ fn with_namespace(server: &Server, own: &str) -> String {
 }
 
 /// A server's failure to answer, as its client sees it.
-fn gone(server: &Server, error: &LinkError) -> RpcError {
-    RpcError::new(RpcError::INTERNAL, format!("MCP server `{}`: {error}", server.name()))
+fn gone(server: &Server, error: &LinkError, caller: &Caller) -> RpcError {
+    let mut message = format!("MCP server `{}`: {error}", server.name());
+    if let Some(advice) = error.advice(server.name(), server.principal_of(caller)) {
+        message.push_str(&format!("; {advice}"));
+    }
+    RpcError::new(RpcError::INTERNAL, message)
+}
+
+fn behalf(visitor: &Visitor) -> Behalf<'_> {
+    Behalf { caller: &visitor.caller, client: Some(&visitor.session) }
 }
 
 /// Asks a server what a client asked us, and passes on its answer.
@@ -189,6 +214,7 @@ async fn pass(
     server: &Arc<Server>,
     method: &'static str,
     mut params: Fields,
+    visitor: &Visitor,
     incoming: Option<Incoming>,
 ) -> Result<Arc<RawValue>, RpcError> {
     let about = params.remove("_meta").and_then(|about| passed_on(&about));
@@ -199,8 +225,8 @@ async fn pass(
     params.remove("inputResponses");
     params.remove("requestState");
     let client = incoming.as_ref().map(|incoming| Arc::clone(&incoming.client));
-    let gone = |error: LinkError| gone(server, &error);
-    let connection = server.connection(client.as_ref().map(|client| client.id())).await.map_err(gone)?;
+    let gone = |error: LinkError| gone(server, &error, &visitor.caller);
+    let connection = server.connection(behalf(visitor)).await.map_err(gone)?;
     let progress = client.clone().map(|client| {
         let report: crate::client::connection::Report = Arc::new(move |progress| client.progress(&progress));
         report
@@ -264,8 +290,8 @@ impl Backend for Gateway {
             self.settled().await;
             Ok(match kind {
                 Kind::Tools => self.tools.definitions(&visitor.caller),
-                Kind::Resources | Kind::ResourceTemplates => self.resources(&visitor, kind),
-                Kind::Prompts => self.prompts(&visitor),
+                Kind::Resources | Kind::ResourceTemplates => self.resources(&visitor, kind).await,
+                Kind::Prompts => self.prompts(&visitor).await,
             })
         })
     }
@@ -311,61 +337,68 @@ impl Backend for Gateway {
 
     fn read_resource(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
-            let server = self.resource(&uri, &incoming.visitor).ok_or_else(|| no_resource(&uri))?;
+            let visitor = incoming.visitor.clone();
+            let server = self.resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
             let params = Fields::read(Some(&incoming.params))?;
-            pass(&server, "resources/read", params, Some(incoming)).await
+            pass(&server, "resources/read", params, &visitor, Some(incoming)).await
         })
     }
 
     fn get_prompt(self: Arc<Self>, name: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
             let none = || RpcError::invalid_params(format!("no prompt named `{name}`"));
-            let (server, own) = self.prompt(&name, &incoming.visitor).ok_or_else(none)?;
+            let visitor = incoming.visitor.clone();
+            let (server, own) = self.prompt(&name, &visitor).await.ok_or_else(none)?;
             let mut params = Fields::read(Some(&incoming.params))?;
             params.set("name", raw(&own));
-            pass(&server, "prompts/get", params, Some(incoming)).await
+            pass(&server, "prompts/get", params, &visitor, Some(incoming)).await
         })
     }
 
     fn complete(self: Arc<Self>, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
+            let visitor = incoming.visitor.clone();
             let mut params = Fields::read(Some(&incoming.params))?;
             let mut of = Fields::read(params.get("ref"))?;
             let none = || RpcError::invalid_params("there is nothing by that name to complete");
             let server = match of.text("type").as_deref() {
                 Some("ref/prompt") => {
                     let name = of.text("name").ok_or_else(none)?;
-                    let (server, own) = self.prompt(&name, &incoming.visitor).ok_or_else(none)?;
+                    let (server, own) = self.prompt(&name, &visitor).await.ok_or_else(none)?;
                     of.set("name", raw(&own));
                     params.set("ref", of.to_raw());
                     server
                 }
                 _ => {
                     let uri = of.text("uri").ok_or_else(none)?;
-                    let templated = |server: &Arc<Server>| server.offer().lists_template(&uri);
-                    let open = self.open_to(&incoming.visitor);
-                    let named = open.into_iter().find(templated);
-                    named.or_else(|| self.resource(&uri, &incoming.visitor)).ok_or_else(none)?
+                    let open = self.offers_to(&visitor).await;
+                    let named = open.into_iter().find(|(_, offer)| offer.lists_template(&uri));
+                    match named {
+                        Some((server, _)) => server,
+                        None => self.resource(&uri, &visitor).await.ok_or_else(none)?,
+                    }
                 }
             };
             if !server.greeting().is_some_and(|greeting| greeting.has("completions")) {
                 return Ok(raw(&json!({ "completion": { "values": [] } })).into());
             }
-            pass(&server, "completion/complete", params, Some(incoming)).await
+            pass(&server, "completion/complete", params, &visitor, Some(incoming)).await
         })
     }
 
     fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            let server = self.resource(&uri, &visitor).ok_or_else(|| no_resource(&uri))?;
-            server.want_updates(&uri, true).await.map_err(|error| gone(&server, &error))?
+            let server = self.resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
+            let wanted = server.want_updates(&uri, true, &visitor.caller).await;
+            wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
         })
     }
 
     fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            let Some(server) = self.resource(&uri, &visitor) else { return Ok(()) };
-            server.want_updates(&uri, false).await.map_err(|error| gone(&server, &error))?
+            let Some(server) = self.resource(&uri, &visitor).await else { return Ok(()) };
+            let wanted = server.want_updates(&uri, false, &visitor.caller).await;
+            wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
         })
     }
 
@@ -376,8 +409,9 @@ impl Backend for Gateway {
             }
             let mut params = Fields::default();
             params.set("level", raw(&level));
+            let visitor = visitor.clone();
             tokio::spawn(async move {
-                if let Err(error) = pass(&server, "logging/setLevel", params, None).await {
+                if let Err(error) = pass(&server, "logging/setLevel", params, &visitor, None).await {
                     tracing::debug!(server = server.name(), %error, "the log level was not passed on");
                 }
             });
@@ -391,12 +425,17 @@ impl Backend for Gateway {
                 if let Some(change) = waiting.pop_front() {
                     return Some((change, (events, waiting, servers)));
                 }
+                let whose = |of: &Option<Arc<str>>, change| match of {
+                    Some(principal) => Change::Of(Arc::clone(principal), Box::new(change)),
+                    None => change,
+                };
                 match events.recv().await {
-                    Ok(ServerEvent { kind: ServerEventKind::Offer, .. }) | Err(RecvError::Lagged(_)) => {
-                        waiting.extend([Change::Resources, Change::Prompts]);
+                    Ok(ServerEvent { kind: ServerEventKind::Offer, of, .. }) => {
+                        waiting.extend([Change::Resources, Change::Prompts].map(|change| whose(&of, change)));
                     }
-                    Ok(ServerEvent { kind: ServerEventKind::Updated(uri), .. }) => {
-                        waiting.push_back(Change::Resource(uri.into()));
+                    Err(RecvError::Lagged(_)) => waiting.extend([Change::Resources, Change::Prompts]),
+                    Ok(ServerEvent { kind: ServerEventKind::Updated(uri), of, .. }) => {
+                        waiting.push_back(whose(&of, Change::Resource(uri.into())));
                     }
                     Ok(ServerEvent { kind: ServerEventKind::State(_), .. }) => {}
                     Err(RecvError::Closed) => return None,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use helve::json::{canonical, sha256_hex};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::config::{ServerConfig, has_plain_secret, is_plain_secret};
 use crate::diff::diff_lines;
@@ -16,7 +16,8 @@ use crate::state_file::{Save, StateError, StateFile};
 
 /// Settings that change neither what is started or reached nor what it may do. All others count,
 /// those that come later too.
-const HARMLESS: [&str; 6] = ["enabled", "start", "timeout_s", "timeout_total_s", "idle_stop_s", "limits"];
+const HARMLESS: [&str; 7] =
+    ["enabled", "start", "timeout_s", "timeout_total_s", "idle_stop_s", "caller_idle_s", "limits"];
 
 /// Where a configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,11 +181,9 @@ fn pinned(config: &ServerConfig) -> Option<Value> {
 /// digest.
 pub fn shown(config: &ServerConfig) -> Option<Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return None };
-    for section in ["env", "headers", "oauth"] {
-        let Some(Value::Object(settings)) = fields.get_mut(section) else { continue };
-        for (name, setting) in settings {
-            hide(setting, |text| is_plain_secret(name, text));
-        }
+    hide_settings(&mut fields);
+    for caller in fields.get_mut("callers").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        caller.as_object_mut().into_iter().for_each(hide_settings);
     }
     for text in fields.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten() {
         hide(text, |text| is_plain_secret("", text));
@@ -193,6 +192,15 @@ pub fn shown(config: &ServerConfig) -> Option<Value> {
         hide(url, has_plain_secret);
     }
     Some(Value::Object(fields))
+}
+
+fn hide_settings(fields: &mut Map<String, Value>) {
+    for section in ["env", "headers", "oauth"] {
+        let Some(Value::Object(settings)) = fields.get_mut(section) else { continue };
+        for (name, setting) in settings {
+            hide(setting, |text| is_plain_secret(name, text));
+        }
+    }
 }
 
 /// The check of a configuration refuses secrets in it; this file must not be the place where one

@@ -88,6 +88,12 @@ pub enum LinkError {
         /// Its `WWW-Authenticate`.
         challenge: Option<String>,
     },
+    /// Whoever calls has no credentials of their own there, and nobody else's are used for them.
+    #[error("{}", no_credentials(.principal.as_deref()))]
+    NoCredentials {
+        /// Who, where that is known.
+        principal: Option<String>,
+    },
     /// An HTTP status that is no answer.
     #[error("the server answered HTTP {status}{}", .detail.as_deref().map(|text| format!(": {text}")).unwrap_or_default())]
     Status {
@@ -127,26 +133,62 @@ impl LinkError {
 
     /// Whether the server cannot have begun what was asked.
     pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Closed { unsent: true, .. } | Self::SessionGone | Self::Unauthorized { .. })
+        matches!(
+            self,
+            Self::Closed { unsent: true, .. }
+                | Self::SessionGone
+                | Self::Unauthorized { .. }
+                | Self::NoCredentials { .. }
+        )
+    }
+
+    /// What to do about it, where that is known. `principal` is who calls, where each has their own
+    /// credentials.
+    pub(crate) fn advice(&self, server: &str, principal: Option<&str>) -> Option<String> {
+        match (self, principal) {
+            (Self::Closed { .. } | Self::SessionGone | Self::Status { .. }, _) => {
+                Some(format!("see `helve mcp status {server}` and `helve mcp logs {server}`"))
+            }
+            (Self::NoCredentials { principal: None }, _) => {
+                Some("call as somebody: with a key or a token of your own".to_owned())
+            }
+            (Self::Unauthorized { .. } | Self::NoCredentials { .. }, Some(principal)) => {
+                let principal = crate::text::one_line(principal, 200);
+                Some(format!(
+                    "run `helve mcp login {server} --as {principal}`, or write their credentials into \
+                     `[mcp.servers.{server}.callers.\"{principal}\"]`"
+                ))
+            }
+            (Self::Unauthorized { .. } | Self::NoCredentials { .. }, None) => {
+                Some(format!("run `helve mcp login {server}`"))
+            }
+            (Self::Protocol(_) | Self::TooLarge { .. } | Self::TimedOut { .. } | Self::Cancelled, _) => None,
+        }
     }
 
     /// The error as a caller of the tool sees it.
-    pub(crate) fn into_tool_error(self, server: &str) -> ToolError {
+    pub(crate) fn into_tool_error(self, server: &str, principal: Option<&str>) -> ToolError {
         let code = match self {
             Self::Closed { .. } | Self::SessionGone | Self::Status { .. } => ErrorCode::McpConnection,
-            Self::Unauthorized { .. } => ErrorCode::IntegrationMissing,
+            Self::Unauthorized { .. } | Self::NoCredentials { .. } => ErrorCode::IntegrationMissing,
             Self::Protocol(_) => ErrorCode::ExecutionFailed,
             Self::TooLarge { .. } => ErrorCode::OutputTooLarge,
             Self::TimedOut { .. } => ErrorCode::Timeout,
             Self::Cancelled => ErrorCode::Cancelled,
         };
         let error = ToolError::new(code, format!("MCP server `{server}`: {self}"));
-        match code {
-            ErrorCode::McpConnection => {
-                error.suggest(format!("see `helve mcp status {server}` and `helve mcp logs {server}`"))
-            }
-            ErrorCode::IntegrationMissing => error.suggest(format!("run `helve mcp login {server}`")),
-            _ => error,
+        match self.advice(server, principal) {
+            Some(advice) => error.suggest(advice),
+            None => error,
         }
+    }
+}
+
+fn no_credentials(principal: Option<&str>) -> String {
+    match principal {
+        Some(principal) => {
+            format!("`{}` has no credentials of their own there", crate::text::one_line(principal, 200))
+        }
+        None => "it takes each caller's own credentials, and nobody knows who calls".to_owned(),
     }
 }

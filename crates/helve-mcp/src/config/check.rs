@@ -9,7 +9,7 @@ use url::Url;
 use super::literal::{has_plain_secret, is_plain_secret, is_secret_value};
 use super::reference::{Reference, Setting, Source};
 use super::secrets::is_variable_name;
-use super::{McpConfig, Place, ServerConfig};
+use super::{Credentials, McpConfig, Place, ServerConfig};
 use crate::names::{check_server, check_servers};
 
 /// Most servers.
@@ -60,6 +60,7 @@ impl ServerConfig {
             None => problems.add("command", "a server has either `command` or `url`"),
         }
         self.check_namespace(&mut problems);
+        self.check_callers(&mut problems);
         if self.timeout_s == 0 || self.timeout_total_s < self.timeout_s {
             problems.add("timeout_total_s", "it must be at least `timeout_s`, and that at least 1");
         }
@@ -85,15 +86,7 @@ impl ServerConfig {
                 problems.add(&format!("args/{index}"), HINT_TEXT);
             }
         }
-        for name in self.env.keys() {
-            if !is_variable_name(name) {
-                problems
-                    .add(&format!("env/{name}"), "a name has letters, digits and `_`, and no digit first");
-            } else if name.starts_with(OWN_PREFIX) {
-                problems.add(&format!("env/{name}"), "names that begin with `HELVE_` are set by Helve");
-            }
-        }
-        check_settings("env", &self.env, problems);
+        check_variables("env", &self.env, problems);
         let remote_only = [("headers", !self.headers.is_empty()), ("oauth", self.oauth.is_some())]
             .into_iter()
             .filter(|(_, is)| *is);
@@ -120,13 +113,7 @@ impl ServerConfig {
                 }
             }
         }
-        for name in self.headers.keys() {
-            let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-            if name.is_empty() || !name.bytes().all(token) {
-                problems.add("headers", "one has a name that no header can have");
-            }
-        }
-        check_settings("headers", &self.headers, problems);
+        check_headers("headers", &self.headers, problems);
         if let Some(secret) = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref()) {
             let settings = BTreeMap::from([("client_secret".to_owned(), secret.clone())]);
             check_settings("oauth", &settings, problems);
@@ -141,6 +128,39 @@ impl ServerConfig {
         ];
         for (at, _) in of_program.into_iter().filter(|(_, is)| *is) {
             problems.add(at, "only a server with `command` has it");
+        }
+    }
+
+    fn check_callers(&self, problems: &mut Problems) {
+        if self.credentials == Credentials::Shared {
+            if !self.callers.is_empty() {
+                problems.add("callers", "only a server with `credentials = \"caller\"` has it");
+            }
+            return;
+        }
+        let shared = "it would be the same for all callers; put what is secret into `callers`";
+        for (at, text) in self.url.iter().map(|url| ("url", url)).chain(self.args.iter().map(|arg| ("args", arg))) {
+            if text.contains("${env:") {
+                problems.add(at, shared);
+            }
+        }
+        if self.callers.len() > ITEMS_MAX {
+            problems.add("callers", format!("there are more than {ITEMS_MAX}"));
+        }
+        let is_program = self.command.is_some();
+        for (principal, caller) in self.callers.iter().take(ITEMS_MAX) {
+            let at = format!("callers/{principal}");
+            if principal.is_empty() || text_problem(principal).is_some() {
+                problems.add("callers", "one has a name that no principal can have");
+            }
+            match (is_program, caller.headers.is_empty(), caller.env.is_empty()) {
+                (true, _, true) => problems.add(&at, "it has no `env`, and so nothing of this caller's own"),
+                (true, false, _) => problems.add(&at, "`headers` are for a server with `url`"),
+                (false, true, _) => problems.add(&at, "it has no `headers`, and so nothing of this caller's own"),
+                (false, _, false) => problems.add(&at, "`env` is for a server with `command`"),
+                (true, true, false) => check_variables(&format!("{at}/env"), &caller.env, problems),
+                (false, false, true) => check_headers(&format!("{at}/headers"), &caller.headers, problems),
+            }
         }
     }
 
@@ -162,6 +182,27 @@ impl ServerConfig {
 fn url_host(url: &str) -> &str {
     let after = url.split_once("://").map_or(url, |(_, after)| after);
     after.split(['/', '?', '#']).next().unwrap_or(after)
+}
+
+fn check_variables(at: &str, variables: &BTreeMap<String, Setting>, problems: &mut Problems) {
+    for name in variables.keys() {
+        if !is_variable_name(name) {
+            problems.add(&format!("{at}/{name}"), "a name has letters, digits and `_`, and no digit first");
+        } else if name.starts_with(OWN_PREFIX) {
+            problems.add(&format!("{at}/{name}"), "names that begin with `HELVE_` are set by Helve");
+        }
+    }
+    check_settings(at, variables, problems);
+}
+
+fn check_headers(at: &str, headers: &BTreeMap<String, Setting>, problems: &mut Problems) {
+    for name in headers.keys() {
+        let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+        if name.is_empty() || !name.bytes().all(token) {
+            problems.add(at, "one has a name that no header can have");
+        }
+    }
+    check_settings(at, headers, problems);
 }
 
 fn check_settings(at: &str, settings: &BTreeMap<String, Setting>, problems: &mut Problems) {

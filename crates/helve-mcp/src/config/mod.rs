@@ -3,6 +3,7 @@
 //! A server is a program (`command`) or an address (`url`). Secrets are references ([`Setting`]) and
 //! are looked up when a connection is made ([`Secrets`]).
 
+mod callers;
 mod check;
 mod keyring;
 mod literal;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use callers::{CallerConfig, Credentials};
 pub use keyring::{Keyring, KeyringError, NoKeyring, SystemKeyring};
 pub(crate) use literal::{
     could_be_secret, embedded_secret, has_plain_secret, is_plain_secret, is_secret_name,
@@ -79,6 +81,20 @@ pub struct ServerConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuthConfig>,
 
+    /// Whose account is used at the server: `shared` (unless said) is one for all callers, `caller` each
+    /// caller's own. Then every principal that calls has its own connection, with a login of its own
+    /// (`helve mcp login NAME --as PRINCIPAL`) or what `callers` says, and what else refers to a secret
+    /// here only finds out which tools there are.
+    #[serde(skip_serializing_if = "Credentials::is_shared")]
+    pub credentials: Credentials,
+    /// What single callers show to the server, by principal, where `credentials` is `caller`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub callers: BTreeMap<String, CallerConfig>,
+    /// After how many idle seconds the connection of a single caller is closed, to be made again by its
+    /// next call.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub caller_idle_s: u64,
+
     /// Which era of the protocol it speaks: `auto` finds out.
     pub era: EraChoice,
     /// Whether it is used at all.
@@ -139,6 +155,9 @@ impl Default for ServerConfig {
             headers: BTreeMap::new(),
             transport: TransportChoice::default(),
             oauth: None,
+            credentials: Credentials::default(),
+            callers: BTreeMap::new(),
+            caller_idle_s: 300,
             era: EraChoice::default(),
             enabled: true,
             start: Start::default(),
@@ -216,7 +235,9 @@ impl ServerConfig {
             *path = folder.join(&path);
         }
         let secret = self.oauth.as_mut().and_then(|oauth| oauth.client_secret.as_mut());
-        for setting in self.env.values_mut().chain(self.headers.values_mut()).chain(secret) {
+        let of_callers = self.callers.values_mut().flat_map(CallerConfig::settings_mut);
+        for setting in self.env.values_mut().chain(self.headers.values_mut()).chain(secret).chain(of_callers)
+        {
             setting.relative_to(folder);
         }
         self
@@ -310,6 +331,10 @@ pub struct ServerLimits {
     /// Calls that may run at once; more wait.
     #[schemars(range(min = 1, max = 10_000))]
     pub calls: usize,
+    /// Callers that are connected at once, where each has its own credentials. Whoever was idle for
+    /// longest makes room.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub callers: usize,
     /// How much of what it writes to stderr is kept, in bytes.
     #[schemars(range(max = 16_777_216))]
     pub stderr_bytes: usize,
@@ -317,7 +342,7 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        Self { message_bytes: 16 << 20, items: 2_000, pages: 200, calls: 256, stderr_bytes: 256 << 10 }
+        Self { message_bytes: 16 << 20, items: 2_000, pages: 200, calls: 256, callers: 64, stderr_bytes: 256 << 10 }
     }
 }
 

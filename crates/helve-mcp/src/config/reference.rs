@@ -43,6 +43,14 @@ impl Setting {
         }
     }
 
+    /// Whether it stands for a secret, or may: all that is not written out.
+    pub(crate) fn is_secret(&self) -> bool {
+        match self {
+            Self::Text(text) => text.contains("${env:"),
+            Self::Reference(_) => true,
+        }
+    }
+
     pub(crate) fn relative_to(&mut self, folder: &Path) {
         if let Self::Reference(Reference { source: Source::File(path), .. }) = self {
             *path = folder.join(&path);

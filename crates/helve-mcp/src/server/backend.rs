@@ -238,6 +238,21 @@ pub enum Change {
     Prompts,
     /// What a resource holds.
     Resource(Arc<str>),
+    /// Something that concerns this principal alone.
+    Of(Arc<str>, Box<Change>),
+}
+
+impl Change {
+    /// The change itself, if this caller is to hear of it.
+    pub(super) fn heard_by(&self, caller: &Caller) -> Option<&Self> {
+        match self {
+            Self::Of(principal, change) if caller.principal.as_deref() == Some(&**principal) => {
+                change.heard_by(caller)
+            }
+            Self::Of(..) => None,
+            Self::Tools | Self::Resources | Self::Prompts | Self::Resource(_) => Some(self),
+        }
+    }
 }
 
 /// There is no such resource. The session says it in the way of the client's era.

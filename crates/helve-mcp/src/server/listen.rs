@@ -37,6 +37,7 @@ impl Wanted {
             Change::Resources => self.resources_list_changed,
             Change::Prompts => self.prompts_list_changed,
             Change::Resource(uri) => self.resource_subscriptions.contains(uri),
+            Change::Of(..) => false,
         }
     }
 }
@@ -71,7 +72,8 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
             () = asked.cancellation.cancelled() => None,
         };
         let Some(change) = change else { break };
-        if wanted.wants(&change) && !asked.outlet.send(watch::notification(&change, Some(&id))) {
+        let Some(change) = change.heard_by(&session.caller) else { continue };
+        if wanted.wants(change) && !asked.outlet.send(watch::notification(change, Some(&id))) {
             break;
         }
     }

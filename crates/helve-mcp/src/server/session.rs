@@ -256,11 +256,13 @@ impl Session {
             if self.peer.get().is_none() {
                 continue;
             }
-            let is_wanted = match &change {
+            let Some(change) = change.heard_by(&self.caller) else { continue };
+            let is_wanted = match change {
                 Change::Tools | Change::Resources | Change::Prompts => true,
                 Change::Resource(uri) => self.subscriptions().contains(uri),
+                Change::Of(..) => false,
             };
-            if is_wanted && !outlet.send(watch::notification(&change, None)) {
+            if is_wanted && !outlet.send(watch::notification(change, None)) {
                 break;
             }
         }

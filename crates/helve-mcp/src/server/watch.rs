@@ -72,6 +72,7 @@ pub(super) fn notification(change: &Change, subscription: Option<&Value>) -> Str
             params.insert("uri".to_owned(), (&**uri).into());
             "notifications/resources/updated"
         }
+        Change::Of(_, change) => return notification(change, subscription),
     };
     if let Some(id) = subscription {
         params.insert("_meta".to_owned(), json!({ "io.modelcontextprotocol/subscriptionId": id }));

@@ -1,5 +1,6 @@
 //! Makes a connection to a server, by whatever way it has.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::client::hub::Hub;
 use crate::client::link::{Link, LinkError, Receiver};
 use crate::client::pipes::{LineWriter, lines};
 use crate::client::{legacy_sse, websocket};
-use crate::config::{EraChoice, Place, ServerConfig, TransportChoice};
+use crate::config::{CallerConfig, EraChoice, Place, ServerConfig, Setting, TransportChoice};
 use crate::era::Era;
 use crate::log::{Log, Source};
 
@@ -63,17 +64,47 @@ impl Transport {
     }
 }
 
+/// Who connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who<'a> {
+    /// Helve, with the account that all share.
+    Helve,
+    /// Nobody in particular, who has no account.
+    Nobody,
+    /// A caller with an account of their own, by principal.
+    Caller(&'a str),
+}
+
+impl Who<'_> {
+    /// The name of the account under which tokens are kept. No caller is called so that theirs is another's.
+    pub(crate) fn account(self) -> String {
+        match self {
+            Self::Helve => "helve".to_owned(),
+            Self::Nobody => "nobody".to_owned(),
+            Self::Caller(principal) => format!("caller:{principal}"),
+        }
+    }
+
+    pub(crate) fn without_credentials(self) -> LinkError {
+        let principal = match self {
+            Self::Caller(principal) => Some(principal.to_owned()),
+            Self::Helve | Self::Nobody => None,
+        };
+        LinkError::NoCredentials { principal }
+    }
+}
+
 /// Connects and greets. `known` is how it went before.
 pub(crate) async fn connect(
     name: &str,
-    principal: &str,
+    who: Who<'_>,
     config: &ServerConfig,
     surroundings: &Surroundings,
     hub: Arc<Hub>,
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    let attempt = Attempt { name, principal, config, surroundings, hub, deadline: Instant::now() + timeout };
+    let attempt = Attempt { name, who, config, surroundings, hub, deadline: Instant::now() + timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
         Some(Place::Url(_)) => attempt.address(known).await,
@@ -84,14 +115,14 @@ pub(crate) async fn connect(
 struct Attempt<'a> {
     name: &'a str,
     /// Whose account is used.
-    principal: &'a str,
+    who: Who<'a>,
     config: &'a ServerConfig,
     surroundings: &'a Surroundings,
     hub: Arc<Hub>,
     deadline: Instant,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
     fn done(
         &self,
         link: impl Link,
@@ -172,7 +203,12 @@ impl Attempt<'_> {
         {
             job.env.push(("HOME".to_owned(), home));
         }
-        for (name, setting) in &config.env {
+        if let Who::Caller(principal) = self.who
+            && !config.callers.contains_key(principal)
+        {
+            return Err(self.who.without_credentials());
+        }
+        for (name, setting) in self.settings(&config.env, |caller| &caller.env) {
             let value = secrets.resolve(setting).map_err(unresolved)?;
             job.env.retain(|(other, _)| other != name);
             job.env.push((name.clone(), value.expose_secret().to_owned()));
@@ -273,7 +309,7 @@ impl Attempt<'_> {
         let url = self.config.url.as_deref().unwrap_or_default();
         let url = secrets.fill_url(url).map_err(unresolved)?;
         let mut headers = HeaderMap::new();
-        for (name, setting) in &self.config.headers {
+        for (name, setting) in self.settings(&self.config.headers, |caller| &caller.headers) {
             let value = secrets.resolve(setting).map_err(unresolved)?;
             let bad = || LinkError::unsent(format!("the header `{name}` is no header"));
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad())?;
@@ -283,9 +319,25 @@ impl Attempt<'_> {
         let net = self.surroundings.net.clone();
         let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
             true => None,
-            false => login::authorizer(&url, self.principal, self.config, self.surroundings)?,
+            false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
         };
         Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
+    }
+
+    /// What is shown to the server. To a caller's own connection nothing goes that all share and that is
+    /// secret: it would be answered in another's name.
+    fn settings(
+        &self,
+        all: &'a BTreeMap<String, Setting>,
+        own: fn(&CallerConfig) -> &BTreeMap<String, Setting>,
+    ) -> impl Iterator<Item = (&'a String, &'a Setting)> {
+        let principal = match self.who {
+            Who::Caller(principal) => Some(principal),
+            Who::Helve | Who::Nobody => None,
+        };
+        let of_all = all.iter().filter(move |(_, setting)| principal.is_none() || !setting.is_secret());
+        let caller = principal.and_then(|principal| self.config.callers.get(principal));
+        of_all.chain(caller.into_iter().flat_map(move |caller| own(caller)))
     }
 
     fn receiver(&self) -> Arc<dyn Receiver> {

@@ -39,6 +39,26 @@ pub(crate) struct Found {
 
 /// Reads all that a server offers.
 pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> Result<Found, LinkError> {
+    let tools = list(server, connection, "tools", "tools/list", "tools");
+    let (tools, mut offer) = tokio::join!(tools, beside_tools(server, connection));
+    let tools = tools?;
+    offer.remarks.extend(tools.cut);
+    // Thousands of schemas take their time to compile, and nobody else is to wait for it.
+    let choosing = Arc::clone(server);
+    let chosen = tokio::task::spawn_blocking(move || {
+        let tools = choose(&choosing, tools.items, &mut offer);
+        Found { offer, tools }
+    });
+    chosen.await.map_err(|_| LinkError::Protocol("its tools cannot be read".to_owned()))
+}
+
+async fn list(
+    server: &Server,
+    connection: &Connection,
+    capability: &str,
+    method: &'static str,
+    key: &'static str,
+) -> Result<Listed, LinkError> {
     let limits = &server.config().limits;
     let bounds = Bounds {
         items: limits.items,
@@ -46,20 +66,20 @@ pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> R
         timeout: Duration::from_secs(30),
         ..Bounds::default()
     };
-    let greeting = connection.greeting();
-    let list = async |capability: &str, method, key| match greeting.has(capability) {
+    match connection.greeting().has(capability) {
         true => all(connection, method, key, bounds).await,
         false => Ok(Listed::default()),
-    };
-    let (tools, resources, templates, prompts) = tokio::join!(
-        list("tools", "tools/list", "tools"),
-        list("resources", "resources/list", "resources"),
-        list("resources", "resources/templates/list", "resourceTemplates"),
-        list("prompts", "prompts/list", "prompts"),
+    }
+}
+
+/// Reads what a server offers beside tools.
+pub(crate) async fn beside_tools(server: &Server, connection: &Connection) -> Offer {
+    let (resources, templates, prompts) = tokio::join!(
+        list(server, connection, "resources", "resources/list", "resources"),
+        list(server, connection, "resources", "resources/templates/list", "resourceTemplates"),
+        list(server, connection, "prompts", "prompts/list", "prompts"),
     );
     let mut offer = Offer::default();
-    let tools = tools?;
-    offer.remarks.extend(tools.cut);
     // What is beside the tools does not keep them from being used.
     let mut beside = |listed: Result<Listed, LinkError>| match listed {
         Ok(listed) => {
@@ -73,13 +93,7 @@ pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> R
     };
     let (resources, templates, prompts) = (beside(resources), beside(templates), beside(prompts));
     (offer.resources, offer.templates, offer.prompts) = (resources, templates, prompts);
-    // Thousands of schemas take their time to compile, and nobody else is to wait for it.
-    let choosing = Arc::clone(server);
-    let chosen = tokio::task::spawn_blocking(move || {
-        let tools = choose(&choosing, tools.items, &mut offer);
-        Found { offer, tools }
-    });
-    chosen.await.map_err(|_| LinkError::Protocol("its tools cannot be read".to_owned()))
+    offer
 }
 
 fn cleaned(item: Raw) -> Option<Arc<RawValue>> {

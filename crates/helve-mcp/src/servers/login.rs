@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::Surroundings;
-use super::server::SHARED;
+use super::connect::Who;
 use crate::client::http::Authorizer;
 use crate::client::link::LinkError;
 use crate::config::{SecretError, ServerConfig};
@@ -20,13 +20,24 @@ pub fn shared_login(
 ) -> Result<Option<Session>, LinkError> {
     let Some(url) = config.url.as_deref() else { return Ok(None) };
     let url = surroundings.secrets.fill_url(url).map_err(|error| LinkError::unsent(error.to_string()))?;
-    session(&url, SHARED, config, surroundings)
+    session(&url, Who::Helve, config, surroundings)
+}
+
+/// The login of one caller at a server where each has their own (`credentials = "caller"`).
+pub fn caller_login(
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+    principal: &str,
+) -> Result<Option<Session>, LinkError> {
+    let Some(url) = config.url.as_deref() else { return Ok(None) };
+    let url = surroundings.secrets.fill_url(url).map_err(|error| LinkError::unsent(error.to_string()))?;
+    session(&url, Who::Caller(principal), config, surroundings)
 }
 
 /// The login to a server: a session that its requests take their tokens from.
 pub(crate) fn session(
     url: &Url,
-    principal: &str,
+    who: Who<'_>,
     config: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<Option<Session>, LinkError> {
@@ -35,7 +46,7 @@ pub(crate) fn session(
     if !matches!(url.scheme(), "https" | "http") {
         return Ok(None);
     }
-    let mut settings = Settings::new(url.clone(), principal);
+    let mut settings = Settings::new(url.clone(), &who.account());
     if let Some(oauth) = &config.oauth {
         settings.scopes.clone_from(&oauth.scopes);
         if let Some(document) = &oauth.client_metadata_url {
@@ -59,13 +70,28 @@ pub(crate) fn session(
     }
 }
 
-pub(super) fn authorizer(
+/// What a connection takes its tokens from. A caller who has nothing of their own gets none: what would
+/// be sent without a name could be answered in another's.
+pub(super) async fn authorizer(
     url: &Url,
-    principal: &str,
+    who: Who<'_>,
     config: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<Option<Arc<dyn Authorizer>>, LinkError> {
-    let session = session(url, principal, config, surroundings)?;
+    let session = session(url, who, config, surroundings)?;
+    if let Who::Caller(principal) = who
+        && !config.callers.contains_key(principal)
+    {
+        let token = match &session {
+            Some(session) => Session::bearer(session).await,
+            None => Ok(None),
+        };
+        match token {
+            Ok(Some(_)) => {}
+            Ok(None) | Err(OAuthError::LoginNeeded { .. }) => return Err(who.without_credentials()),
+            Err(error) => return Err(LinkError::unsent(error.to_string())),
+        }
+    }
     Ok(session.map(|session| Arc::new(session) as Arc<dyn Authorizer>))
 }
 

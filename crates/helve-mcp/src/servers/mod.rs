@@ -6,6 +6,7 @@
 mod connect;
 mod discover;
 mod in_process;
+pub(crate) mod lines;
 pub(crate) mod login;
 mod offer;
 mod probe;
@@ -32,7 +33,7 @@ use crate::oauth::{LoggedIn, LoginOptions, Next, OAuthError, TokenStore};
 use crate::pins::Pins;
 
 pub use in_process::{InProcess, Service};
-pub use login::shared_login;
+pub use login::{caller_login, shared_login};
 pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
@@ -67,6 +68,8 @@ pub struct Surroundings {
 pub struct ServerEvent {
     /// Which.
     pub server: Arc<str>,
+    /// Whose connection said so, where each caller has their own; it concerns nobody else.
+    pub of: Option<Arc<str>>,
     /// What.
     pub kind: ServerEventKind,
 }

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
-use super::connect::connect;
+use super::connect::{Who, connect};
 use super::discover::{Found, discover, register};
 use super::result::{self, ToolResult};
 use super::server::{Common, Server, identity};
@@ -40,8 +40,6 @@ const REMARKS_MAX: usize = 100;
 const SHOWN_CHARS_MAX: usize = 2_000;
 /// The largest result that is shown.
 const RESULT_BYTES_MAX: usize = 1 << 20;
-/// Whose account is used: nobody's.
-const NOBODY: &str = "helve-probe";
 
 /// One look at a server.
 #[derive(Debug, Clone)]
@@ -197,7 +195,7 @@ impl Looking {
         call: Option<(String, Value)>,
     ) -> Result<(), ToolError> {
         let server = self.server(config, surroundings.clone());
-        let link = |error: LinkError| error.into_tool_error("server");
+        let link = |error: LinkError| error.into_tool_error("server", None);
         let connection = self.connect(server.config(), &surroundings).await.map_err(link)?;
         self.seen().stage = Stage::List;
         let tools = self.list(&server, &connection).await.map_err(link)?;
@@ -211,7 +209,7 @@ impl Looking {
                 }
                 other => other,
             }
-            .map_err(|failure| failure.into_error("server"))?;
+            .map_err(|failure| failure.into_error("server", None))?;
         }
         self.seen().stage = Stage::Done;
         Ok(())
@@ -234,7 +232,7 @@ impl Looking {
         let answers = nobody_answers();
         let hub = Hub::new(answers.identity(), answers, Arc::clone(&self.log));
         let time = self.time();
-        let connecting = Box::pin(connect("server", NOBODY, config, surroundings, hub, None, time));
+        let connecting = Box::pin(connect("server", Who::Nobody, config, surroundings, hub, None, time));
         // Its own clock is for what it waits for; what it does not wait for takes time too.
         let made = tokio::time::timeout(time + Duration::from_millis(500), connecting).await;
         let (connection, way) = made.unwrap_or(Err(LinkError::TimedOut { after: time }))?;

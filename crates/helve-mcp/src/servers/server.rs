@@ -2,19 +2,20 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use helve::{Registry, ToolName};
+use helve::{Caller, Registry, ToolName};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connect::{Way, connect};
-use super::discover::{Found, LAYER, discover, register};
+use super::discover::{Found, LAYER, beside_tools, discover, register};
 use super::in_process::{self, Service};
+use super::lines::{Behalf, Line};
 use super::offer::Offer;
 use super::status::{ServerState, ServerStatus};
 use super::updates::{Watched, listen_for_changes};
@@ -24,7 +25,7 @@ use crate::client::connection::{Ask, Connection};
 use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::client::news::Change;
-use crate::config::{ServerConfig, Start};
+use crate::config::{Credentials, ServerConfig, Start};
 use crate::era::Era;
 use crate::log::{Log, Source};
 use crate::message::Fields;
@@ -41,9 +42,6 @@ pub(super) const STEADY: Duration = Duration::from_secs(30);
 const HEALTH_MAX: Duration = Duration::from_secs(10);
 /// How long changes are gathered before the lists are read again: a flood is read once.
 const GATHER: Duration = Duration::from_millis(200);
-
-/// Whose account is used where all share one.
-pub(super) const SHARED: &str = "helve";
 
 /// What all servers have in common.
 pub(super) struct Common {
@@ -62,8 +60,8 @@ pub(crate) struct Server {
     surroundings: Surroundings,
     events: broadcast::Sender<ServerEvent>,
     log: Arc<Log>,
-    /// The connection that all share, and those of single clients, by whose they are.
-    lines: Mutex<HashMap<String, Arc<Slot>>>,
+    /// The connection that all share, and those of single callers and clients, by whose they are.
+    lines: Mutex<HashMap<Line, Arc<Slot>>>,
     way: Mutex<Option<Way>>,
     offer: ArcSwap<Offer>,
     registered: Mutex<Vec<ToolName>>,
@@ -88,6 +86,10 @@ struct Slot {
     live: Mutex<Option<Arc<Connection>>>,
     /// One connects at a time; the others wait for it.
     turn: tokio::sync::Mutex<Failures>,
+    /// When it was last asked for, in milliseconds since the server began.
+    used_ms: AtomicU64,
+    /// What the server offers a caller beside tools, and over which connection it said so.
+    offer: tokio::sync::Mutex<Option<(Weak<Connection>, Arc<Offer>)>>,
 }
 
 /// What went wrong last.
@@ -224,8 +226,11 @@ impl Server {
 
     /// It has answered something.
     pub(super) fn used(&self) {
-        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.used_ms.store(now, Ordering::Relaxed);
+        self.used_ms.store(self.now_ms(), Ordering::Relaxed);
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What it said when it last refused us for want of authorization.
@@ -240,21 +245,65 @@ impl Server {
         }
     }
 
-    /// The connection that all share, if it holds.
-    pub(super) fn live(&self) -> Option<Arc<Connection>> {
-        self.slot(SHARED).live()
+    /// The connection of a line, if there is one and it holds.
+    pub(super) fn live(&self, line: &Line) -> Option<Arc<Connection>> {
+        self.lines().get(line).and_then(|slot| slot.live())
     }
 
-    /// The connection for a client, made where there is none.
+    /// Who a caller is here: nobody in particular where all share one account.
+    pub(crate) fn principal_of<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
+        caller.principal.as_deref().filter(|_| self.config.credentials == Credentials::Caller)
+    }
+
+    /// The line that something goes over. INVARIANT: where each caller has an account of their own, nothing
+    /// of a caller's goes over a line that is not theirs.
+    pub(super) fn line(&self, behalf: Behalf<'_>) -> Result<Line, LinkError> {
+        let principal = self.principal_of(behalf.caller);
+        if principal.is_none() && self.config.credentials == Credentials::Caller {
+            return Err(LinkError::NoCredentials { principal: None });
+        }
+        let client = behalf.client.filter(|_| !self.config.shared);
+        Ok(Line { principal: principal.map(Arc::from), client: client.map(Arc::from) })
+    }
+
+    /// The connection on somebody's behalf, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
-        client: Option<&str>,
+        behalf: Behalf<'_>,
     ) -> Result<Arc<Connection>, LinkError> {
+        self.connection_over(&self.line(behalf)?).await
+    }
+
+    /// What the server offers somebody beside tools, which are the same for all.
+    pub(crate) async fn offer_to(self: &Arc<Self>, behalf: Behalf<'_>) -> Result<Arc<Offer>, LinkError> {
+        if self.config.credentials == Credentials::Shared {
+            return Ok(self.offer());
+        }
+        let line = self.line(behalf)?;
+        let connection = self.connection_over(&line).await?;
+        let slot = self.slot(&line)?;
+        let mut kept = slot.offer.lock().await;
+        if let Some((over, offer)) = &*kept
+            && over.as_ptr() == Arc::as_ptr(&connection)
+        {
+            return Ok(Arc::clone(offer));
+        }
+        let offer = Arc::new(beside_tools(self, &connection).await);
+        *kept = Some((Arc::downgrade(&connection), Arc::clone(&offer)));
+        Ok(offer)
+    }
+
+    /// The connection that finds out what there is, and that all use who share one.
+    async fn own_connection(self: &Arc<Self>) -> Result<Arc<Connection>, LinkError> {
+        self.connection_over(&Line::default()).await
+    }
+
+    pub(super) async fn connection_over(self: &Arc<Self>, line: &Line) -> Result<Arc<Connection>, LinkError> {
         if !self.config.enabled {
             return Err(LinkError::unsent("it is disabled in the configuration"));
         }
-        let whose = client.filter(|_| !self.config.shared).unwrap_or(SHARED);
-        let slot = self.slot(whose);
+        let slot = self.slot(line)?;
+        slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
         if let Some(connection) = slot.live() {
             return Ok(connection);
         }
@@ -270,12 +319,12 @@ impl Server {
                 other => LinkError::unsent(other.to_string()),
             });
         }
-        self.connect(whose, &slot, &mut failures).await
+        self.connect(line, &slot, &mut failures).await
     }
 
     async fn connect(
         self: &Arc<Self>,
-        whose: &str,
+        line: &Line,
         slot: &Arc<Slot>,
         failures: &mut Failures,
     ) -> Result<Arc<Connection>, LinkError> {
@@ -294,7 +343,8 @@ impl Server {
                 in_process::connect(service, hub, self.config.limits.message_bytes, CONNECT_MAX).await
             }
             None => {
-                connect(&self.name, SHARED, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
+                let who = line.who();
+                connect(&self.name, who, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
             }
         };
         match made {
@@ -306,20 +356,29 @@ impl Server {
                 failures.since = Some(Instant::now());
                 *slot.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
                 self.used();
-                self.tell(ServerState::Connected, None, |told| {
-                    told.latency = Some(started.elapsed());
-                    told.greeting = Some(connection.greeting().clone());
-                });
-                let attending = Arc::clone(self).attend(whose.to_owned(), Arc::clone(&connection));
+                // How it is to single callers says nothing of the server.
+                if line.principal.is_none() {
+                    self.tell(ServerState::Connected, None, |told| {
+                        told.latency = Some(started.elapsed());
+                        told.greeting = Some(connection.greeting().clone());
+                    });
+                }
+                let attending =
+                    Arc::clone(self).attend(line.clone(), Arc::downgrade(slot), Arc::clone(&connection));
                 let task = tokio::spawn(attending);
                 let mut tasks = self.tasks();
                 tasks.retain(|task| !task.is_finished());
                 tasks.push(task);
                 Ok(connection)
             }
+            // Whoever gets some is not to wait.
+            Err(error @ LinkError::NoCredentials { .. }) => Err(error),
             Err(error) => {
                 failures.add(&error);
-                self.failed(&error);
+                match &line.principal {
+                    Some(principal) => self.log.add(Source::Helve, &format!("for `{principal}`: {error}")),
+                    None => self.failed(&error),
+                }
                 Err(error)
             }
         }
@@ -345,19 +404,19 @@ impl Server {
             // The tools of one that starts on demand must be known once all the same.
             let idle = self.config.start == Start::OnDemand && self.status.borrow().greeting.is_some();
             if !idle {
-                match self.connection(None).await {
+                match self.own_connection().await {
                     Ok(connection) => connection.wait_closed().await,
                     Err(LinkError::Unauthorized { .. }) => self.wait_for_login().await,
                     Err(_) => {}
                 }
             }
             let wait = {
-                let slot = self.slot(SHARED);
-                let failures = slot.turn.lock().await;
-                match failures.not_before {
-                    Some(at) => at.saturating_duration_since(Instant::now()),
-                    None => backoff(1),
-                }
+                let slot = self.lines().get(&Line::default()).cloned();
+                let not_before = match slot {
+                    Some(slot) => slot.turn.lock().await.not_before,
+                    None => None,
+                };
+                not_before.map_or_else(|| backoff(1), |at| at.saturating_duration_since(Instant::now()))
             };
             tokio::time::sleep(wait.max(Duration::from_millis(50))).await;
         }
@@ -370,28 +429,29 @@ impl Server {
 
     /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
     /// sees that the server is still there.
-    async fn attend(self: Arc<Self>, whose: String, connection: Arc<Connection>) {
-        if whose == SHARED {
-            self.subscribe_again(&connection).await;
+    async fn attend(self: Arc<Self>, line: Line, slot: Weak<Slot>, connection: Arc<Connection>) {
+        if line.client.is_none() {
+            self.subscribe_again(&line, &connection).await;
         }
-        if whose == SHARED
+        if line.is_shared()
             && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
         {
             // It greets everybody, but tells nothing to strangers.
-            let slot = self.slot(&whose);
-            slot.turn.lock().await.add(&error);
-            slot.forget(&connection);
+            if let Some(slot) = slot.upgrade() {
+                slot.turn.lock().await.add(&error);
+                slot.forget(&connection);
+            }
             self.failed(&error);
             connection.close().await;
             return;
         }
-        let listening = listen_for_changes(&connection, self.watched.subscribe());
+        let listening = listen_for_changes(&connection, &line, self.watched.subscribe());
         let watching = async {
             tokio::select! {
                 () = connection.wait_closed() => {}
-                () = self.hear(&whose, &connection) => {}
+                () = self.hear(&line, &slot, &connection) => {}
                 () = self.check_health(&connection) => {}
-                () = self.stop_when_idle(&connection) => {}
+                () = self.stop_when_idle(&line, &slot, &connection) => {}
             }
         };
         tokio::select! {
@@ -399,10 +459,12 @@ impl Server {
             () = listening => {}
         }
         let reason = connection.closed();
-        self.slot(&whose).forget(&connection);
+        if let Some(slot) = slot.upgrade() {
+            slot.forget(&connection);
+        }
         connection.close().await;
-        if whose != SHARED {
-            self.lines().remove(&whose);
+        if !line.is_shared() {
+            self.clear_away(&line, &slot);
             return;
         }
         match reason {
@@ -444,17 +506,22 @@ impl Server {
     }
 
     /// Hears of changes and reads again what changed.
-    async fn hear(self: &Arc<Self>, whose: &str, connection: &Arc<Connection>) {
+    async fn hear(self: &Arc<Self>, line: &Line, slot: &Weak<Slot>, connection: &Arc<Connection>) {
         loop {
             tokio::time::sleep(GATHER).await;
             let changes = connection.news().take().await;
             let lists = [Change::Tools, Change::Resources, Change::Prompts];
-            if whose == SHARED && lists.into_iter().any(|change| changes.has(change)) {
+            let is_changed = lists.into_iter().any(|change| changes.has(change));
+            if is_changed && line.is_shared() {
                 // What went wrong stands in its status.
                 let _ = self.read_offer(connection).await;
             }
+            if let (true, Some(_), Some(slot)) = (is_changed, &line.principal, slot.upgrade()) {
+                *slot.offer.lock().await = None;
+                self.send_of(&line.principal, ServerEventKind::Offer);
+            }
             for uri in changes.updated {
-                self.send(ServerEventKind::Updated(uri));
+                self.send_of(&line.principal, ServerEventKind::Updated(uri));
             }
         }
     }
@@ -489,14 +556,22 @@ impl Server {
     }
 
     /// Returns when nobody has used it for as long as the configuration says.
-    async fn stop_when_idle(&self, connection: &Connection) {
-        let Some(idle) = self.config.idle_stop_s.map(Duration::from_secs) else {
+    async fn stop_when_idle(&self, line: &Line, slot: &Weak<Slot>, connection: &Connection) {
+        let idle_s = match line.principal {
+            Some(_) => Some(self.config.caller_idle_s),
+            None => self.config.idle_stop_s,
+        };
+        let Some(idle) = idle_s.map(Duration::from_secs) else {
             return std::future::pending().await;
         };
         loop {
-            let used = self.began + Duration::from_millis(self.used_ms.load(Ordering::Relaxed));
+            let used_ms = match (&line.principal, slot.upgrade()) {
+                (Some(_), Some(slot)) => slot.used_ms.load(Ordering::Relaxed),
+                (None, _) | (_, None) => self.used_ms.load(Ordering::Relaxed),
+            };
+            let used = self.began + Duration::from_millis(used_ms);
             let left = (used + idle).saturating_duration_since(Instant::now());
-            if left.is_zero() && connection.open_questions() == 0 {
+            if left.is_zero() && connection.open_questions() == 0 && !self.is_watched(&line.principal) {
                 return;
             }
             tokio::time::sleep(left.max(Duration::from_millis(100))).await;
@@ -531,14 +606,14 @@ impl Server {
                 connection.close().await;
             }
         }
-        if let Err(error) = self.connection(None).await {
+        if let Err(error) = self.own_connection().await {
             tracing::warn!(server = &*self.name, %error, "it could not be connected anew");
         }
     }
 
     /// Reads what it offers again.
     pub(super) async fn refresh(self: &Arc<Self>) {
-        if let Ok(connection) = self.connection(None).await {
+        if let Ok(connection) = self.own_connection().await {
             // What went wrong stands in its status.
             let _ = self.read_offer(&connection).await;
         }
@@ -557,8 +632,12 @@ impl Server {
     }
 
     fn send(&self, kind: ServerEventKind) {
+        self.send_of(&None, kind);
+    }
+
+    fn send_of(&self, of: &Option<Arc<str>>, kind: ServerEventKind) {
         // Nobody may be listening.
-        let _ = self.events.send(ServerEvent { server: Arc::clone(&self.name), kind });
+        let _ = self.events.send(ServerEvent { server: Arc::clone(&self.name), of: of.clone(), kind });
     }
 
     pub(super) fn status(&self) -> ServerStatus {
@@ -584,15 +663,54 @@ impl Server {
         }
     }
 
-    fn slot(&self, whose: &str) -> Arc<Slot> {
+    /// The place of a line. A caller who is new makes room where too many are there.
+    fn slot(&self, line: &Line) -> Result<Arc<Slot>, LinkError> {
         let mut lines = self.lines();
-        if let Some(slot) = lines.get(whose) {
-            return Arc::clone(slot);
+        if let Some(slot) = lines.get(line) {
+            return Ok(Arc::clone(slot));
         }
-        Arc::clone(lines.entry(whose.to_owned()).or_default())
+        if line.principal.is_some() {
+            self.make_room(&mut lines)?;
+        }
+        Ok(Arc::clone(lines.entry(line.clone()).or_default()))
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+    /// Gives up the line of the caller who was idle for longest, where there are too many.
+    fn make_room(&self, lines: &mut HashMap<Line, Arc<Slot>>) -> Result<(), LinkError> {
+        let of_callers = lines.iter().filter(|(line, _)| line.principal.is_some());
+        if of_callers.clone().count() < self.config.limits.callers {
+            return Ok(());
+        }
+        // One that somebody holds is about to be used.
+        let is_idle = |line: &Line, slot: &Arc<Slot>| {
+            let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
+            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(&line.principal)
+        };
+        let idle = of_callers.filter(|(line, slot)| is_idle(line, slot));
+        let oldest = idle.min_by_key(|(_, slot)| slot.used_ms.load(Ordering::Relaxed));
+        let Some(oldest) = oldest.map(|(line, _)| line.clone()) else {
+            return Err(LinkError::unsent(format!(
+                "{} callers use it at the moment, and no more may; try again in a while",
+                self.config.limits.callers
+            )));
+        };
+        if let Some(connection) = lines.remove(&oldest).and_then(|slot| slot.take()) {
+            tokio::spawn(async move { connection.close().await });
+        }
+        Ok(())
+    }
+
+    /// Forgets the place of a line that has ended, unless it is another's by now.
+    fn clear_away(&self, line: &Line, slot: &Weak<Slot>) {
+        let mut lines = self.lines();
+        let is_its = |held: &Arc<Slot>| Arc::as_ptr(held) == slot.as_ptr() && held.live().is_none();
+        // Who holds it is about to connect anew.
+        if lines.get(line).is_some_and(|held| is_its(held) && Arc::strong_count(held) == 1) {
+            lines.remove(line);
+        }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Arc<Slot>>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::result::{self, ToolResult};
+use super::lines::Behalf;
 use super::server::Server;
 use crate::client::connection::{Ask, Connection};
 use crate::client::headers::ParamHeaders;
@@ -96,7 +97,7 @@ impl Remote {
                 {
                     tries += 1;
                 }
-                Err(failure) => return Err(failure.into_error(server.name())),
+                Err(failure) => return Err(failure.into_error(server.name(), server.principal_of(context.caller()))),
             }
         };
         context.attach(content);
@@ -110,7 +111,8 @@ impl Remote {
         context: &Context,
     ) -> Result<ToolResult, Failure> {
         let client = context.client();
-        let connection = server.connection(client.map(|client| client.id())).await.map_err(Failure::Link)?;
+        let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
+        let connection = server.connection(behalf).await.map_err(Failure::Link)?;
         let config = server.config();
         let reporting = context.clone();
         let ask = Ask {
@@ -123,7 +125,10 @@ impl Remote {
             ..Ask::new("tools/call", self.params(arguments, client))
         };
         let answer = self.ask(&connection, ask).await.map_err(|error| {
-            server.refused(&error);
+            // What it wants of a single caller is no matter of the account that all share.
+            if server.principal_of(context.caller()).is_none() {
+                server.refused(&error);
+            }
             Failure::Link(error)
         })?;
         let answer = match answer {
@@ -200,9 +205,9 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    pub(super) fn into_error(self, server: &str) -> ToolError {
+    pub(super) fn into_error(self, server: &str, principal: Option<&str>) -> ToolError {
         match self {
-            Self::Link(error) => error.into_tool_error(server),
+            Self::Link(error) => error.into_tool_error(server, principal),
             Self::Refused(error) => result::refused(&error, server),
             Self::Unfit(error) => error,
         }
@@ -211,7 +216,7 @@ impl Failure {
 
 fn is_worth_another(failure: &Failure, repeatable: bool) -> bool {
     match failure {
-        Failure::Link(LinkError::Unauthorized { .. }) => false,
+        Failure::Link(LinkError::Unauthorized { .. } | LinkError::NoCredentials { .. }) => false,
         Failure::Link(error @ (LinkError::Closed { .. } | LinkError::SessionGone)) => {
             error.is_unsent() || repeatable
         }

@@ -6,10 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve::Caller;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::lines::{Behalf, Line};
 use super::server::{STEADY, Server, backoff};
 use crate::client::connection::{Ask, Connection, Greeting};
 use crate::client::link::{Answer, LinkError};
@@ -25,8 +27,8 @@ const LISTEN_MAX: Duration = Duration::from_secs(3600);
 /// How long the request before is kept when what is wanted changes, so that nothing falls between.
 const OVERLAP: Duration = Duration::from_secs(1);
 
-/// The resources that are watched, and by how many.
-pub(super) type Watched = BTreeMap<String, u32>;
+/// The resources that are watched, over whose line, and by how many.
+pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), u32>;
 
 impl Server {
     /// Says that somebody wants to hear when a resource changes, or that one of them no longer does.
@@ -35,19 +37,28 @@ impl Server {
         self: &Arc<Self>,
         uri: &str,
         wanted: bool,
+        caller: &Caller,
     ) -> Result<Result<(), RpcError>, LinkError> {
+        // However many connections a caller has, one is enough to hear of changes.
+        let line = self.line(Behalf { caller, client: None })?;
         match wanted {
-            true => self.watch(uri).await,
-            false => self.unwatch(uri).await,
+            true => self.watch(uri, &line).await,
+            false => self.unwatch(uri, &line).await,
         }
     }
 
-    async fn watch(self: &Arc<Self>, uri: &str) -> Result<Result<(), RpcError>, LinkError> {
+    /// Whether changes are wanted over somebody's line.
+    pub(super) fn is_watched(&self, principal: &Option<Arc<str>>) -> bool {
+        principal.is_some() && self.watched.borrow().keys().any(|(of, _)| of == principal)
+    }
+
+    async fn watch(self: &Arc<Self>, uri: &str, line: &Line) -> Result<Result<(), RpcError>, LinkError> {
+        let key = (line.principal.clone(), uri.to_owned());
         if self.watched.borrow().len() >= WATCHED_MAX {
             return Ok(Err(RpcError::new(RpcError::INTERNAL, "too many resources are subscribed to")));
         }
-        let connection = self.connection(None).await?;
-        let is_first = !self.watched.borrow().contains_key(uri);
+        let connection = self.connection_over(line).await?;
+        let is_first = !self.watched.borrow().contains_key(&key);
         if is_first
             && connection.greeting().era == Era::Session
             && let Err(error) = tell(&connection, "resources/subscribe", uri).await?
@@ -55,41 +66,48 @@ impl Server {
             return Ok(Err(error));
         }
         self.watched.send_if_modified(|watched| {
-            let count = watched.entry(uri.to_owned()).or_default();
+            let count = watched.entry(key.clone()).or_default();
             *count += 1;
             *count == 1
         });
         Ok(Ok(()))
     }
 
-    async fn unwatch(self: &Arc<Self>, uri: &str) -> Result<Result<(), RpcError>, LinkError> {
-        let is_last = self.watched.send_if_modified(|watched| match watched.get_mut(uri) {
+    async fn unwatch(self: &Arc<Self>, uri: &str, line: &Line) -> Result<Result<(), RpcError>, LinkError> {
+        let key = (line.principal.clone(), uri.to_owned());
+        let is_last = self.watched.send_if_modified(|watched| match watched.get_mut(&key) {
             Some(count) if *count > 1 => {
                 *count -= 1;
                 false
             }
-            Some(_) => watched.remove(uri).is_some(),
+            Some(_) => watched.remove(&key).is_some(),
             None => false,
         });
         // A server that is not there has forgotten it already.
-        match self.live().filter(|connection| is_last && connection.greeting().era == Era::Session) {
+        match self.live(line).filter(|connection| is_last && connection.greeting().era == Era::Session) {
             Some(connection) => Ok(tell(&connection, "resources/unsubscribe", uri).await?.map(drop)),
             None => Ok(Ok(())),
         }
     }
 
     /// Asks a server of the session era again for what was asked of it before it went away.
-    pub(super) async fn subscribe_again(&self, connection: &Connection) {
+    pub(super) async fn subscribe_again(&self, line: &Line, connection: &Connection) {
         if connection.greeting().era != Era::Session {
             return;
         }
-        let watched: Vec<String> = self.watched.borrow().keys().cloned().collect();
+        let watched: Vec<String> = over(line, &self.watched.borrow()).cloned().collect();
         for uri in watched {
             if !matches!(tell(connection, "resources/subscribe", &uri).await, Ok(Ok(_))) {
                 tracing::warn!(server = self.name(), uri, "a subscription could not be made again");
             }
         }
     }
+}
+
+/// The resources that are watched over a line.
+fn over<'a>(line: &Line, watched: &'a Watched) -> impl Iterator<Item = &'a String> {
+    let (principal, is_one) = (line.principal.clone(), line.client.is_none());
+    watched.keys().filter(move |(of, _)| is_one && *of == principal).map(|(_, uri)| uri)
 }
 
 async fn tell(connection: &Connection, method: &'static str, uri: &str) -> Result<Answer, LinkError> {
@@ -103,14 +121,18 @@ type Listening<'c> = Pin<Box<dyn Future<Output = Result<Answer, LinkError>> + Se
 
 /// In the stateless era changes are told only to those who ask for them. Never returns: that a
 /// server does not tell is no reason to give it up.
-pub(super) async fn listen_for_changes(connection: &Connection, mut watched: watch::Receiver<Watched>) {
+pub(super) async fn listen_for_changes(
+    connection: &Connection,
+    line: &Line,
+    mut watched: watch::Receiver<Watched>,
+) {
     if connection.greeting().era != Era::Stateless {
         return std::future::pending().await;
     }
     let mut failures = 0;
     let mut before: Option<Listening<'_>> = None;
     loop {
-        let wanted = wanted(connection.greeting(), &watched.borrow_and_update());
+        let wanted = wanted(connection.greeting(), over(line, &watched.borrow_and_update()));
         let Some(wanted) = wanted.filter(|_| failures < FAILURES_MAX) else {
             before = None;
             changed(&mut watched).await;
@@ -137,10 +159,10 @@ pub(super) async fn listen_for_changes(connection: &Connection, mut watched: wat
 }
 
 /// What to ask for, if there is anything.
-fn wanted(greeting: &Greeting, watched: &Watched) -> Option<Fields> {
+fn wanted<'a>(greeting: &Greeting, watched: impl Iterator<Item = &'a String>) -> Option<Fields> {
     let lists = |capability| greeting.has_flag(capability, "listChanged");
     let watched: BTreeSet<&String> =
-        watched.keys().filter(|_| greeting.has_flag("resources", "subscribe")).collect();
+        watched.filter(|_| greeting.has_flag("resources", "subscribe")).collect();
     let listens = ["tools", "resources", "prompts"].into_iter().any(lists) || !watched.is_empty();
     let mut notifications = json!({
         "toolsListChanged": lists("tools"),
