@@ -5,6 +5,7 @@ mod approvals;
 mod calls;
 mod conformance;
 mod counterparts;
+mod credentials;
 mod distrust;
 mod in_process;
 mod oauth;

@@ -1,6 +1,6 @@
 //! OAuth against an authorization server and a protected resource of the test's own.
 
-mod authority;
+pub(crate) mod authority;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ fn session_as(authority: &Authority, folder: &Path, identity: Identity) -> Sessi
 }
 
 /// The person's browser: goes where it is sent.
-fn browse(url: &Url) {
+pub(crate) fn browse(url: &Url) {
     let request = Request::get(url.as_str()).unwrap();
     tokio::spawn(async move { client().fetch(request).await });
 }

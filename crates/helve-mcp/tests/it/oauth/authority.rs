@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode, header};
+use axum::http::{Response, StatusCode, header, request};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -42,7 +42,12 @@ pub(crate) struct Ways {
     /// How long a refresh takes, in milliseconds.
     pub(crate) refresh_ms: u64,
     pub(crate) scope_needed: Option<&'static str>,
+    /// What stands behind it for who has a valid token: gets the request with its token and body.
+    pub(crate) behind: Option<Behind>,
 }
+
+/// Answers who has a valid token: with it, the session header, the method and the body.
+pub(crate) type Behind = Arc<dyn Fn(&str, &request::Parts, &str) -> Response<Body> + Send + Sync>;
 
 impl Default for Ways {
     fn default() -> Self {
@@ -62,6 +67,7 @@ impl Default for Ways {
             refuses_refresh: None,
             refresh_ms: 0,
             scope_needed: None,
+            behind: None,
         }
     }
 }
@@ -290,7 +296,15 @@ async fn serve(State(authority): State<Authority>, request: Request) -> Response
     let (resource_metadata, metadata) = authority.look(|ways| (ways.resource_metadata, ways.metadata));
     let path = head.uri.path();
     match path {
-        "/mcp" => authority.resource(authorization.as_deref()),
+        "/mcp" => {
+            let welcome = authority.resource(authorization.as_deref());
+            let behind = authority.look(|ways| ways.behind.clone());
+            let token = authorization.as_deref().and_then(|value| value.strip_prefix("Bearer "));
+            match (behind, token) {
+                (Some(behind), Some(token)) if welcome.status().is_success() => behind(token, &head, &body),
+                _ => welcome,
+            }
+        }
         "/authorize" => authority.authorize(pairs(head.uri.query().unwrap_or_default())),
         "/token" => authority.token(authorization, pairs(&body)).await,
         "/register" => authority.register(&body),
