@@ -317,7 +317,11 @@ impl<'a> Attempt<'a> {
             headers.insert(name.parse::<HeaderName>().map_err(|_| bad())?, value);
         }
         let net = self.surroundings.net.clone();
-        let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
+        let has_own = match self.who {
+            Who::Caller(principal) => self.config.callers.contains_key(principal),
+            Who::Helve | Who::Nobody => true,
+        };
+        let authorizer = match has_own && headers.contains_key(helve_net::header::AUTHORIZATION) {
             true => None,
             false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
         };

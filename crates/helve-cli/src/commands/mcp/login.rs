@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use helve_mcp::config::Credentials;
 use helve_mcp::oauth::{LoginOptions, Session};
-use helve_mcp::servers::shared_login;
+use helve_mcp::servers::{caller_login, shared_login};
 use helve_sandbox::{Job, Policy, Sandbox};
 use serde_json::json;
 
@@ -21,7 +22,8 @@ the address elsewhere, and paste the address that the browser ends up at, even i
 
 Examples:
   helve mcp login github
-  helve mcp login github --no-browser";
+  helve mcp login github --no-browser
+  helve mcp login github --as ada";
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,9 @@ Examples:
 pub(crate) struct LoginArgs {
     /// The server
     name: String,
+    /// Log this principal in, at a server where each caller has an account of their own
+    #[arg(long = "as", value_name = "PRINCIPAL")]
+    principal: Option<String>,
     /// Only print the address
     #[arg(long)]
     no_browser: bool,
@@ -45,10 +50,13 @@ pub(crate) struct LoginArgs {
 pub(crate) struct LogoutArgs {
     /// The server
     name: String,
+    /// Forget the login of this principal
+    #[arg(long = "as", value_name = "PRINCIPAL")]
+    principal: Option<String>,
 }
 
 pub(crate) fn login(args: &LoginArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (session, port) = session(&args.name, app)?;
+    let (session, port) = session(&args.name, args.principal.as_deref(), app)?;
     let somebody = somebody_is_there(app);
     let browser = somebody && !args.no_browser;
     let options = LoginOptions {
@@ -74,44 +82,65 @@ pub(crate) fn login(args: &LoginArgs, app: &mut App<'_>) -> anyhow::Result<Exit>
     })?;
     if app.ui.is_json() {
         app.ui.json(&json!({
-            "server": args.name, "issuer": logged_in.issuer, "scopes": logged_in.scopes,
-            "renewable": logged_in.renewable,
+            "server": args.name, "principal": args.principal, "issuer": logged_in.issuer,
+            "scopes": logged_in.scopes, "renewable": logged_in.renewable,
         }))?;
         return Ok(Exit::Done);
     }
     let sign = app.ui.paint().good("✓");
     let issuer = logged_in.issuer.map(|issuer| format!(" at {}", escape::one_line(&issuer, 200)));
-    app.ui.line(format!("{sign} logged in to {}{}", args.name, issuer.unwrap_or_default()))?;
+    let who = of(args.principal.as_deref());
+    app.ui.line(format!("{sign} logged {who}in to {}{}", args.name, issuer.unwrap_or_default()))?;
     app.ui.note(format!("helve mcp status {}", args.name))?;
     Ok(Exit::Done)
 }
 
 pub(crate) fn logout(args: &LogoutArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (session, _) = session(&args.name, app)?;
+    let (session, _) = session(&args.name, args.principal.as_deref(), app)?;
     let was = wire::block_on(async {
         let forgotten = session.logout().await;
         Ok(forgotten.map_err(|error| Failure::failed("the login could not be forgotten").because(&error))?)
     })?;
     if app.ui.is_json() {
-        app.ui.json(&json!({ "server": args.name, "was_logged_in": was }))?;
+        app.ui.json(&json!({ "server": args.name, "principal": args.principal, "was_logged_in": was }))?;
     } else {
-        app.ui.line(match was {
-            true => format!("{} logged out of {}", app.ui.paint().good("✓"), args.name),
-            false => format!("nobody was logged in to {}", args.name),
+        let who = of(args.principal.as_deref());
+        app.ui.line(match (was, &args.principal) {
+            (true, _) => format!("{} logged {who}out of {}", app.ui.paint().good("✓"), args.name),
+            (false, Some(_)) => format!("{who}was not logged in to {}", args.name),
+            (false, None) => format!("nobody was logged in to {}", args.name),
         })?;
     }
     Ok(Exit::Done)
 }
 
+/// Who, in the middle of a sentence.
+fn of(principal: Option<&str>) -> String {
+    principal.map(|principal| format!("{} ", escape::one_line(principal, 200))).unwrap_or_default()
+}
+
 /// The account at a server, and the port at which the browser is to come back.
-fn session(name: &str, app: &mut App<'_>) -> Result<(Session, Option<u16>), Failure> {
+fn session(
+    name: &str,
+    principal: Option<&str>,
+    app: &mut App<'_>,
+) -> Result<(Session, Option<u16>), Failure> {
     let loaded = app.load_config()?;
     let one = mcp::find_configured(&loaded, name)?;
     if let Some(reason) = one.hold() {
         return Err(Failure::denied(format!("MCP server `{name}`: {reason}")));
     }
     let surroundings = mcp::surroundings(&loaded, &[], &[&one.config])?;
-    let session = shared_login(&one.config, &surroundings)
+    if principal.is_some() && one.config.credentials != Credentials::Caller {
+        return Err(Failure::usage(format!("`{name}` has one account for all callers"))
+            .hint(format!("to give each caller their own, set `credentials = \"caller\"` in `[mcp.servers.{name}]`"))
+            .hint(format!("`helve mcp login {name}` logs in for all")));
+    }
+    let session = match principal {
+        Some(principal) => caller_login(&one.config, &surroundings, principal),
+        None => shared_login(&one.config, &surroundings),
+    };
+    let session = session
         .map_err(|error| Failure::failed(format!("nobody can log in to `{name}`")).because(&error))?;
     let port = one.config.oauth.as_ref().and_then(|oauth| oauth.callback_port);
     let none = || {

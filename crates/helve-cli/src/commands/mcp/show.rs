@@ -1,6 +1,6 @@
 //! A server as a person must see it before it runs: exactly what is started, and what it may do.
 
-use helve_mcp::config::{Place, Reference, ServerConfig, Setting};
+use helve_mcp::config::{Credentials, Place, Reference, ServerConfig, Setting};
 use helve_mcp::trust::shown;
 use serde_json::Value;
 
@@ -68,6 +68,11 @@ pub(super) fn facts(config: &ServerConfig) -> Table {
             fact("sends", settings(&config.headers), Tone::Plain);
         }
         None => fact("runs", place(config), Tone::Bad),
+    }
+    if config.credentials == Credentials::Caller {
+        let named: Vec<_> = config.callers.keys().map(|name| escape::one_line(name, 60)).collect();
+        let more = if named.is_empty() { String::new() } else { format!("; set for {}", named.join(", ")) };
+        fact("accounts", format!("each caller's own{more}"), Tone::Plain);
     }
     fact("roots", paths(&config.roots), Tone::Plain);
     if config.sampling {
