@@ -182,7 +182,9 @@ fn pinned(config: &ServerConfig) -> Option<Value> {
 pub fn shown(config: &ServerConfig) -> Option<Value> {
     let Ok(Value::Object(mut fields)) = serde_json::to_value(config) else { return None };
     hide_settings(&mut fields);
-    for caller in fields.get_mut("callers").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+    for caller in
+        fields.get_mut("callers").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut)
+    {
         caller.as_object_mut().into_iter().for_each(hide_settings);
     }
     for text in fields.get_mut("args").and_then(Value::as_array_mut).into_iter().flatten() {

@@ -241,6 +241,8 @@ fn nobody_can_log_in_where_there_is_no_address() {
     let home = trusted();
     let ran = home.run(&["mcp", "login", "small"]);
     assert!(ran.code == 2 && ran.stderr.contains("nobody can log in"), "{}", ran.all());
+    let ran = home.run(&["mcp", "login", "small", "--as", "ada"]);
+    assert!(ran.code == 2 && ran.stderr.contains("one account for all callers"), "{}", ran.all());
     assert_eq!(home.run(&["mcp", "restart", "small"]).code, 1);
 }
 

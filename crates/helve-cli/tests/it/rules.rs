@@ -128,7 +128,7 @@ fn a_session_that_read_both_asks_before_it_sends() {
 
 #[test]
 fn a_project_cannot_make_the_gate_laxer() {
-    let laxer = "[security]\nask_from = \"critical\"\n[labels]\nwhen_met = \"off\"\n[approvals]\nask_url = \"http://evil.example\"\n";
+    let laxer = "[security]\nask_from = \"critical\"\n[labels]\nwhen_met = \"off\"\n[approvals]\nask_url = \"http://evil.example\"\npage_url = \"http://evil.example\"\n";
     let home = home(laxer);
     let ran = home.run(&["call", "note", "text=a"]);
     assert_eq!(ran.code, 3, "{}", ran.all());
@@ -138,7 +138,9 @@ fn a_project_cannot_make_the_gate_laxer() {
     }
     assert_eq!(home.run(&["call", "post", "--session", "s"]).code, 3);
     let doctor = home.run(&["doctor"]);
-    assert!(doctor.all().contains("security.ask_from"), "{}", doctor.all());
+    for key in ["security.ask_from", "approvals.ask_url", "approvals.page_url"] {
+        assert!(doctor.all().contains(key), "{key}: {}", doctor.all());
+    }
     // Whoever types it may.
     assert_eq!(home.run(&["call", "note", "text=b", "--set", "security.ask_from=critical"]).code, 0);
     // What makes it stricter counts.

@@ -9,7 +9,11 @@ use serde_json::{Value, json};
 use crate::home::Home;
 
 fn initialize() -> Value {
-    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    initialize_with(json!({}))
+}
+
+fn initialize_with(capabilities: Value) -> Value {
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
     json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params })
 }
 
@@ -99,4 +103,82 @@ fn a_server_that_everybody_could_use_is_refused() {
     let ran = home.run(&["up", "--listen", "0.0.0.0:0", "--token-file", "tokens"]);
     assert_eq!(ran.code, 2);
     assert!(!ran.stderr.contains("short"), "{}", ran.stderr);
+}
+
+const DEED: &str = "[[tool.program]]\nname = 'deed'\ndescription = 'Does something.'\ncommand = 'sh'\n\
+                    args = ['-c', 'touch done; echo null']\nwrite = ['.']\nrequires_approval = true\n";
+
+/// A client of `helve mcp serve` that can open pages, in the middle of a call that needs an approval; the
+/// page that it was led to.
+fn led_to(home: &Home, args: &[&str]) -> (std::process::Child, impl Iterator<Item = Value> + use<>, String) {
+    let mut command = home.command(&[&["mcp", "serve"], args].concat());
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let able = initialize_with(json!({ "elicitation": { "url": {} } }));
+    writeln!(input, "{able}\n{}", call(2, "deed", json!({}))).unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut messages = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let asked = messages.find(|message| message["method"] == "elicitation/create").unwrap();
+    let opened = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept" } });
+    writeln!(input, "{opened}").unwrap();
+    let page = asked["params"]["url"].as_str().unwrap().to_owned();
+    child.stdin = Some(input);
+    (child, messages, page)
+}
+
+#[test]
+fn a_client_over_stdio_is_led_to_the_page_and_waits_for_who_decides() {
+    let home = Home::new();
+    home.write("helve.toml", DEED);
+    let page_url = "approvals.page_url=https://helve.example.com/";
+    let (mut child, mut messages, page) = led_to(&home, &["--set", page_url]);
+    let id = page.strip_prefix("https://helve.example.com/approvals/").unwrap_or_else(|| panic!("{page}"));
+    assert!(!home.project().join("done").exists());
+    let ran = home.run(&["approvals", "approve", id]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let answer = messages.find(|message| message["id"] == 2).unwrap();
+    assert_ne!(answer["result"]["isError"], true, "{answer}");
+    assert!(home.project().join("done").exists());
+    drop(child.stdin.take());
+    child.wait().unwrap();
+    // What is no address of a page is said at once.
+    for wrong in ["ftp://x", "https://ada:secret@helve.example.com", "helve.example.com"] {
+        let ran = home.run(&["mcp", "serve", "--set", &format!("approvals.page_url={wrong}")]);
+        assert!(ran.code == 2 && ran.stderr.contains("approvals.page_url"), "{wrong}: {}", ran.all());
+        assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn without_a_page_a_client_is_told_that_its_call_waits() {
+    let home = Home::new();
+    home.write("helve.toml", DEED);
+    let able = initialize_with(json!({ "elicitation": { "url": {} } }));
+    let input = format!("{able}\n{}\n", call(2, "deed", json!({})));
+    let ran = home.run_with(&["mcp", "serve"], &[], input.as_bytes());
+    let answer = said(&ran.stdout, 2);
+    assert_eq!(answer["result"]["structuredContent"]["code"], "approval_required", "{answer}");
+}
+
+#[test]
+fn a_client_over_stdio_is_led_to_the_helve_up_that_runs() {
+    let home = Home::new();
+    home.write("helve.toml", DEED);
+    let mut up = home.command(&["up", "--listen", "127.0.0.1:0", "--json"]);
+    let mut up = up.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let lines = BufReader::new(up.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.into_iter().find(|line| line.contains("\"listening\"")).unwrap();
+    let address = told.split("\"listening\":").nth(1).unwrap().trim().split('"').nth(1).unwrap().to_owned();
+    let (mut child, mut messages, page) = led_to(&home, &[]);
+    let id = page.strip_prefix(&format!("http://{address}/approvals/")).unwrap_or_else(|| panic!("{page}"));
+    let ran = home.run(&["approvals", "deny", id, "--reason", "not today"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let answer = messages.find(|message| message["id"] == 2).unwrap();
+    assert!(answer["result"]["isError"] == true && answer.to_string().contains("not today"), "{answer}");
+    assert!(!home.project().join("done").exists());
+    for child in [&mut child, &mut up] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
 }

@@ -139,7 +139,9 @@ impl ServerConfig {
             return;
         }
         let shared = "it would be the same for all callers; put what is secret into `callers`";
-        for (at, text) in self.url.iter().map(|url| ("url", url)).chain(self.args.iter().map(|arg| ("args", arg))) {
+        for (at, text) in
+            self.url.iter().map(|url| ("url", url)).chain(self.args.iter().map(|arg| ("args", arg)))
+        {
             if text.contains("${env:") {
                 problems.add(at, shared);
             }
@@ -156,7 +158,9 @@ impl ServerConfig {
             match (is_program, caller.headers.is_empty(), caller.env.is_empty()) {
                 (true, _, true) => problems.add(&at, "it has no `env`, and so nothing of this caller's own"),
                 (true, false, _) => problems.add(&at, "`headers` are for a server with `url`"),
-                (false, true, _) => problems.add(&at, "it has no `headers`, and so nothing of this caller's own"),
+                (false, true, _) => {
+                    problems.add(&at, "it has no `headers`, and so nothing of this caller's own")
+                }
                 (false, _, false) => problems.add(&at, "`env` is for a server with `command`"),
                 (true, true, false) => check_variables(&format!("{at}/env"), &caller.env, problems),
                 (false, false, true) => check_headers(&format!("{at}/headers"), &caller.headers, problems),

@@ -342,7 +342,14 @@ pub struct ServerLimits {
 
 impl Default for ServerLimits {
     fn default() -> Self {
-        Self { message_bytes: 16 << 20, items: 2_000, pages: 200, calls: 256, callers: 64, stderr_bytes: 256 << 10 }
+        Self {
+            message_bytes: 16 << 20,
+            items: 2_000,
+            pages: 200,
+            calls: 256,
+            callers: 64,
+            stderr_bytes: 256 << 10,
+        }
     }
 }
 

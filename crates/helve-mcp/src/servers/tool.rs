@@ -8,8 +8,8 @@ use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::result::{self, ToolResult};
 use super::lines::Behalf;
+use super::result::{self, ToolResult};
 use super::server::Server;
 use crate::client::connection::{Ask, Connection};
 use crate::client::headers::ParamHeaders;
@@ -97,7 +97,9 @@ impl Remote {
                 {
                     tries += 1;
                 }
-                Err(failure) => return Err(failure.into_error(server.name(), server.principal_of(context.caller()))),
+                Err(failure) => {
+                    return Err(failure.into_error(server.name(), server.principal_of(context.caller())));
+                }
             }
         };
         context.attach(content);

@@ -97,7 +97,8 @@ impl Upstream {
         let message: Value = serde_json::from_str(body).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
         self.note(token, method, message["params"]["arguments"].clone());
-        let done = |result: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string();
+        let done =
+            |result: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }).to_string();
         let said = |text: String| json!({ "content": [{ "type": "text", "text": text }] });
         match method {
             "initialize" => {
@@ -191,9 +192,7 @@ fn config(url: &str) -> ServerConfig {
             ("Authorization".to_owned(), bearer("HELVES")),
             ("X-Plain".to_owned(), "for all".into()),
         ]),
-        callers: ["alice", "bob", "carol"]
-            .map(|name| (name.to_owned(), caller(&name.to_uppercase())))
-            .into(),
+        callers: ["alice", "bob", "carol"].map(|name| (name.to_owned(), caller(&name.to_uppercase()))).into(),
         ..ServerConfig::remote(url)
     }
 }
@@ -441,8 +440,10 @@ async fn questions_and_news_reach_whose_they_are() {
     let subscribe = || json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": { "uri": "plain://a" } });
     assert_eq!(alice.ask(subscribe()).await["result"], json!({}));
     assert_eq!(bob.ask(subscribe()).await["result"], json!({}));
-    let touch = |id: i64| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": { "name": "up__touch", "arguments": { "uri": "plain://a" } } });
+    let touch = |id: i64| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
+        "params": { "name": "up__touch", "arguments": { "uri": "plain://a" } } })
+    };
     alice.ask(touch(2)).await;
     let heard = alice.told("notifications/resources/updated").await;
     assert_eq!(heard["params"]["uri"], "plain://a");
@@ -454,7 +455,8 @@ async fn questions_and_news_reach_whose_they_are() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     for (name, client) in [("alice", &mut alice), ("bob", &mut bob)] {
         client.ask(json!({ "jsonrpc": "2.0", "id": 4, "method": "ping" })).await;
-        let updates = client.heard.iter().filter(|heard| heard["method"] == "notifications/resources/updated");
+        let updates =
+            client.heard.iter().filter(|heard| heard["method"] == "notifications/resources/updated");
         assert_eq!(updates.count(), 1, "{name}: {:?}", client.heard);
     }
 }
@@ -476,8 +478,7 @@ impl Client {
         let caller = Caller::principal(principal);
         tokio::spawn(async move { server.serve(input, output, caller).await });
         let (read, write) = tokio::io::split(ours);
-        let mut client =
-            Self { read: BufReader::new(read).lines(), write, heard: Vec::new() };
+        let mut client = Self { read: BufReader::new(read).lines(), write, heard: Vec::new() };
         let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
         client.ask(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).await;
         client

@@ -142,7 +142,8 @@ async fn who_called_cannot_decide_at_the_page_that_it_was_led_to() {
     }
     // What its client answers decides nothing either, whatever it says.
     let content = json!({ "approved": true, "decision": "approve" });
-    let answer = json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": content } });
+    let answer =
+        json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": content } });
     assert_eq!(api.server.post(&headers, &answer).await.status, 202);
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let found = api.server.runtime.approvals().get(id.parse().unwrap()).await.unwrap().unwrap();

@@ -133,15 +133,17 @@ fn session(
     let surroundings = mcp::surroundings(&loaded, &[], &[&one.config])?;
     if principal.is_some() && one.config.credentials != Credentials::Caller {
         return Err(Failure::usage(format!("`{name}` has one account for all callers"))
-            .hint(format!("to give each caller their own, set `credentials = \"caller\"` in `[mcp.servers.{name}]`"))
+            .hint(format!(
+                "to give each caller their own, set `credentials = \"caller\"` in `[mcp.servers.{name}]`"
+            ))
             .hint(format!("`helve mcp login {name}` logs in for all")));
     }
     let session = match principal {
         Some(principal) => caller_login(&one.config, &surroundings, principal),
         None => shared_login(&one.config, &surroundings),
     };
-    let session = session
-        .map_err(|error| Failure::failed(format!("nobody can log in to `{name}`")).because(&error))?;
+    let session =
+        session.map_err(|error| Failure::failed(format!("nobody can log in to `{name}`")).because(&error))?;
     let port = one.config.oauth.as_ref().and_then(|oauth| oauth.callback_port);
     let none = || {
         Failure::usage(format!("nobody can log in to `{name}`"))
