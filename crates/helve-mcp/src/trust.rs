@@ -347,4 +347,16 @@ mod tests {
         trust.accept(&Scope::Project(path(0xff)), "a", &server()).unwrap();
         assert_eq!(trust.check(&Scope::Project(path(0xfe)), "a", &server()), Verdict::Unknown);
     }
+
+    #[test]
+    fn a_secret_of_a_caller_that_got_into_the_configuration_is_not_kept_either() {
+        let mut server = ServerConfig::remote("https://a.example");
+        server.credentials = crate::config::Credentials::Caller;
+        let mut caller = crate::config::CallerConfig::default();
+        caller.headers.insert("Authorization".to_owned(), "Bearer hush".into());
+        let before = digest(&server).unwrap();
+        server.callers.insert("ada".to_owned(), caller);
+        assert_ne!(digest(&server).unwrap(), before, "it counts");
+        assert!(!shown(&server).unwrap().to_string().contains("hush"));
+    }
 }

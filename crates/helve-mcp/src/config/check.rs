@@ -291,6 +291,39 @@ mod tests {
             ("url = 'https://a.example'\nheaders.'A B' = 'x'", "no header can have"),
             ("url = 'https://a.example'\noauth = { client_secret = 'hush' }", "oauth/client_secret"),
             ("url = 'https://a.example'\nargs = ['x']", "args: only a server with `command`"),
+            (
+                "url = 'https://a.example'\ncallers.ada.headers.X = 'y'",
+                "callers: only a server with `credentials",
+            ),
+            (
+                "url = 'https://a.example/${env:T}'\ncredentials = 'caller'",
+                "url: it would be the same for all callers",
+            ),
+            (
+                "command = 'x'\nargs = ['--key=${env:T}']\ncredentials = 'caller'",
+                "args: it would be the same for all",
+            ),
+            (
+                "url = 'https://a.example'\ncredentials = 'caller'\ncallers.ada = {}",
+                "callers/ada: it has no `headers`",
+            ),
+            (
+                "url = 'https://a.example'\ncredentials = 'caller'\ncallers.ada = { headers = { X = 'y' }, env = { A = 'b' } }",
+                "callers/ada: `env` is for",
+            ),
+            (
+                "command = 'x'\ncredentials = 'caller'\ncallers.ada.headers.X = 'y'",
+                "callers/ada: it has no `env`",
+            ),
+            (
+                "url = 'https://a.example'\ncredentials = 'caller'\ncallers.ada.headers.Authorization = 'Bearer hush'",
+                "callers/ada/headers/Authorization: a secret",
+            ),
+            ("command = 'x'\ncredentials = 'caller'\ncallers.ada.env.HELVE_X = 'b'", "set by Helve"),
+            (
+                "url = 'https://a.example'\ncredentials = 'caller'\ncallers.'' = { headers = { X = 'y' } }",
+                "no principal",
+            ),
         ] {
             let said = problems(text).join("\n");
             assert!(said.contains(expected), "{text}: {said}");
@@ -304,6 +337,8 @@ mod tests {
             "command = 'x'\nenv.A_TOKEN = { env = 'T' }",
             "command = 'x'\nenv.A_TOKEN = '${env:T}'\nargs = ['--key=${env:T}']",
             "url = 'https://a.example/?api_key=${env:T}'\nheaders.Authorization = 'Bearer ${env:T}'",
+            "url = 'https://a.example'\ncredentials = 'caller'\ncallers.'ada@b'.headers.X-Key = { env = 'T' }",
+            "command = 'x'\ncredentials = 'caller'\ncallers.ada.env.A_TOKEN = { file = 'f' }",
             "url = 'ws://127.0.0.1:80/'\noauth = { client_secret = { keyring = 'a/b' } }",
         ] {
             assert_eq!(problems(text), [""; 0], "{text}");

@@ -104,6 +104,8 @@ pub(crate) async fn connect(
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
+    // Whoever admitted them may have done so a while ago.
+    login::check_credentials(who, config, surroundings).await?;
     let attempt = Attempt { name, who, config, surroundings, hub, deadline: Instant::now() + timeout };
     match config.place() {
         Some(Place::Command(_)) => attempt.program(known).await,
@@ -202,11 +204,6 @@ impl<'a> Attempt<'a> {
             && let Ok(home) = std::env::var("HOME")
         {
             job.env.push(("HOME".to_owned(), home));
-        }
-        if let Who::Caller(principal) = self.who
-            && !config.callers.contains_key(principal)
-        {
-            return Err(self.who.without_credentials());
         }
         for (name, setting) in self.settings(&config.env, |caller| &caller.env) {
             let value = secrets.resolve(setting).map_err(unresolved)?;
@@ -317,13 +314,9 @@ impl<'a> Attempt<'a> {
             headers.insert(name.parse::<HeaderName>().map_err(|_| bad())?, value);
         }
         let net = self.surroundings.net.clone();
-        let has_own = match self.who {
-            Who::Caller(principal) => self.config.callers.contains_key(principal),
-            Who::Helve | Who::Nobody => true,
-        };
-        let authorizer = match has_own && headers.contains_key(helve_net::header::AUTHORIZATION) {
+        let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
             true => None,
-            false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
+            false => login::authorizer(&url, self.who, self.config, self.surroundings)?,
         };
         Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
     }
@@ -341,7 +334,7 @@ impl<'a> Attempt<'a> {
         };
         let of_all = all.iter().filter(move |(_, setting)| principal.is_none() || !setting.is_secret());
         let caller = principal.and_then(|principal| self.config.callers.get(principal));
-        of_all.chain(caller.into_iter().flat_map(move |caller| own(caller)))
+        of_all.chain(caller.into_iter().flat_map(own))
     }
 
     fn receiver(&self) -> Arc<dyn Receiver> {

@@ -1,10 +1,20 @@
-//! Over whose connection to a server something goes.
+//! Over whose connection to a server something goes: one that all share, or a caller's or client's own.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use helve::Caller;
+use tokio::time::Instant;
 
 use super::connect::Who;
+use super::discover::beside_tools;
+use super::login;
+use super::offer::Offer;
+use super::server::{Server, backoff};
+use crate::client::connection::Connection;
+use crate::client::link::LinkError;
+use crate::config::Credentials;
 
 /// On whose behalf a server is asked something.
 #[derive(Debug, Clone, Copy)]
@@ -33,5 +43,166 @@ impl Line {
 
     pub(super) fn who(&self) -> Who<'_> {
         self.principal.as_deref().map_or(Who::Helve, Who::Caller)
+    }
+}
+
+/// A place for a connection.
+#[derive(Default)]
+pub(super) struct Slot {
+    live: Mutex<Option<Arc<Connection>>>,
+    /// One connects at a time; the others wait for it.
+    pub(super) turn: tokio::sync::Mutex<Failures>,
+    /// When it was last asked for, in milliseconds since the server began.
+    pub(super) used_ms: AtomicU64,
+    /// What the server offers a caller beside tools, and over which connection it said so.
+    offer: tokio::sync::Mutex<Option<(Weak<Connection>, Arc<Offer>)>>,
+}
+
+/// What went wrong last.
+#[derive(Default)]
+pub(super) struct Failures {
+    pub(super) count: u32,
+    pub(super) not_before: Option<Instant>,
+    pub(super) last: Option<LinkError>,
+    pub(super) since: Option<Instant>,
+}
+
+impl Server {
+    /// The connection of a line, if there is one and it holds.
+    pub(super) fn live(&self, line: &Line) -> Option<Arc<Connection>> {
+        self.lines().get(line).and_then(|slot| slot.live())
+    }
+
+    /// Who a caller is here: nobody in particular where all share one account.
+    pub(crate) fn principal_of<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
+        caller.principal.as_deref().filter(|_| self.config().credentials == Credentials::Caller)
+    }
+
+    /// The line that something goes over. INVARIANT: where each caller has an account of their own, nothing
+    /// of a caller's goes over a line that is not theirs.
+    pub(super) fn line(&self, behalf: Behalf<'_>) -> Result<Line, LinkError> {
+        let principal = self.principal_of(behalf.caller);
+        if principal.is_none() && self.config().credentials == Credentials::Caller {
+            return Err(LinkError::NoCredentials { principal: None });
+        }
+        let client = behalf.client.filter(|_| !self.config().shared);
+        Ok(Line { principal: principal.map(Arc::from), client: client.map(Arc::from) })
+    }
+
+    /// What the server offers somebody beside tools, which are the same for all.
+    pub(crate) async fn offer_to(self: &Arc<Self>, behalf: Behalf<'_>) -> Result<Arc<Offer>, LinkError> {
+        if self.config().credentials == Credentials::Shared {
+            return Ok(self.offer());
+        }
+        let line = self.line(behalf)?;
+        let connection = self.connection_over(&line).await?;
+        let slot = self.slot(&line)?;
+        let mut kept = slot.offer.lock().await;
+        if let Some((over, offer)) = &*kept
+            && over.as_ptr() == Arc::as_ptr(&connection)
+        {
+            return Ok(Arc::clone(offer));
+        }
+        let offer = Arc::new(beside_tools(self, &connection).await);
+        *kept = Some((Arc::downgrade(&connection), Arc::clone(&offer)));
+        Ok(offer)
+    }
+
+    /// Refuses a caller who is new and has no credentials, before anybody has to make room for them.
+    pub(super) async fn admit(&self, line: &Line) -> Result<(), LinkError> {
+        if line.principal.is_none() || self.lines().contains_key(line) {
+            return Ok(());
+        }
+        login::check_credentials(line.who(), self.config(), self.surroundings()).await
+    }
+
+    /// The place of a line. A caller who is new makes room where too many are there.
+    pub(super) fn slot(&self, line: &Line) -> Result<Arc<Slot>, LinkError> {
+        let mut lines = self.lines();
+        if let Some(slot) = lines.get(line) {
+            return Ok(Arc::clone(slot));
+        }
+        if line.principal.is_some() {
+            self.make_room(&mut lines)?;
+        }
+        Ok(Arc::clone(lines.entry(line.clone()).or_default()))
+    }
+
+    /// Gives up the line of the caller who was idle for longest, where there are too many.
+    fn make_room(&self, lines: &mut HashMap<Line, Arc<Slot>>) -> Result<(), LinkError> {
+        let of_callers = lines.iter().filter(|(line, _)| line.principal.is_some());
+        if of_callers.clone().count() < self.config().limits.callers {
+            return Ok(());
+        }
+        // One that somebody holds is about to be used.
+        let is_idle = |line: &Line, slot: &Arc<Slot>| {
+            let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
+            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(&line.principal)
+        };
+        let idle = of_callers.filter(|(line, slot)| is_idle(line, slot));
+        let oldest = idle.min_by_key(|(_, slot)| slot.used_ms.load(Ordering::Relaxed));
+        let Some(oldest) = oldest.map(|(line, _)| line.clone()) else {
+            return Err(LinkError::unsent(format!(
+                "{} callers use it at the moment, and no more may; try again in a while",
+                self.config().limits.callers
+            )));
+        };
+        if let Some(connection) = lines.remove(&oldest).and_then(|slot| slot.take()) {
+            tokio::spawn(async move { connection.close().await });
+        }
+        Ok(())
+    }
+
+    /// Forgets the place of a line that has ended, unless it is another's by now.
+    pub(super) fn clear_away(&self, line: &Line, slot: &Weak<Slot>) {
+        let mut lines = self.lines();
+        let is_its = |held: &Arc<Slot>| Arc::as_ptr(held) == slot.as_ptr() && held.live().is_none();
+        // Who holds it is about to connect anew.
+        if lines.get(line).is_some_and(|held| is_its(held) && Arc::strong_count(held) == 1) {
+            lines.remove(line);
+        }
+    }
+
+    pub(super) fn lines(&self) -> MutexGuard<'_, HashMap<Line, Arc<Slot>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Failures {
+    /// One more; the next attempt waits longer.
+    pub(super) fn add(&mut self, error: &LinkError) {
+        self.count = self.count.saturating_add(1);
+        self.not_before = Some(Instant::now() + backoff(self.count));
+        self.last = Some(error.clone());
+    }
+}
+
+impl Slot {
+    /// The connection, if it holds.
+    pub(super) fn live(&self) -> Option<Arc<Connection>> {
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.as_ref().filter(|connection| connection.closed().is_none()).cloned()
+    }
+
+    pub(super) fn take(&self) -> Option<Arc<Connection>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Gives up a connection, unless there is another already.
+    pub(super) fn forget(&self, connection: &Arc<Connection>) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if live.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
+            *live = None;
+        }
+    }
+
+    /// Puts a connection there.
+    pub(super) fn put(&self, connection: &Arc<Connection>) {
+        *self.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(connection));
+    }
+
+    /// What was offered over it does not count any more.
+    pub(super) async fn forget_offer(&self) {
+        *self.offer.lock().await = None;
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn session(
     if !matches!(url.scheme(), "https" | "http") {
         return Ok(None);
     }
-    let mut settings = Settings::new(url.clone(), &who.account());
+    let mut settings = Settings::new(url.clone(), who.account());
     if let Some(oauth) = &config.oauth {
         settings.scopes.clone_from(&oauth.scopes);
         if let Some(document) = &oauth.client_metadata_url {
@@ -70,28 +70,35 @@ pub(crate) fn session(
     }
 }
 
-/// What a connection takes its tokens from. A caller who has nothing of their own gets none: what would
-/// be sent without a name could be answered in another's.
-pub(super) async fn authorizer(
+/// Refuses a caller who has no credentials of their own: what would be sent without a name could be
+/// answered in another's.
+pub(super) async fn check_credentials(
+    who: Who<'_>,
+    config: &ServerConfig,
+    surroundings: &Surroundings,
+) -> Result<(), LinkError> {
+    let Who::Caller(principal) = who else { return Ok(()) };
+    if config.callers.contains_key(principal) {
+        return Ok(());
+    }
+    let Some(session) = caller_login(config, surroundings, principal)? else {
+        return Err(who.without_credentials());
+    };
+    match Session::bearer(&session).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) | Err(OAuthError::LoginNeeded { .. }) => Err(who.without_credentials()),
+        Err(error) => Err(LinkError::unsent(error.to_string())),
+    }
+}
+
+/// What a connection takes its tokens from.
+pub(super) fn authorizer(
     url: &Url,
     who: Who<'_>,
     config: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<Option<Arc<dyn Authorizer>>, LinkError> {
     let session = session(url, who, config, surroundings)?;
-    if let Who::Caller(principal) = who
-        && !config.callers.contains_key(principal)
-    {
-        let token = match &session {
-            Some(session) => Session::bearer(session).await,
-            None => Ok(None),
-        };
-        match token {
-            Ok(Some(_)) => {}
-            Ok(None) | Err(OAuthError::LoginNeeded { .. }) => return Err(who.without_credentials()),
-            Err(error) => return Err(LinkError::unsent(error.to_string())),
-        }
-    }
     Ok(session.map(|session| Arc::new(session) as Arc<dyn Authorizer>))
 }
 

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use helve::{Caller, Registry, ToolName};
+use helve::{Registry, ToolName};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connect::{Way, connect};
-use super::discover::{Found, LAYER, beside_tools, discover, register};
+use super::discover::{Found, LAYER, discover, register};
 use super::in_process::{self, Service};
-use super::lines::{Behalf, Line};
+use super::lines::{Behalf, Failures, Line, Slot};
 use super::offer::Offer;
 use super::status::{ServerState, ServerStatus};
 use super::updates::{Watched, listen_for_changes};
@@ -25,7 +25,7 @@ use crate::client::connection::{Ask, Connection};
 use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::client::news::Change;
-use crate::config::{Credentials, ServerConfig, Start};
+use crate::config::{ServerConfig, Start};
 use crate::era::Era;
 use crate::log::{Log, Source};
 use crate::message::Fields;
@@ -61,7 +61,7 @@ pub(crate) struct Server {
     events: broadcast::Sender<ServerEvent>,
     log: Arc<Log>,
     /// The connection that all share, and those of single callers and clients, by whose they are.
-    lines: Mutex<HashMap<Line, Arc<Slot>>>,
+    pub(super) lines: Mutex<HashMap<Line, Arc<Slot>>>,
     way: Mutex<Option<Way>>,
     offer: ArcSwap<Offer>,
     registered: Mutex<Vec<ToolName>>,
@@ -78,27 +78,6 @@ pub(crate) struct Server {
     service: OnceLock<Service>,
     /// The resources whose changes somebody wants to hear of.
     pub(super) watched: watch::Sender<Watched>,
-}
-
-/// A place for a connection.
-#[derive(Default)]
-struct Slot {
-    live: Mutex<Option<Arc<Connection>>>,
-    /// One connects at a time; the others wait for it.
-    turn: tokio::sync::Mutex<Failures>,
-    /// When it was last asked for, in milliseconds since the server began.
-    used_ms: AtomicU64,
-    /// What the server offers a caller beside tools, and over which connection it said so.
-    offer: tokio::sync::Mutex<Option<(Weak<Connection>, Arc<Offer>)>>,
-}
-
-/// What went wrong last.
-#[derive(Default)]
-struct Failures {
-    count: u32,
-    not_before: Option<Instant>,
-    last: Option<LinkError>,
-    since: Option<Instant>,
 }
 
 /// What is told of a server.
@@ -163,6 +142,10 @@ impl Server {
 
     pub(crate) fn config(&self) -> &ServerConfig {
         &self.config
+    }
+
+    pub(super) fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -245,52 +228,12 @@ impl Server {
         }
     }
 
-    /// The connection of a line, if there is one and it holds.
-    pub(super) fn live(&self, line: &Line) -> Option<Arc<Connection>> {
-        self.lines().get(line).and_then(|slot| slot.live())
-    }
-
-    /// Who a caller is here: nobody in particular where all share one account.
-    pub(crate) fn principal_of<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
-        caller.principal.as_deref().filter(|_| self.config.credentials == Credentials::Caller)
-    }
-
-    /// The line that something goes over. INVARIANT: where each caller has an account of their own, nothing
-    /// of a caller's goes over a line that is not theirs.
-    pub(super) fn line(&self, behalf: Behalf<'_>) -> Result<Line, LinkError> {
-        let principal = self.principal_of(behalf.caller);
-        if principal.is_none() && self.config.credentials == Credentials::Caller {
-            return Err(LinkError::NoCredentials { principal: None });
-        }
-        let client = behalf.client.filter(|_| !self.config.shared);
-        Ok(Line { principal: principal.map(Arc::from), client: client.map(Arc::from) })
-    }
-
     /// The connection on somebody's behalf, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         behalf: Behalf<'_>,
     ) -> Result<Arc<Connection>, LinkError> {
         self.connection_over(&self.line(behalf)?).await
-    }
-
-    /// What the server offers somebody beside tools, which are the same for all.
-    pub(crate) async fn offer_to(self: &Arc<Self>, behalf: Behalf<'_>) -> Result<Arc<Offer>, LinkError> {
-        if self.config.credentials == Credentials::Shared {
-            return Ok(self.offer());
-        }
-        let line = self.line(behalf)?;
-        let connection = self.connection_over(&line).await?;
-        let slot = self.slot(&line)?;
-        let mut kept = slot.offer.lock().await;
-        if let Some((over, offer)) = &*kept
-            && over.as_ptr() == Arc::as_ptr(&connection)
-        {
-            return Ok(Arc::clone(offer));
-        }
-        let offer = Arc::new(beside_tools(self, &connection).await);
-        *kept = Some((Arc::downgrade(&connection), Arc::clone(&offer)));
-        Ok(offer)
     }
 
     /// The connection that finds out what there is, and that all use who share one.
@@ -302,6 +245,7 @@ impl Server {
         if !self.config.enabled {
             return Err(LinkError::unsent("it is disabled in the configuration"));
         }
+        self.admit(line).await?;
         let slot = self.slot(line)?;
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
         if let Some(connection) = slot.live() {
@@ -354,7 +298,7 @@ impl Server {
                 failures.last = None;
                 failures.not_before = None;
                 failures.since = Some(Instant::now());
-                *slot.live.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
+                slot.put(&connection);
                 self.used();
                 // How it is to single callers says nothing of the server.
                 if line.principal.is_none() {
@@ -517,7 +461,7 @@ impl Server {
                 let _ = self.read_offer(connection).await;
             }
             if let (true, Some(_), Some(slot)) = (is_changed, &line.principal, slot.upgrade()) {
-                *slot.offer.lock().await = None;
+                slot.forget_offer().await;
                 self.send_of(&line.principal, ServerEventKind::Offer);
             }
             for uri in changes.updated {
@@ -663,88 +607,8 @@ impl Server {
         }
     }
 
-    /// The place of a line. A caller who is new makes room where too many are there.
-    fn slot(&self, line: &Line) -> Result<Arc<Slot>, LinkError> {
-        let mut lines = self.lines();
-        if let Some(slot) = lines.get(line) {
-            return Ok(Arc::clone(slot));
-        }
-        if line.principal.is_some() {
-            self.make_room(&mut lines)?;
-        }
-        Ok(Arc::clone(lines.entry(line.clone()).or_default()))
-    }
-
-    /// Gives up the line of the caller who was idle for longest, where there are too many.
-    fn make_room(&self, lines: &mut HashMap<Line, Arc<Slot>>) -> Result<(), LinkError> {
-        let of_callers = lines.iter().filter(|(line, _)| line.principal.is_some());
-        if of_callers.clone().count() < self.config.limits.callers {
-            return Ok(());
-        }
-        // One that somebody holds is about to be used.
-        let is_idle = |line: &Line, slot: &Arc<Slot>| {
-            let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
-            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(&line.principal)
-        };
-        let idle = of_callers.filter(|(line, slot)| is_idle(line, slot));
-        let oldest = idle.min_by_key(|(_, slot)| slot.used_ms.load(Ordering::Relaxed));
-        let Some(oldest) = oldest.map(|(line, _)| line.clone()) else {
-            return Err(LinkError::unsent(format!(
-                "{} callers use it at the moment, and no more may; try again in a while",
-                self.config.limits.callers
-            )));
-        };
-        if let Some(connection) = lines.remove(&oldest).and_then(|slot| slot.take()) {
-            tokio::spawn(async move { connection.close().await });
-        }
-        Ok(())
-    }
-
-    /// Forgets the place of a line that has ended, unless it is another's by now.
-    fn clear_away(&self, line: &Line, slot: &Weak<Slot>) {
-        let mut lines = self.lines();
-        let is_its = |held: &Arc<Slot>| Arc::as_ptr(held) == slot.as_ptr() && held.live().is_none();
-        // Who holds it is about to connect anew.
-        if lines.get(line).is_some_and(|held| is_its(held) && Arc::strong_count(held) == 1) {
-            lines.remove(line);
-        }
-    }
-
-    fn lines(&self) -> MutexGuard<'_, HashMap<Line, Arc<Slot>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Failures {
-    /// One more; the next attempt waits longer.
-    fn add(&mut self, error: &LinkError) {
-        self.count = self.count.saturating_add(1);
-        self.not_before = Some(Instant::now() + backoff(self.count));
-        self.last = Some(error.clone());
-    }
-}
-
-impl Slot {
-    /// The connection, if it holds.
-    fn live(&self) -> Option<Arc<Connection>> {
-        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        live.as_ref().filter(|connection| connection.closed().is_none()).cloned()
-    }
-
-    fn take(&self) -> Option<Arc<Connection>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    /// Gives up a connection, unless there is another already.
-    fn forget(&self, connection: &Arc<Connection>) {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
-        if live.as_ref().is_some_and(|held| Arc::ptr_eq(held, connection)) {
-            *live = None;
-        }
     }
 }
 

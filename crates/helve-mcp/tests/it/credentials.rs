@@ -420,6 +420,33 @@ async fn a_program_runs_once_for_each_caller_with_what_is_theirs() {
     assert_eq!(error.code(), ErrorCode::IntegrationMissing, "{error}");
 }
 
+#[tokio::test]
+async fn who_is_at_work_is_not_put_out_by_others() {
+    let mut config = program();
+    config.limits.callers = 1;
+    let setup = setup(config, around()).await;
+    let pid = async |principal: &str| {
+        let call = Call::new("up/pid", json!({})).by(Caller::principal(principal));
+        setup.runtime.call(call).await.into_result()
+    };
+    let first = pid("alice").await.unwrap();
+    // Who has no credentials does not make anybody leave.
+    pid("mallory").await.unwrap_err();
+    assert_eq!(pid("alice").await.unwrap(), first, "the same process as before");
+    let taken_back = tokio_util::sync::CancellationToken::new();
+    let stuck = Call::new("up/stuck", json!({})).by(Caller::principal("alice"));
+    let stuck = setup.runtime.call(stuck.cancellation(taken_back.clone()));
+    let others = async {
+        setup.logged("up", "stuck begins", 1).await;
+        let error = pid("bob").await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::McpConnection, "{error}");
+        assert!(error.to_string().contains("1 callers use it at the moment"), "{error}");
+        taken_back.cancel();
+    };
+    tokio::join!(stuck, others);
+    eventually("there is room for Bob", async || pid("bob").await.is_ok()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn questions_and_news_reach_whose_they_are() {
     let setup = setup(program(), around()).await;
