@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -42,6 +42,8 @@ pub(super) struct Task {
     is_cancelled: AtomicBool,
     outcome: OnceLock<Result<Arc<RawValue>, RpcError>>,
     ended: Notify,
+    /// Whose client is told of its end without asking, in the session era.
+    told: Option<Weak<Session>>,
 }
 
 impl Tasks {
@@ -111,15 +113,26 @@ impl Task {
     fn end(&self, outcome: Result<Arc<RawValue>, RpcError>) {
         // Only the task itself ends it.
         let _ = self.outcome.set(outcome);
-        self.touch();
-        self.ended.notify_waiters();
+        // Of one that was cancelled its client has heard already.
+        if !self.is_cancelled.load(Ordering::Acquire) {
+            self.over();
+        }
     }
 
     fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Release);
         self.cancellation.cancel();
+        self.over();
+    }
+
+    fn over(&self) {
         self.touch();
         self.ended.notify_waiters();
+        if let Some(session) = self.told.as_ref().and_then(Weak::upgrade) {
+            let status = self.in_session_form().to_string();
+            // A client that does not listen asks for it.
+            session.general().send(outlet::notification("notifications/tasks/status", &status));
+        }
     }
 
     fn has_ended(&self) -> bool {
@@ -172,6 +185,7 @@ fn start(
     asker: &Arc<Asker>,
     cancellation: CancellationToken,
     ttl: Option<Duration>,
+    told: Option<Weak<Session>>,
 ) -> Result<Arc<Task>, RpcError> {
     let options = &session.shared.options;
     let now = Timestamp::now();
@@ -186,6 +200,7 @@ fn start(
         is_cancelled: AtomicBool::new(false),
         outcome: OnceLock::new(),
         ended: Notify::new(),
+        told,
     });
     session.shared.tasks.add(&task, options.tasks_max)?;
     let (running, shared) = (Arc::clone(&task), Arc::downgrade(&session.shared));
@@ -219,7 +234,8 @@ pub(super) fn start_in_session(
     let ttl = wanted.ttl.map(Duration::from_millis);
     // The request ends before its questions come, so they go another way.
     asker.lead_to(Arc::new(General(Arc::clone(session))), asked.meta.progress_token);
-    let task = start(session, work, asker, incoming.cancellation.clone(), ttl)?;
+    let told = Some(Arc::downgrade(session));
+    let task = start(session, work, asker, incoming.cancellation.clone(), ttl, told)?;
     asker.belongs_to(json!({ RELATED: { "taskId": task.id } }));
     Ok(raw(&json!({ "task": task.in_session_form() })).into())
 }
@@ -231,7 +247,7 @@ pub(super) fn start_extension(
     held: Held,
 ) -> Result<Arc<RawValue>, RpcError> {
     held.asker.lead_to(Arc::new(outlet::Nowhere), None);
-    let task = start(session, held.work, &held.asker, held.cancellation, None)?;
+    let task = start(session, held.work, &held.asker, held.cancellation, None, None)?;
     let mut result = task.in_extension_form();
     result["resultType"] = "task".into();
     Ok(raw(&result).into())

@@ -89,6 +89,34 @@ async fn a_session_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_when_its_task_ends() {
+    let (mut client, _served) = connect();
+    client.initialize(json!({})).await;
+    let as_task = |id: i64, tool: &str| {
+        let mut call = call(id, tool);
+        call["params"]["task"] = json!({});
+        call
+    };
+    client.send(as_task(1, "wait")).await;
+    let begun = client.hear().await["result"]["task"].clone();
+    assert_eq!(begun["status"], "working");
+    let told = client.hear().await;
+    assert_eq!(told["method"], "notifications/tasks/status", "{told}");
+    let of = |task: &Value| (task["taskId"].clone(), task["status"].clone());
+    assert_eq!(of(&told["params"]), (begun["taskId"].clone(), json!("completed")), "{told}");
+    client.send(as_task(2, "hang")).await;
+    let begun = client.hear().await["result"]["task"].clone();
+    let cancel = json!({ "jsonrpc": "2.0", "id": 3, "method": "tasks/cancel", "params": { "taskId": begun["taskId"] } });
+    client.send(cancel).await;
+    let (told, answered) = (client.hear().await, client.hear().await);
+    assert_eq!(of(&told["params"]), (begun["taskId"].clone(), json!("cancelled")), "{told}");
+    assert_eq!(answered["result"]["status"], "cancelled", "{answered}");
+    // Once: that it then ended as well is no news.
+    client.send(json!({ "jsonrpc": "2.0", "id": 4, "method": "ping" })).await;
+    assert_eq!(client.hear().await["id"], 4);
+}
+
+#[tokio::test]
 async fn the_server_asks_and_takes_its_question_back() {
     let (mut client, _served) = connect();
     client.initialize(json!({ "sampling": {} })).await;
