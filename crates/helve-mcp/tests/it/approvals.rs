@@ -21,6 +21,7 @@ use rmcp::{ClientHandler, ErrorData, RoleClient};
 use serde_json::{Value, json};
 
 use crate::plain::LONG;
+use crate::server_stdio::connect_to;
 
 const PAGE: &str = "http://127.0.0.1:7777";
 
@@ -90,15 +91,21 @@ enum Era {
     Stateless,
 }
 
-async fn bench(era: Era, can: Value, says: ElicitationAction, options: ServerOptions) -> Bench {
-    let ran = Arc::new(AtomicUsize::new(0));
-    let runtime = Runtime::builder().tool(deed("deed", &ran)).unwrap().build();
+/// A server with the deed, and one that does it twice.
+fn serve(ran: &Arc<AtomicUsize>, options: ServerOptions) -> (Runtime, McpServer) {
+    let runtime = Runtime::builder().tool(deed("deed", ran)).unwrap().build();
     let step = |n: i64| Step::call(format!("step{n}"), "deed").arguments(json!({ "n": n }));
     let both = sequence("both").description("Does it twice.").step(step(1)).step(step(2));
     let both = both.build(runtime.registry()).unwrap();
     runtime.registry().register(helve::Layer::Project, both).unwrap();
     let server = McpServer::new(Arc::new(RuntimeBackend::new(runtime.clone())), options);
     server.set_page(Url::parse(PAGE).unwrap());
+    (runtime, server)
+}
+
+async fn bench(era: Era, can: Value, says: ElicitationAction, options: ServerOptions) -> Bench {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (runtime, server) = serve(&ran, options);
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(theirs);
     tokio::spawn(async move { server.serve(input, output, Caller::principal("bot")).await });
@@ -289,4 +296,82 @@ async fn every_part_of_a_run_is_asked_for_in_turn() {
         assert_ne!(result.is_error, Some(true), "{era:?}: {result:?}");
         assert_eq!(bench.ran(), 2, "{era:?}");
     }
+}
+
+/// The question in a message, and what approves it.
+async fn approve(runtime: &Runtime, asked: &Value) {
+    let id: ApprovalId = asked["params"]["elicitationId"].as_str().unwrap().parse().unwrap();
+    assert_eq!(asked["params"]["url"], format!("{PAGE}/approvals/{id}"), "{asked}");
+    let carol = Decider::vouched("carol", Vouch::LocalUser);
+    runtime.approvals().decide(id, Decision::approve(), &carol).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_task_of_the_session_era_is_led_to_the_page_too() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (runtime, server) = serve(&ran, ServerOptions::default());
+    let (mut client, _served) = connect_to(server);
+    client.initialize(json!({ "elicitation": { "url": {} } })).await;
+    let params = json!({ "name": "deed", "arguments": { "n": 7 }, "task": {} });
+    client.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+    let begun = client.hear().await["result"]["task"]["taskId"].clone();
+    let asked = client.hear().await;
+    assert_eq!(asked["method"], "elicitation/create", "{asked}");
+    assert_eq!(asked["params"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"], begun, "{asked}");
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept" } })).await;
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    approve(&runtime, &asked).await;
+    let complete = client.hear().await;
+    assert_eq!(complete["method"], "notifications/elicitation/complete", "{complete}");
+    let ended = client.hear().await;
+    assert_eq!(
+        (&ended["params"]["taskId"], &ended["params"]["status"]),
+        (&begun, &json!("completed")),
+        "{ended}"
+    );
+    let result =
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": { "taskId": begun } });
+    client.send(result).await;
+    let result = client.hear().await;
+    assert_eq!(result["result"]["structuredContent"], json!({ "did": 7 }), "{result}");
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn in_the_stateless_era_a_call_that_waits_long_becomes_a_task() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let options = ServerOptions { task_after: Duration::from_millis(20), ..ServerOptions::default() };
+    let (runtime, server) = serve(&ran, options);
+    let (mut client, _served) = connect_to(server);
+    let able = json!({ "elicitation": { "url": {} }, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let about = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": able,
+    });
+    let mut params = json!({ "name": "deed", "arguments": { "n": 7 }, "_meta": about });
+    client.send(json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).await;
+    let asked = client.hear().await["result"].clone();
+    let (key, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    params["requestState"] = asked["requestState"].clone();
+    params["inputResponses"] = json!({ key: { "action": "accept" } });
+    client.send(json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params })).await;
+    let task = client.hear().await["result"].clone();
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
+    assert_eq!(ran.load(Ordering::SeqCst), 0);
+    approve(&runtime, question).await;
+    let ended = async {
+        for id in 3.. {
+            let params = json!({ "taskId": task["taskId"], "_meta": about });
+            client.send(json!({ "jsonrpc": "2.0", "id": id, "method": "tasks/get", "params": params })).await;
+            let found = client.hear().await["result"].clone();
+            if found["status"] == "completed" {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        unreachable!("it is asked until it ends")
+    };
+    let found = tokio::time::timeout(LONG, ended).await.unwrap();
+    assert_eq!(found["result"]["structuredContent"], json!({ "did": 7 }), "{found}");
+    assert_eq!(ran.load(Ordering::SeqCst), 1);
 }

@@ -9,7 +9,7 @@ use helve_mcp::server::McpServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
-struct Client {
+pub(crate) struct Client {
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
 }
@@ -34,9 +34,12 @@ fn connect() -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
         Ok(json!("waited"))
     });
     let runtime = Runtime::builder().tool(ask).unwrap().tool(hang).unwrap().tool(wait).unwrap().build();
+    connect_to(McpServer::from_runtime(runtime))
+}
+
+pub(crate) fn connect_to(server: McpServer) -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(theirs);
-    let server = McpServer::from_runtime(runtime);
     let served = tokio::spawn(async move { server.serve(input, output, Caller::local()).await });
     let (read, write) = tokio::io::split(ours);
     (Client { read: BufReader::new(read).lines(), write }, served)
@@ -48,16 +51,16 @@ impl Client {
         self.write.write_all(b"\n").await.unwrap();
     }
 
-    async fn send(&mut self, message: Value) {
+    pub(crate) async fn send(&mut self, message: Value) {
         self.say(&message.to_string()).await;
     }
 
-    async fn hear(&mut self) -> Value {
+    pub(crate) async fn hear(&mut self) -> Value {
         let line = tokio::time::timeout(Duration::from_secs(20), self.read.next_line()).await;
         serde_json::from_str(&line.expect("an answer in time").unwrap().expect("not the end")).unwrap()
     }
 
-    async fn initialize(&mut self, capabilities: Value) -> Value {
+    pub(crate) async fn initialize(&mut self, capabilities: Value) -> Value {
         let params = json!({ "protocolVersion": "2024-11-05", "capabilities": capabilities, "clientInfo": { "name": "t", "version": "1" } });
         self.send(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params })).await;
         self.hear().await
