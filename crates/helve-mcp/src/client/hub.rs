@@ -42,6 +42,16 @@ pub(crate) struct Hub {
     pub(crate) log: Arc<Log>,
     next_id: AtomicI64,
     in_flight: Mutex<HashMap<i64, Arc<InFlight>>>,
+    asked_for: Mutex<AskedFor>,
+}
+
+/// For whom a server was ever asked something.
+#[derive(Default)]
+enum AskedFor {
+    #[default]
+    Nobody,
+    One(Arc<dyn Client>),
+    Several,
 }
 
 impl Hub {
@@ -53,6 +63,7 @@ impl Hub {
             log,
             next_id: AtomicI64::new(fastrand::i64(1_000..1 << 31)),
             in_flight: Mutex::default(),
+            asked_for: Mutex::default(),
         })
     }
 
@@ -82,6 +93,29 @@ impl Hub {
         match asked.all(|flight| flight.client_id() == first.client_id()) {
             true => Whose::One(Arc::clone(first)),
             false => Whose::Several,
+        }
+    }
+
+    /// Notes for whom the server is asked something.
+    fn ask_for(&self, client: &Arc<dyn Client>) {
+        let mut asked_for = self.asked_for.lock().unwrap_or_else(PoisonError::into_inner);
+        *asked_for = match &*asked_for {
+            AskedFor::Several => return,
+            AskedFor::One(one) if one.id() != client.id() => AskedFor::Several,
+            AskedFor::Nobody | AskedFor::One(_) => AskedFor::One(Arc::clone(client)),
+        };
+    }
+
+    /// Who gets to see a log message: whoever's call it belongs to. One that belongs to none may still
+    /// speak of an earlier call, so it goes to nobody unless all calls were one client's.
+    fn reader(&self, of: Option<i64>) -> Option<Arc<dyn Client>> {
+        match self.whose(of) {
+            Whose::One(flight) => flight.client.clone(),
+            Whose::Several => None,
+            Whose::Nobody => match &*self.asked_for.lock().unwrap_or_else(PoisonError::into_inner) {
+                AskedFor::One(client) => Some(Arc::clone(client)),
+                AskedFor::Nobody | AskedFor::Several => None,
+            },
         }
     }
 
@@ -124,9 +158,7 @@ impl Receiver for Hub {
             "notifications/message" => {
                 if let Some(params) = params {
                     self.log.add(Source::Server, params.get());
-                    if let Whose::One(flight) = self.whose(of)
-                        && let Some(client) = &flight.client
-                    {
+                    if let Some(client) = self.reader(of) {
                         client.log(&params);
                     }
                 }
@@ -214,6 +246,9 @@ impl<'h> Flight<'h> {
             moved: Notify::new(),
             questions: AtomicUsize::new(0),
         });
+        if let Some(client) = &flight.client {
+            hub.ask_for(client);
+        }
         hub.in_flight().insert(id, Arc::clone(&flight));
         Self(flight, hub, id)
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use helve::BoxFuture;
@@ -18,6 +18,7 @@ use super::level::Level;
 use super::outlet::{self, Outlet};
 use super::peer::Peer;
 use super::questions::{Questions, split_key};
+use super::session::Session;
 use crate::message::{Id, Raw, RpcError, raw};
 
 /// Most questions to one client that wait at once.
@@ -29,6 +30,8 @@ pub(super) struct Asker {
     peer: Arc<Peer>,
     meta: Option<Raw>,
     level: Option<Level>,
+    /// The session that it belongs to, where that outlives the request.
+    home: Weak<Session>,
     way: Mutex<Way>,
     how: How,
     /// A question that this client does not take, and that was put all the same.
@@ -60,6 +63,7 @@ impl Asker {
         peer: Arc<Peer>,
         meta: Option<Raw>,
         level: Option<Level>,
+        home: Weak<Session>,
         how: How,
     ) -> Self {
         let way =
@@ -69,6 +73,7 @@ impl Asker {
             peer,
             meta,
             level,
+            home,
             way: Mutex::new(way),
             how,
             missing: Mutex::default(),
@@ -96,6 +101,11 @@ impl Asker {
         let mut way = self.way();
         way.outlet = outlet;
         way.progress_token = progress_token.map(ToOwned::to_owned);
+    }
+
+    /// The request is over. What a server still says of it goes where the session's messages go.
+    pub(super) fn end(&self) {
+        self.lead_to(Arc::new(Home(Weak::clone(&self.home))), None);
     }
 
     /// Tells the client something that is no question. Where nobody listens, nobody misses it.
@@ -188,7 +198,8 @@ impl Client for Asker {
         struct Head<'a> {
             level: &'a str,
         }
-        let Some(lowest) = self.level else { return };
+        // A client may have chosen another level meanwhile.
+        let Some(lowest) = self.home.upgrade().map(|session| session.level()).or(self.level) else { return };
         let Ok(head) = serde_json::from_str::<Head<'_>>(message.get()) else { return };
         if head.level.parse::<Level>().is_ok_and(|level| level >= lowest) {
             self.way().outlet.send(outlet::notification("notifications/message", message.get()));
@@ -197,6 +208,15 @@ impl Client for Asker {
 
     fn meta(&self) -> Option<&RawValue> {
         self.meta.as_deref()
+    }
+}
+
+/// Leads to wherever a session's messages go that belong to no request, as long as it is there.
+struct Home(Weak<Session>);
+
+impl Outlet for Home {
+    fn send(&self, message: String) -> bool {
+        self.0.upgrade().is_some_and(|session| session.general().send(message))
     }
 }
 

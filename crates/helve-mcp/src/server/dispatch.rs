@@ -1,6 +1,6 @@
 //! Which method does what.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use helve::json::JsonLimits;
@@ -231,7 +231,11 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
         Era::Session if support == TaskSupport::Required => {
             Err(RpcError::new(RpcError::METHOD_NOT_FOUND, "this tool runs only as a task"))
         }
-        Era::Session => run.await,
+        Era::Session => {
+            let result = run.await;
+            asker.end();
+            result
+        }
         Era::Stateless => work::run(session, &asked, run, asker, incoming.cancellation, support).await,
     }
 }
@@ -284,20 +288,20 @@ async fn ask_in_answer(
 /// A request as a backend gets it, with the way back to its client.
 fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<Asker>), RpcError> {
     let meta = asked.params.meta.map(ToOwned::to_owned);
-    let (level, how) = match asked.peer.era {
+    let (level, home, how) = match asked.peer.era {
         Era::Session => {
             let how = How::Directly(Arc::clone(&session.pending), session.shared.options.ask_timeout);
-            (Some(session.level()), how)
+            (Some(session.level()), Arc::downgrade(session), how)
         }
         Era::Stateless => {
             let questions = Arc::new(Questions::default());
             questions.give(asked.params.input_responses)?;
             let level =
                 asked.meta.log_level.as_deref().map(|level| level.parse().unwrap_or(Level::Emergency));
-            (level, How::InAnswer(questions))
+            (level, Weak::new(), How::InAnswer(questions))
         }
     };
-    let asker = Asker::new(Arc::clone(&session.id), Arc::clone(&asked.peer), meta, level, how);
+    let asker = Asker::new(Arc::clone(&session.id), Arc::clone(&asked.peer), meta, level, home, how);
     let asker = Arc::new(asker);
     asker.lead_to(Arc::clone(&asked.outlet), asked.meta.progress_token);
     let incoming = Incoming {

@@ -13,16 +13,16 @@ use helve::{Call, Caller, ErrorCode, Outcome, ToolError};
 use helve_mcp::config::{CallerConfig, Credentials, EraChoice, Secrets, ServerConfig, Setting};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::oauth::{LoginOptions, TokenStore};
-use helve_mcp::server::{Backend, Kind, McpServer, Peer, ServerOptions, Visitor};
+use helve_mcp::server::{Backend, Kind, Peer, Visitor};
 use helve_mcp::servers::{Surroundings, caller_login, shared_login};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
 
+use crate::clients::Client;
 use crate::oauth::authority::{Authority, Ways};
 use crate::oauth::browse;
 use crate::person::Person;
-use crate::plain::{LONG, eventually, plain, text};
+use crate::plain::{eventually, plain, text};
 use crate::setup::{Setup, surroundings};
 
 /// What the server received: with which token, in whose session, what.
@@ -485,57 +485,5 @@ async fn questions_and_news_reach_whose_they_are() {
         let updates =
             client.heard.iter().filter(|heard| heard["method"] == "notifications/resources/updated");
         assert_eq!(updates.count(), 1, "{name}: {:?}", client.heard);
-    }
-}
-
-/// A client of a gateway, on behalf of somebody.
-struct Client {
-    read: Lines<BufReader<ReadHalf<DuplexStream>>>,
-    write: WriteHalf<DuplexStream>,
-    /// What it was told unasked.
-    heard: Vec<Value>,
-}
-
-impl Client {
-    async fn connect(setup: &Setup, principal: &str) -> Self {
-        let gateway = Gateway::new(setup.runtime.clone(), setup.servers.clone());
-        let server = McpServer::new(Arc::new(gateway), ServerOptions::default());
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let (input, output) = tokio::io::split(theirs);
-        let caller = Caller::principal(principal);
-        tokio::spawn(async move { server.serve(input, output, caller).await });
-        let (read, write) = tokio::io::split(ours);
-        let mut client = Self { read: BufReader::new(read).lines(), write, heard: Vec::new() };
-        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-        client.ask(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })).await;
-        client
-    }
-
-    async fn hear(&mut self) -> Value {
-        let line = tokio::time::timeout(LONG, self.read.next_line()).await.expect("something in time");
-        serde_json::from_str(&line.unwrap().expect("not the end")).unwrap()
-    }
-
-    /// The answer to a request. What comes before it is kept.
-    async fn ask(&mut self, request: Value) -> Value {
-        self.write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
-        loop {
-            let message = self.hear().await;
-            if message["id"] == request["id"] && message.get("method").is_none() {
-                return message;
-            }
-            self.heard.push(message);
-        }
-    }
-
-    /// Waits until it was told something.
-    async fn told(&mut self, method: &str) -> Value {
-        loop {
-            if let Some(found) = self.heard.iter().find(|heard| heard["method"] == method) {
-                return found.clone();
-            }
-            let message = self.hear().await;
-            self.heard.push(message);
-        }
     }
 }

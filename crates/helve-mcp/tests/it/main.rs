@@ -8,12 +8,14 @@ mod counterparts;
 mod credentials;
 mod distrust;
 mod in_process;
+mod logs;
 mod oauth;
 mod server_stdio;
 mod sessions;
 mod supervision;
 mod updates;
 
+mod clients;
 mod person;
 mod plain;
 mod setup;

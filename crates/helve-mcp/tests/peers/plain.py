@@ -85,6 +85,10 @@ def call(name, args, meta, gone):
         print(args["words"], file=sys.stderr, flush=True)
         send({"method": "notifications/message", "params": {"level": "info", "data": args["words"]}})
         return text("said")
+    if name == "say_later":
+        params = {"level": args.get("level", "info"), "data": args["words"]}
+        threading.Timer(0.2, lambda: send({"method": "notifications/message", "params": params})).start()
+        return text("in a while")
     if name == "hush":
         hushed = True
         return text("I say nothing more to pings")
@@ -112,7 +116,7 @@ def tools():
     reads = {"annotations": {"readOnlyHint": True}}
     more = {"read": reads, "pid": reads, "wrong": {"outputSchema": total}, "both": {"outputSchema": total}}
     names = ["read", "write", "pid", "env", "ask", "sample", "roots", "steps", "stuck", "taken_back", "wrong",
-             "both", "fail", "big", "say", "hush", "touch", "subscribed", "listens"]
+             "both", "fail", "big", "say", "say_later", "hush", "touch", "subscribed", "listens"]
     listed = [{"name": n, "description": n, "inputSchema": any_object, **more.get(n, {})} for n in names]
     if len(sys.argv) > 1:
         with open(sys.argv[1]) as file:
