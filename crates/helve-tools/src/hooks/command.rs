@@ -163,7 +163,7 @@ fn answer(input: &HookInput, exit: &Exit) -> Result<HookOutput, HookFailure> {
 /// What it wrote, safe to show to a model and in a terminal.
 fn shown(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
-    let visible = text.trim().chars().filter(|c| *c == '\n' || !(c.is_control() || is_invisible(*c)));
+    let visible = text.trim().chars().filter(|c| *c != '\t' && !is_invisible(*c));
     visible.take(REASON_CHARS_MAX).collect()
 }
 
