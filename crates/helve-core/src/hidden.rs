@@ -136,7 +136,10 @@ mod tests {
         for (chars, expected) in [
             ("\0\u{8}\r\u{1b}\u{1f}\u{7f}\u{9b}\u{9f}\u{2028}\u{2029}", Control),
             ("\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}", Direction),
-            ("\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{180b}\u{180e}\u{180f}\u{200b}\u{200d}\u{2060}", Invisible),
+            (
+                "\u{ad}\u{34f}\u{115f}\u{1160}\u{17b4}\u{180b}\u{180e}\u{180f}\u{200b}\u{200d}\u{2060}",
+                Invisible,
+            ),
             ("\u{2065}\u{206a}\u{206f}\u{3164}\u{fe00}\u{fe0f}\u{feff}\u{ffa0}\u{fff0}\u{fffb}", Invisible),
             ("\u{1bca0}\u{1d173}\u{e0080}\u{e0100}\u{e01ef}\u{e01f0}\u{e0fff}", Invisible),
             ("\u{e0000}\u{e0041}\u{e007f}", Tag),

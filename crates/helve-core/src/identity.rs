@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -250,14 +250,22 @@ impl Key {
         caller
     }
 
+    /// What an entry tells of it: everything that never changes. The fingerprint covers the rest of
+    /// that, so that a row whose digest was swapped no longer fits.
+    pub fn told(&self) -> Value {
+        let lasting = Self { revoked_by: None, revoked_at: None, used_at: None, ..self.clone() };
+        let lasting = serde_json::to_vec(&lasting).unwrap_or_default();
+        json!({
+            "id": self.id, "name": self.name, "purpose": self.purpose, "kind": self.kind,
+            "roles": self.roles, "access": self.access, "expires_at": self.expires_at,
+            "fingerprint": hex(&Sha256::digest(lasting)),
+        })
+    }
+
     /// The journal's entry for what was done with it: `keys create`, `keys revoke`, `keys sign-in`.
     /// It reads like a call, so that the audit trail shows it among them.
     pub fn record(&self, what: &str, by: Arc<Caller>, at: Timestamp) -> Entry {
-        let told = json!({
-            "id": self.id, "name": self.name, "purpose": self.purpose, "kind": self.kind,
-            "roles": self.roles, "access": self.access, "expires_at": self.expires_at,
-        });
-        let arguments = serde_json::value::to_raw_value(&told).ok();
+        let arguments = serde_json::value::to_raw_value(&self.told()).ok();
         Entry::Finished(Box::new(Finished {
             at,
             facts: Facts {
@@ -322,6 +330,19 @@ mod tests {
         for wrong in ["", "helve_", "helve__", cut, &format!("{}0", text.reveal()), "helve_01ARZ_zz", "x"] {
             assert!(KeyText::parse(wrong).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_is_told_of_a_key_changes_with_what_should_not() {
+        let (key, _) = Key::generate("ci", Purpose::Call, "ada", now());
+        let mut used = key.clone();
+        used.used_at = Some(now());
+        used.revoke(&Caller::principal("ada"), now());
+        assert_eq!(used.told(), key.told());
+        let mut swapped = key.clone();
+        swapped.digest = digest("another");
+        assert_ne!(swapped.told(), key.told());
+        assert!(!key.told().to_string().contains(&key.digest));
     }
 
     #[test]

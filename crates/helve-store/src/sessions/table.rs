@@ -23,7 +23,7 @@ CREATE INDEX IF NOT EXISTS sessions_by_change ON sessions (changed_ms);
 ";
 
 /// How long a session that does not change is remembered: 90 days.
-const KEEP_MS: i64 = 90 * 24 * 3_600_000;
+pub(super) const KEEP_MS: i64 = 90 * 24 * 3_600_000;
 
 const BY_KEY: &str = "(principal IS NULL) = (?1 IS NULL) AND principal IS ?1 \
     AND (session IS NULL) = (?2 IS NULL) AND session IS ?2";
