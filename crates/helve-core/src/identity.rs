@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::caller::{Access, Caller, Channel, PrincipalKind};
-use crate::id::{CallId, KeyId};
+use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
-use crate::record::{EndStatus, Ending, Entry, Facts, Finished, Payload, Timings};
+use crate::record::Entry;
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -51,6 +51,9 @@ pub struct Key {
     /// The tools that a caller may use.
     #[serde(default)]
     pub access: Access,
+    /// The one question that whoever signs in with it may see and decide. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<ApprovalId>,
     /// SHA-256 of the secret. It has 256 random bits, so that no slow hash is needed.
     pub digest: String,
     /// Who made it.
@@ -170,6 +173,7 @@ impl Key {
             kind: PrincipalKind::User,
             roles: Vec::new(),
             access: Access::All,
+            only: None,
             digest: digest(&secret),
             made_by: made_by.into(),
             made_at: now,
@@ -263,40 +267,8 @@ impl Key {
     }
 
     /// The journal's entry for what was done with it: `keys create`, `keys revoke`, `keys sign-in`.
-    /// It reads like a call, so that the audit trail shows it among them.
     pub fn record(&self, what: &str, by: Arc<Caller>, at: Timestamp) -> Entry {
-        let arguments = serde_json::value::to_raw_value(&self.told()).ok();
-        Entry::Finished(Box::new(Finished {
-            at,
-            facts: Facts {
-                call_id: CallId::new(at),
-                received_at: at,
-                correlation_id: Some(self.id.to_string()),
-                caller: by,
-                tool: Arc::from(what),
-                resolved: false,
-                risk: None,
-                changes_world: false,
-                idempotency_key: None,
-                part: None,
-                undo_of: None,
-            },
-            ending: Ending {
-                status: EndStatus::Done,
-                code: None,
-                stage: None,
-                approval_id: None,
-                replay_of: None,
-                attempts: Vec::new(),
-                timings: Timings::default(),
-                result_bytes: None,
-                withheld: false,
-                degraded: Vec::new(),
-                effects: Vec::new(),
-                gate: None,
-            },
-            payload: Payload { arguments, ..Payload::default() },
-        }))
+        Entry::of_deed(what, self.id.to_string(), &self.told(), by, at)
     }
 }
 

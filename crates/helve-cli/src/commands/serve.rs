@@ -121,7 +121,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
         };
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
-        hooked.hooks().settle(SESSION_END_WAIT).await;
+        hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         hooked.flush_traces(wire::TRACES_WAIT).await;
         ended.context("the connection to the client broke")

@@ -1,7 +1,8 @@
 //! Comparing the table of sessions with the chain.
 //!
 //! A step tells of every label that rose. A session whose row has lost one would be let do what it
-//! must not, so that is found; a row may have more, since it is written first.
+//! must not, so that is found; a row may have more, since it is written first. The end of a session is
+//! an entry, and one that seems open again is found too.
 
 use helve_core::CallId;
 use helve_core::label::LabelSet;
@@ -26,6 +27,9 @@ const RISES: &str = "
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     if let Some(what) = unreadable(db)? {
         return Ok(Some(Disagreement { seq: None, what }));
+    }
+    if let Some(found) = reopened(db)? {
+        return Ok(Some(found));
     }
     let mut select = db.prepare(RISES)?;
     let mut rows = select.query([accepted_at])?;
@@ -52,6 +56,27 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
             words(labels)
         );
         return Ok(Some(Disagreement { seq: Some(row.get(0)?), what }));
+    }
+    Ok(None)
+}
+
+/// Every session that was ended. No call of a tool ends well under such a name.
+const ENDS: &str = "
+    SELECT seq, payload -> '$.arguments' FROM entries
+    WHERE kind = 1 AND head ->> '$.facts.tool' = 'session end'
+      AND head ->> '$.facts.resolved' = 0 AND head ->> '$.ending.status' = 'done' ORDER BY seq";
+
+/// A session that was ended and seems open.
+fn reopened(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+    let mut select = db.prepare(ENDS)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        // Whose it was may have been erased.
+        let Some(key) = json::<SessionKey>(row, 1)? else { continue };
+        if table::find(db, &key)?.is_none_or(|state| state.ended_at.is_none()) {
+            let what = format!("{} was ended, and seems open in the table `sessions`", name(&key));
+            return Ok(Some(Disagreement { seq: Some(row.get(0)?), what }));
+        }
     }
     Ok(None)
 }

@@ -150,4 +150,14 @@ async fn a_session_whose_label_was_lowered_is_found() {
     }
     let (_, what) = after(&place, Concern::Sessions, "UPDATE sessions SET body = '{'");
     assert!(what.contains("cannot be read"), "{what}");
+
+    let store = place.open();
+    let key = SessionKey::of(&SampleCall::new("page").facts.caller);
+    let end = Box::new(SessionChange::End { by: ada() });
+    store.change_session(key, end, Timestamp::now(), Timestamp::MIN).await.unwrap();
+    store.close().unwrap();
+    assert!(place.verify().is_sound());
+    let reopen = "UPDATE sessions SET body = json_remove(body, '$.ended_at')";
+    let (seq, what) = after(&place, Concern::Sessions, reopen);
+    assert!(seq == Some(5) && what.contains("was ended, and seems open"), "{what}");
 }

@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve::BoxFuture;
-use helve::hook::{Hook, HookContext, HookFailure, HookInput, HookOutput};
-use helve::ports::{Access, Exit, ExitStatus, Launcher, Program};
+use helve::hook::{Background, Hook, HookContext, HookEvent, HookFailure, HookInput, HookOutput};
+use helve::ports::{Access, Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::config::HookConfig;
 use super::read_answer;
@@ -24,6 +27,10 @@ const REASON_CHARS_MAX: usize = 4_000;
 const BLOCK: i32 = 2;
 /// How much longer than the hook its command may take: the runtime, which waits for it, ends both.
 const SPARE: Duration = Duration::from_secs(1);
+/// Most that a command may go on by itself, whatever it asks for.
+const ASYNC_MAX: Duration = Duration::from_secs(600);
+/// Longest first line that is looked at while the command runs.
+const FIRST_LINE_BYTES_MAX: usize = 4_096;
 
 /// A command.
 pub(super) struct CommandHook {
@@ -83,6 +90,33 @@ impl CommandHook {
         })
     }
 
+    /// Lets a command that has said so go on by itself, for as long as it asked for.
+    fn leave(
+        &self,
+        background: Background,
+        running: Pin<Box<dyn Future<Output = Result<Exit, LaunchError>> + Send>>,
+        token: CancellationToken,
+        context: &HookContext,
+    ) -> Result<HookOutput, HookFailure> {
+        let time = background.async_timeout.map_or(self.timeout, Duration::from_millis).min(ASYNC_MAX);
+        let by = self.label.clone();
+        let rest = async move {
+            let _ended = token.drop_guard();
+            match tokio::time::timeout(time, running).await {
+                Ok(Ok(Exit { status: ExitStatus::Code(0), .. })) => {}
+                Ok(Ok(exit)) => tracing::warn!(by, status = ?exit.status, "a hook in the background failed"),
+                Ok(Err(error)) => tracing::warn!(by, "a hook in the background failed: {error}"),
+                Err(_) => tracing::warn!(by, ?time, "a hook in the background took too long and was stopped"),
+            }
+        };
+        if !context.go_on(Box::pin(rest)) {
+            return Err(HookFailure::new("too many hooks run in the background; it was stopped"));
+        }
+        let mut output = HookOutput::none();
+        output.background = background;
+        Ok(output)
+    }
+
     fn program(&self, input: &HookInput) -> Result<Program, HookFailure> {
         let folder = self.folder.to_string_lossy().into_owned();
         let home = std::env::home_dir().map(|home| home.to_string_lossy().into_owned());
@@ -113,7 +147,7 @@ impl CommandHook {
             env,
             work_dir: Some(self.folder.clone()),
             stdin,
-            timeout: self.timeout + SPARE,
+            timeout: self.timeout.max(ASYNC_MAX) + SPARE,
             output_bytes_max: OUTPUT_BYTES_MAX,
             access: self.access.clone(),
         })
@@ -128,13 +162,64 @@ impl Hook for CommandHook {
     ) -> BoxFuture<'_, Result<HookOutput, HookFailure>> {
         Box::pin(async move {
             let program = self.program(&input)?;
-            let exit = self.launcher.launch(program, context.cancellation().clone()).await;
+            // Its own: whoever goes on by itself outlives what it was told of.
+            let token = CancellationToken::new();
+            let guard = token.clone().drop_guard();
+            let (first_line, mut goes_on) = FirstLine::watch(input.event.clone());
+            let (launcher, cancelled) = (Arc::clone(&self.launcher), token.clone());
+            let mut running =
+                Box::pin(async move { launcher.launch_seen(program, cancelled, first_line).await });
+            let exit = tokio::select! {
+                biased;
+                exit = &mut running => exit,
+                () = context.cancellation().cancelled() => {
+                    token.cancel();
+                    running.await
+                }
+                Some(background) = goes_on.recv() => {
+                    guard.disarm();
+                    return self.leave(background, running, token, &context);
+                }
+            };
             answer(&input, &exit.map_err(|error| HookFailure::new(error.to_string()))?)
         })
     }
 
     fn label(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.label)
+    }
+}
+
+/// Looks at the first line of a command's output, where it may say that nobody need wait for it.
+struct FirstLine {
+    event: HookEvent,
+    /// None once it was looked at.
+    line: Option<Vec<u8>>,
+    tell: mpsc::Sender<Background>,
+}
+
+impl FirstLine {
+    fn watch(event: HookEvent) -> (Seen, mpsc::Receiver<Background>) {
+        let (tell, goes_on) = mpsc::channel(1);
+        let first = Mutex::new(Self { event, line: Some(Vec::new()), tell });
+        let seen = move |bytes: &[u8]| first.lock().unwrap_or_else(PoisonError::into_inner).see(bytes);
+        (Arc::new(seen), goes_on)
+    }
+
+    fn see(&mut self, bytes: &[u8]) {
+        let Some(line) = &mut self.line else { return };
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+        let is_too_long = line.len() > FIRST_LINE_BYTES_MAX;
+        if end.is_none() && !is_too_long {
+            return;
+        }
+        let answer = self.line.take().filter(|_| !is_too_long);
+        let answer = answer.and_then(|line| HookOutput::from_json(&self.event, &line).ok());
+        if let Some(output) = answer.filter(HookOutput::is_async) {
+            // Nobody listens any more where the command has just ended.
+            let _ = self.tell.try_send(output.background);
+        }
     }
 }
 

@@ -289,7 +289,7 @@ async fn hooks_are_told_in_the_words_of_the_reference() {
     let heard = heard.lock().unwrap().clone();
     let common = |event: &str| {
         json!({ "hook_event_name": event, "session_id": "s-1", "transcript_path": "", "cwd": "/srv/project",
-            "agent_id": "scout" })
+            "permission_mode": "default", "agent_id": "scout" })
     };
     let with = |mut one: Value, more: Value| {
         one.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
