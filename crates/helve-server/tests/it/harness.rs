@@ -130,6 +130,12 @@ impl Open {
         }
         &self.read
     }
+
+    /// Reads until the server closes.
+    pub(crate) async fn end(&mut self) {
+        let mut buffer = [0; 4096];
+        while self.stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    }
 }
 
 impl Server {

@@ -5,6 +5,7 @@ mod api;
 mod browser;
 mod conformance;
 mod counterparts;
+mod endings;
 mod gateway;
 mod harness;
 mod hostile;
