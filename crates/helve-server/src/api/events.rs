@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::event::EventKind;
@@ -16,6 +16,7 @@ use helve::{Delivery, Event, Subscription, ToolName};
 use super::extract::Guest;
 use crate::mcp::App;
 use crate::problem::Problem;
+use crate::sse;
 use crate::visitor::Visitor;
 
 pub(super) async fn stream(
@@ -32,12 +33,7 @@ pub(super) async fn stream(
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, listener)))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::answer(Body::from_stream(body)))
 }
 
 struct Listener {

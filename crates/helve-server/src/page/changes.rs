@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::approvals::Changes;
@@ -13,6 +13,7 @@ use helve::approvals::Changes;
 use super::Failed;
 use super::form::Reader;
 use crate::mcp::App;
+use crate::sse;
 use crate::visitor::Deciding;
 
 pub(super) async fn stream(
@@ -31,11 +32,7 @@ pub(super) async fn stream(
             Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, changes)))
         }
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::answer(Body::from_stream(body)))
 }
 
 /// The next change, or a sign of life.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::config::HookConfig;
 use super::read_answer;
 use crate::common::is_invisible;
-use crate::http::{literal, template::Template};
+use crate::program::Variable;
 
 /// Where a command finds programs, unless its configuration says so.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -44,12 +44,6 @@ pub(super) struct CommandHook {
     timeout: Duration,
 }
 
-enum Variable {
-    Literal(String),
-    /// The value of this variable of Helve's own environment.
-    FromEnvironment(String),
-}
-
 impl CommandHook {
     pub(super) fn new(
         config: &HookConfig,
@@ -69,15 +63,11 @@ impl CommandHook {
                 (shell, vec!["-c".to_owned(), line.clone()])
             }
         };
-        let env = config.env.iter().map(|(name, value)| Ok((name.clone(), variable(name, value)?)));
-        let paths = |paths: &[PathBuf]| paths.iter().map(|path| within(folder, path)).collect();
-        let access = Access {
-            read: paths(&config.read),
-            write: paths(&config.write),
-            network: config.network.clone(),
-            unconfined: !config.confined,
-            ..Access::default()
-        };
+        let env = config.env.iter().map(|(name, value)| {
+            let variable = Variable::read(name, value).map_err(|why| format!("env/{name}: {why}"))?;
+            Ok((name.clone(), variable))
+        });
+        let access = config.reach.clone().placed(|path| within(folder, path)).access();
         Ok(Self {
             launcher,
             label: line,
@@ -257,29 +247,5 @@ fn within(folder: &Path, path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::home_dir()) {
         (Ok(rest), Some(home)) => home.join(rest),
         (Ok(_), None) | (Err(_), _) => folder.join(path),
-    }
-}
-
-fn variable(name: &str, value: &str) -> Result<Variable, String> {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    };
-    if !is_name(name) || name.starts_with("HELVE_") {
-        return Err(format!(
-            "env/{name}: a name has letters, digits and `_`, and does not begin with `HELVE_`"
-        ));
-    }
-    if value.contains('\0') {
-        return Err(format!("env/{name}: the value contains a NUL character"));
-    }
-    match value.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}')) {
-        Some(source) if is_name(source) => Ok(Variable::FromEnvironment(source.to_owned())),
-        Some(_) => Err(format!("env/{name}: a reference reads `${{env:NAME}}`")),
-        None => match literal::refusal(name, &Template::text(value)) {
-            Some(why) => Err(format!("env/{name}: {why}")),
-            None => Ok(Variable::Literal(value.to_owned())),
-        },
     }
 }

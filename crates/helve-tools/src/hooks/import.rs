@@ -84,7 +84,7 @@ impl Imported {
                     |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 config.args = fields.get("args").and_then(Value::as_array).map(words);
                 config.shell = text("shell").filter(|_| config.args.is_none()).map(PathBuf::from);
-                config.read = places(config.command.as_deref().unwrap_or_default());
+                config.reach.read = places(config.command.as_deref().unwrap_or_default());
                 &["type", "timeout", "async", "command", "args", "shell"]
             }
             Some("http") => {
@@ -201,7 +201,7 @@ mod tests {
         let bash = &imported.groups[0].1;
         assert_eq!((bash.matcher.as_deref(), bash.hooks.len()), (Some("Bash"), 2));
         assert_eq!(
-            (bash.hooks[0].timeout, &bash.hooks[0].read),
+            (bash.hooks[0].timeout, &bash.hooks[0].reach.read),
             (Some(5), &vec![PathBuf::from("~/.claude/hooks")])
         );
         assert_eq!(bash.hooks[1].headers["Authorization"], "Bearer ${env:TOKEN}");

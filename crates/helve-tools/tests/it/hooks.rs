@@ -418,7 +418,7 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
         ("{ type = 'mcp_tool', tool = 'x' }", "", "hooks/0/server"),
         ("{ type = 'prompt', prompt = 'x' }", "", "unknown"),
         ("{ type = 'command', command = 'x', comand = 'y' }", "", "unknown field"),
-        ("{ type = 'command', command = 'x', env = { HELVE_X = 'y' } }", "", "does not begin with"),
+        ("{ type = 'command', command = 'x', env = { HELVE_X = 'y' } }", "", "are set by Helve"),
         ("{ type = 'command', command = 'x' }", "matcher = '('", "matcher: "),
         (
             "{ type = 'command', command = 'x' }",
