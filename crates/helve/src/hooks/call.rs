@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_core::hook::{HookEvent, HookInput};
 use helve_core::permission::PermissionMode;
 use helve_core::{CallId, Caller, Tool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
@@ -34,7 +34,7 @@ impl OfCall<'_> {
         input.cwd = parts.hooks.folder();
         input.permission_mode = Some(mode.as_str().into());
         input.agent_id.clone_from(&self.caller.agent);
-        let fields = &mut input.fields;
+        let mut fields = Map::with_capacity(4 + self.more.len());
         fields.insert("tool_name".to_owned(), names.name(spoken).into());
         fields.insert("tool_input".to_owned(), spoken.input(self.arguments));
         if self.event != HookEvent::PermissionRequest {
@@ -45,6 +45,7 @@ impl OfCall<'_> {
             fields.insert("mcp_server".to_owned(), json!({ "name": server, "source": source }));
         }
         fields.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        input.fields = fields;
         Arc::new(input)
     }
 
