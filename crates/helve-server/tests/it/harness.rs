@@ -130,6 +130,13 @@ impl Open {
         }
         &self.read
     }
+
+    /// Waits until it is answered, or nothing comes for a moment: a stream has no end of its own.
+    pub(crate) async fn ended(mut self) {
+        let mut buffer = [0; 4096];
+        let answered = self.stream.read(&mut buffer);
+        let _ = tokio::time::timeout(Duration::from_secs(5), answered).await;
+    }
 }
 
 impl Server {

@@ -12,4 +12,5 @@ mod http;
 mod identity;
 mod page;
 mod raw;
+mod strangers;
 mod webhook;
