@@ -44,7 +44,7 @@ description = "Signs, if a person agrees."
 when_to_use = "In tests."
 command = "sh"
 write = ["."]
-args = ["-c", "cat >> world; echo >> world; echo '{}'"]
+args = ["-c", "cat >> world; echo '{}'"]
 requires_approval = true
 parameters = [{ name = "n", type = "integer", description = "What.", required = true }]
 

@@ -23,7 +23,7 @@ description = "Leaves a line."
 when_to_use = "In tests."
 command = "sh"
 write = ["."]
-args = ["-c", "cat >> deeds; echo >> deeds; echo '{}'"]
+args = ["-c", "cat >> deeds; echo '{}'"]
 risk = "low"
 parameters = [{ name = "n", type = "integer", description = "Which.", required = true }]
 
@@ -33,7 +33,7 @@ description = "Leaves a line, if a person agrees."
 when_to_use = "In tests."
 command = "sh"
 write = ["."]
-args = ["-c", "cat >> deeds; echo >> deeds; echo '{}'"]
+args = ["-c", "cat >> deeds; echo '{}'"]
 risk = "high"
 parameters = [{ name = "n", type = "integer", description = "Which.", required = true }]
 "#;

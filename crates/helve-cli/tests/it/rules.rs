@@ -158,7 +158,7 @@ fn a_project_takes_nothing_away_that_its_user_keeps() {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("helve.toml"), own).unwrap();
         home.write("helve.toml", project);
-        let ran = home.run(&["config", "show", "--json"]);
+        let ran = home.run(&["config", "show"]);
         assert_eq!(ran.code, 0, "{}", ran.all());
         ran
     };
