@@ -142,8 +142,8 @@ fn runs_over_http_are_changed_by_who_began_them_and_nobody_else() {
     assert_eq!(world(&home).len(), 5);
     let (status, undone) = up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
     assert_eq!((status, world(&home).last().map(String::as_str)), (200, Some("remove")), "{undone}");
-    assert_eq!(up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({})).0, 409, "once");
-    assert_eq!(world(&home).len(), 6);
+    up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
+    assert_eq!(world(&home).len(), 6, "once, however often she asks");
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }
 

@@ -145,12 +145,6 @@ fn every_typo_denies_and_says_where_it_is() {
         (format!("{ALL}forbid (principl, action, resource);"), "policy.cedar:2:9"),
         (format!("{ALL}\u{feff}forbid (principal, action, resource);"), "policy.cedar:2:1"),
         (
-            format!(
-                "{ALL}@id(\"a\") permit (principal, action, resource);@id(\"a\") permit (principal, action, resource);"
-            ),
-            "two policies named `a`",
-        ),
-        (
             ALL.replace('\n', "\r\n") + "forbid (principal, action == Action::\"cal\", resource);\r\n",
             "policy.cedar:2:38",
         ),

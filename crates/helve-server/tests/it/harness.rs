@@ -131,6 +131,11 @@ impl Open {
         &self.read
     }
 
+    /// Sends more.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
     /// Waits until it is answered, or nothing comes for a moment: a stream has no end of its own.
     pub(crate) async fn ended(mut self) {
         let mut buffer = [0; 4096];

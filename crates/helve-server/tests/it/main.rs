@@ -13,4 +13,5 @@ mod identity;
 mod page;
 mod raw;
 mod strangers;
+mod upstream;
 mod webhook;
