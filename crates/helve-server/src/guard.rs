@@ -13,6 +13,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
 use helve::Caller;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::jwt::Issuer;
@@ -165,7 +166,12 @@ impl Guard {
 
     /// Whether whoever came in with this could still come in.
     pub(crate) async fn is_good(&self, pass: Pass) -> bool {
-        match (pass.0, &self.keyring) {
+        if pass.until.is_some_and(|until| Timestamp::now() >= until)
+            || pass.login.is_some_and(|login| !self.logins.has(&login))
+        {
+            return false;
+        }
+        match (pass.key, &self.keyring) {
             (Some(key), Some(keyring)) => keyring.is_good(key).await.unwrap_or(false),
             (Some(_), None) => false,
             (None, _) => true,
@@ -174,7 +180,7 @@ impl Guard {
 
     fn without_token(&self) -> Result<(Visitor, Pass), Refusal> {
         match &self.door {
-            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass(None))),
+            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass::default())),
             Door::Tokens(_) => Err(Refusal::Token),
         }
     }
@@ -185,17 +191,17 @@ impl Guard {
             if let Door::Tokens(tokens) = &self.door
                 && let Some(caller) = tokens.caller(token)
             {
-                return Ok((Visitor::Caller(Arc::clone(caller)), Pass(None)));
+                return Ok((Visitor::Caller(Arc::clone(caller)), Pass::default()));
             }
             if let Some(keyring) = &self.keyring
                 && let Some((key, visitor)) = keyring.find(token).await.map_err(unknown)?
             {
-                return Ok((visitor, Pass(Some(key))));
+                return Ok((visitor, Pass { key: Some(key), ..Pass::default() }));
             }
             if let Some(issuer) = &self.issuer
-                && let Some(visitor) = issuer.visitor(token).await
+                && let Some((visitor, until)) = issuer.visitor(token).await
             {
-                return Ok((visitor, Pass(None)));
+                return Ok((visitor, Pass { until: Some(until), ..Pass::default() }));
             }
         }
         self.without_token()
@@ -230,7 +236,8 @@ impl Guard {
         if !login::is_from_own_page(method, headers, said, csrf) {
             return Err(Refusal::Forged);
         }
-        Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass(login.key)))
+        let pass = Pass { key: login.key, login: Some(login::id(cookie)), ..Pass::default() };
+        Ok((Visitor::Decider(Arc::clone(&login.deciding)), pass))
     }
 
     fn allows_host(&self, host: &str) -> bool {

@@ -27,9 +27,12 @@ const LOGINS_MAX: usize = 1_000;
 /// A cookie's value: 256 random bits.
 const SECRET_BYTES: usize = 32;
 
-/// Everybody who is signed in, by a digest of their cookie.
+/// A sign-in: a digest of its cookie.
+pub(crate) type LoginId = [u8; 32];
+
+/// Everybody who is signed in.
 pub(crate) struct Logins {
-    open: Mutex<HashMap<[u8; 32], Arc<Login>>>,
+    open: Mutex<HashMap<LoginId, Arc<Login>>>,
     began: Instant,
 }
 
@@ -49,7 +52,7 @@ impl Default for Logins {
 }
 
 impl Logins {
-    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Login>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LoginId, Arc<Login>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,7 +71,7 @@ impl Logins {
             let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
             open.remove(&digest);
         }
-        open.insert(digest(&secret), login);
+        open.insert(id(&secret), login);
         drop(open);
         let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/");
         (deciding, HeaderValue::try_from(cookie).expect("digits and plain words"))
@@ -77,21 +80,26 @@ impl Logins {
     /// Whose cookie it is.
     pub(crate) fn find(&self, cookie: &str) -> Option<Arc<Login>> {
         let mut open = self.lock();
-        let login = open.get(&digest(cookie)).cloned()?;
+        let login = open.get(&id(cookie)).cloned()?;
         if self.is_idle(&login) {
-            open.remove(&digest(cookie));
+            open.remove(&id(cookie));
             return None;
         }
         login.used_at.store(self.began.elapsed().as_secs(), Ordering::Relaxed);
         Some(login)
     }
 
-    /// Signs somebody out.
-    pub(crate) fn remove(&self, cookie: &str) {
-        self.lock().remove(&digest(cookie));
+    /// Whether somebody is still signed in. To ask is no use of it.
+    pub(crate) fn has(&self, id: &LoginId) -> bool {
+        self.lock().get(id).is_some_and(|login| !self.is_idle(login))
     }
 
-    fn sweep(&self, open: &mut HashMap<[u8; 32], Arc<Login>>) {
+    /// Signs somebody out.
+    pub(crate) fn remove(&self, cookie: &str) {
+        self.lock().remove(&id(cookie));
+    }
+
+    fn sweep(&self, open: &mut HashMap<LoginId, Arc<Login>>) {
         open.retain(|_, login| !self.is_idle(login));
     }
 
@@ -101,7 +109,8 @@ impl Logins {
     }
 }
 
-fn digest(cookie: &str) -> [u8; 32] {
+/// The sign-in that a cookie stands for.
+pub(crate) fn id(cookie: &str) -> LoginId {
     Sha256::digest(cookie).into()
 }
 
@@ -180,8 +189,9 @@ mod tests {
         let value = cookie(&sent).unwrap();
         assert_eq!(logins.find(value).unwrap().deciding.csrf, deciding.csrf);
         assert!(logins.find(&value[1..]).is_none());
+        assert!(logins.has(&id(value)));
         logins.remove(value);
-        assert!(logins.find(value).is_none());
+        assert!(logins.find(value).is_none() && !logins.has(&id(value)));
         let twice = headers(&[("cookie", &format!("{pair}; {pair}"))]);
         assert_eq!(cookie(&twice), None);
     }

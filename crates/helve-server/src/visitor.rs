@@ -5,6 +5,9 @@ use std::sync::Arc;
 use axum::http::Extensions;
 use helve::approvals::{Decider, Vouch};
 use helve::{Action, Caller, Channel, Key, KeyId, PolicyResource, PrincipalKind, Purpose, Runtime, Stance};
+use jiff::Timestamp;
+
+use crate::login::LoginId;
 
 /// Roles that this server gives; what they are good for is the runtime's to say.
 const APPROVER: &str = "approver";
@@ -93,6 +96,13 @@ impl Visitor {
     }
 }
 
-/// The key that somebody came in with, to be looked at again by what lasts longer than a request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pass(pub(crate) Option<KeyId>);
+/// What somebody came in with, to be looked at again by what lasts longer than a request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pass {
+    /// Their key.
+    pub(crate) key: Option<KeyId>,
+    /// When their issuer's token ends.
+    pub(crate) until: Option<Timestamp>,
+    /// Their sign-in.
+    pub(crate) login: Option<LoginId>,
+}

@@ -28,7 +28,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
-    let pass = parts.extensions.get().copied().unwrap_or(Pass(None));
+    let pass: Pass = parts.extensions.get().copied().unwrap_or_default();
     let Some(key) = key_of(&parts.headers) else {
         return plain(
             StatusCode::BAD_REQUEST,
@@ -88,6 +88,9 @@ async fn talk(
                 Ok(None) => break,
                 Err(_) => Frame::Ping(bytes::Bytes::new()),
             };
+            if !app.guard.is_good(pass).await {
+                break;
+            }
             if sink.send(frame).await.is_err() {
                 break;
             }
@@ -95,7 +98,7 @@ async fn talk(
     };
     let read = async {
         while let Some(Ok(frame)) = stream.next().await {
-            // A connection lasts, and its key may have been taken back meanwhile.
+            // A connection lasts, and its key may have been taken back, or its token have ended, meanwhile.
             if !app.guard.is_good(pass).await {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Tokens of an issuer, at a real `helve up`. What proves a refusal is the file that no tool wrote.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -231,6 +231,58 @@ fn who_the_issuer_says_decides_calls_nothing_and_not_about_themselves() {
     assert_eq!(up.with(&line, &deciding("grace"), approve()).0, 200);
     assert_eq!(up.call(&caller, "grave", json!({ "n": 1 })).0, 200);
     assert_eq!(deeds(&home), 1);
+}
+
+/// What lasts longer than a request ends with the token that it was begun with.
+#[test]
+fn a_stream_ends_with_its_token() {
+    let issuer = Issuer::open();
+    let home = issuer.home();
+    let up = Up::start(&home);
+    let soon = Timestamp::now().as_second() + 4;
+    let token = issuer.token(&set(issuer.claims(), "exp", json!(soon)));
+    let mut socket = TcpStream::connect(&up.address).unwrap();
+    write!(
+        socket,
+        "GET /mcp/ws HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nConnection: upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mcp\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        up.address
+    )
+    .unwrap();
+    let mut reader = BufReader::new(socket.try_clone().unwrap());
+    let mut heard = String::new();
+    while !heard.ends_with("\r\n\r\n") && reader.read_line(&mut heard).unwrap() > 0 {}
+    assert!(heard.contains(" 101 "), "{heard}");
+    // A frame with a mask of zeros, which masks nothing.
+    let say = |message: Value| {
+        let text = message.to_string();
+        let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+        (&socket).write_all(&[&[0x81, 0xfe], length.as_slice(), &[0; 4], text.as_bytes()].concat())
+    };
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    say(json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello })).unwrap();
+    say(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).unwrap();
+    let call = |id: i64| {
+        let params = json!({ "name": "deed", "arguments": { "n": id } });
+        say(json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }))
+    };
+    call(2).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while deeds(&home) != 1 {
+        assert!(Instant::now() < until, "it never ran");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    while Timestamp::now().as_second() <= soon {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // It may be gone already.
+    let _ = call(3);
+    let mut rest = Vec::new();
+    reader.get_ref().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let ended = reader.read_to_end(&mut rest);
+    assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock));
+    assert_eq!(deeds(&home), 1, "nothing runs for a token that is over");
 }
 
 /// A folder that somebody cloned does not say who may come in.

@@ -23,8 +23,18 @@ use crate::harness::{ADA, BOB, Server, call, meta, request};
 
 type Heard = Arc<Mutex<Vec<(HeaderMap, Value)>>>;
 
+fn plain_say() -> Value {
+    json!({ "name": "say", "description": "Says it again.",
+        "inputSchema": { "type": "object", "properties": { "message": { "type": "string" } } },
+        "annotations": { "readOnlyHint": true, "openWorldHint": false } })
+}
+
 /// Answers what it is asked, and keeps it.
-async fn answer(State(heard): State<Heard>, headers: HeaderMap, body: String) -> Response {
+async fn answer(
+    State((heard, bait)): State<(Heard, Arc<str>)>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
     let message: Value = serde_json::from_str(&body).unwrap();
     heard.lock().unwrap().push((headers, message.clone()));
     let Some(id) = message.get("id").cloned() else { return StatusCode::ACCEPTED.into_response() };
@@ -34,9 +44,17 @@ async fn answer(State(heard): State<Heard>, headers: HeaderMap, body: String) ->
             "protocolVersion": "2025-11-25", "serverInfo": { "name": "recorder", "version": "1" },
             "capabilities": { "tools": {}, "resources": { "subscribe": true }, "prompts": {}, "completions": {} },
         }),
-        "tools/list" => json!({ "tools": [{ "name": "say", "description": "Says it again.",
-            "inputSchema": { "type": "object", "properties": { "message": { "type": "string" } } },
-            "annotations": { "readOnlyHint": true, "openWorldHint": false } }] }),
+        "tools/list" => {
+            let say = json!({ "name": "say", "description": format!("Says it again. See {bait}/description"),
+                "icons": [{ "src": format!("{bait}/icon.png"), "mimeType": "image/png" }],
+                "inputSchema": { "$schema": format!("{bait}/schema"), "$id": format!("{bait}/id"),
+                    "type": "object", "properties": { "message": { "type": "string" } } },
+                "annotations": { "readOnlyHint": true, "openWorldHint": false } });
+            let lured = json!({ "name": "lured", "description": "Has its parameters elsewhere.",
+                "inputSchema": { "type": "object", "properties": { "a": { "$ref": format!("{bait}/ref") } } } });
+            let say = if bait.is_empty() { plain_say() } else { say };
+            json!({ "tools": [say, lured] })
+        }
         "resources/list" => json!({ "resources": [{ "uri": "note://one", "name": "one" }] }),
         "resources/templates/list" => {
             json!({ "resourceTemplates": [{ "uriTemplate": "note://{name}", "name": "n" }] })
@@ -47,9 +65,14 @@ async fn answer(State(heard): State<Heard>, headers: HeaderMap, body: String) ->
             let said = params["arguments"]["message"].as_str().unwrap_or_default().to_owned();
             let wait = said.bytes().map(u64::from).sum::<u64>() % 20;
             tokio::time::sleep(Duration::from_millis(wait)).await;
-            json!({ "content": [{ "type": "text", "text": said }] })
+            let link = json!({ "type": "resource_link", "uri": format!("{bait}/link"), "name": "more",
+                "icons": [{ "src": format!("{bait}/link.png") }] });
+            let text = json!({ "type": "text", "text": said });
+            json!({ "content": if bait.is_empty() { vec![text] } else { vec![text, link] } })
         }
-        "resources/read" => json!({ "contents": [{ "uri": params["uri"], "text": "a note" }] }),
+        "resources/read" => {
+            json!({ "contents": [{ "uri": params["uri"], "text": format!("see {bait}/text") }] })
+        }
         "prompts/get" => {
             json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "a prompt" } }] })
         }
@@ -61,10 +84,15 @@ async fn answer(State(heard): State<Heard>, headers: HeaderMap, body: String) ->
 
 /// Ada may use all that the recorder has, Bob nothing of it.
 async fn behind() -> (Server, Heard) {
+    behind_with("").await
+}
+
+/// The same, with an address all over what the recorder says.
+async fn behind_with(bait: &str) -> (Server, Heard) {
     let heard = Heard::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let router = Router::new().route("/mcp", post(answer)).with_state(Arc::clone(&heard));
+    let router = Router::new().route("/mcp", post(answer)).with_state((Arc::clone(&heard), Arc::from(bait)));
     tokio::spawn(async move { axum::serve(listener, router).await });
     let policy = NetPolicy { allow: vec!["127.0.0.1".parse().unwrap()], ..NetPolicy::default() };
     let surroundings = Surroundings {
@@ -232,4 +260,22 @@ async fn a_server_never_sees_the_callers_secrets_and_answers_reach_who_asked() {
         let all = format!("{headers:?}{message}");
         assert!(!all.contains(ADA) && !all.contains("secret-cookie") && !all.contains(&session), "{all}");
     }
+}
+
+/// Icons, schemas, references, links: a server's words are shown, and never followed.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_server_names_is_fetched() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let bait = format!("http://{}", listener.local_addr().unwrap());
+    let taken = tokio::spawn(async move { listener.accept().await });
+    // The guarded client may reach it: whoever fetched would get through.
+    let (server, heard) = behind_with(&bait).await;
+    ask_by_every_route(&server, ADA).await;
+    server.send("GET /v1/tools?format=openai", &[], "").await;
+    server.send("GET /v1/tools/rec/say", &[], "").await;
+    let listed = server.send("GET /v1/tools", &[], "").await.body;
+    assert!(asked(&heard).contains(&"tools/call".to_owned()));
+    assert!(listed.contains("rec") && !listed.contains("lured"), "{listed}");
+    assert!(!taken.is_finished(), "something was fetched");
+    taken.abort();
 }
