@@ -22,6 +22,7 @@ pub use rule::{Rule, Same};
 use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::id::{ApprovalId, CallId, RuleId};
+use crate::ports::was_set_back;
 use crate::record::RawJson;
 use crate::run::{Part, Step, StepKind};
 
@@ -184,10 +185,14 @@ impl Approval {
     }
 
     /// The state at a time: a question that nobody decided in time has expired, also where nobody
-    /// has written that down yet.
+    /// has written that down yet. So has one that was put, or decided, at a time that has yet to come:
+    /// the clock was set back, and would give it more time than anybody meant.
     pub fn state_at(&self, now: Timestamp) -> ApprovalState {
+        let happened = self.ruling.as_ref().map_or(self.created_at, |ruling| ruling.at.max(self.created_at));
         match self.state {
-            ApprovalState::Pending | ApprovalState::Approved if now >= self.expires_at => {
+            ApprovalState::Pending | ApprovalState::Approved
+                if now >= self.expires_at || was_set_back(now, happened) =>
+            {
                 ApprovalState::Expired
             }
             state => state,
@@ -396,6 +401,27 @@ mod tests {
         let mut late = question();
         assert!(late.decide(&verdict(ApprovalState::Approved, 1)));
         assert_eq!(late.use_up(&grant, call, time(100)), Err(Spent::Is(ApprovalState::Expired)));
+    }
+
+    /// A day is more than any of these questions had; a minute is what clocks are put right by.
+    #[test]
+    fn a_clock_that_is_set_back_ends_what_it_would_lengthen() {
+        const DAY: i64 = 86_400;
+        let grant = Grant { approval_id: question().id, binding: "asked".to_owned(), asked: None };
+        let call = CallId::new(time(3));
+        let mut pending = question();
+        assert_eq!(pending.state_at(time(-59)), ApprovalState::Pending);
+        assert_eq!(pending.state_at(time(-DAY)), ApprovalState::Expired);
+        assert!(!pending.clone().decide(&verdict(ApprovalState::Approved, -DAY)));
+        assert!(matches!(pending.answer(&ask_at(-DAY)), Some(Asked::Expired(_))));
+        // Once it is written down, no time brings it back.
+        assert_eq!(pending.state_at(time(1)), ApprovalState::Expired);
+        let mut approved = Approval { expires_at: time(10 * DAY), ..question() };
+        assert!(approved.decide(&verdict(ApprovalState::Approved, 2 * DAY)));
+        let spent = approved.clone().use_up(&grant, call, time(DAY));
+        assert_eq!(spent, Err(Spent::Is(ApprovalState::Expired)), "before it was approved");
+        assert_eq!(approved.use_up(&grant, call, time(3 * DAY)), Ok(()));
+        assert_eq!(approved.state_at(time(-DAY)), ApprovalState::Used);
     }
 
     #[test]

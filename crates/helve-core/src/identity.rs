@@ -15,6 +15,7 @@ use subtle::ConstantTimeEq;
 use crate::caller::{Access, Caller, Channel, PrincipalKind};
 use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
+use crate::ports::was_set_back;
 use crate::record::Entry;
 
 /// Longest name of a key, in bytes.
@@ -213,12 +214,15 @@ impl Key {
         self.digest.as_bytes().ct_eq(digest(secret).as_bytes()).into()
     }
 
-    /// Whether it can be used at a time.
+    /// Whether it can be used at a time. One that ends does not live longer by a clock that is set back
+    /// before it was made.
     pub fn state_at(&self, now: Timestamp) -> KeyState {
         match (self.revoked_at, self.expires_at) {
             (Some(_), _) => KeyState::Revoked,
             (None, _) if self.purpose == Purpose::SignIn && self.used_at.is_some() => KeyState::Used,
-            (None, Some(expires_at)) if now >= expires_at => KeyState::Expired,
+            (None, Some(expires_at)) if now >= expires_at || was_set_back(now, self.made_at) => {
+                KeyState::Expired
+            }
             (None, _) => KeyState::Live,
         }
     }
@@ -336,6 +340,7 @@ mod tests {
         let (mut code, _) = Key::generate("ada", Purpose::SignIn, "ada", now());
         let mut late = code.clone();
         assert!(!late.redeem(now() + CODE_TTL));
+        assert!(!late.redeem(now() - SignedDuration::from_hours(24)), "the clock was set back");
         assert!(code.redeem(now()) && !code.redeem(now()));
         assert_eq!(code.state_at(now()), KeyState::Used);
     }

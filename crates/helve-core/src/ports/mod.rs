@@ -17,6 +17,7 @@ mod tracer;
 
 pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
+pub(crate) use clock::was_set_back;
 pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};

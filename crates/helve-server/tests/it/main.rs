@@ -13,4 +13,6 @@ mod http;
 mod identity;
 mod page;
 mod raw;
+mod strangers;
+mod upstream;
 mod webhook;

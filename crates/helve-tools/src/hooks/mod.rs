@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod http;
 pub mod import;
+mod needs;
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 mod asking;
+mod clock;
 mod deciding;
 mod rules;
 mod runs;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use helve::approval::{Mark, Same};
 use helve::approvals::{DecideError, Decider, Decision, Remember, Vouch};
 use helve::compose::{self, OnError, Step};
-use helve::ports::{Ledger, Runs};
+use helve::ports::{Clock, Ledger, Runs};
 use helve::record::Entry;
 use helve::run::StepKind;
 use helve::runs::TakenUp;
