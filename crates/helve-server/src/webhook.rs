@@ -17,6 +17,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+/// Who made a code that went out with a question.
+pub(crate) const MADE_BY: &str = "webhook";
 /// Largest answer that is read.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -141,9 +143,9 @@ impl Webhook {
     /// A link that signs one person in, once, while the question stands.
     async fn link(&self, runtime: &Runtime, approval: &Approval) -> Result<Url, helve::ports::JournalError> {
         let name = format!("webhook for {}", approval.id);
-        let (mut code, text) = Key::generate(&name, Purpose::SignIn, "webhook", Timestamp::now());
+        let (mut code, text) = Key::generate(&name, Purpose::SignIn, MADE_BY, Timestamp::now());
         code.expires_at = Some(approval.expires_at);
-        runtime.keys().create_key(Box::new(code), Caller::principal("webhook").into()).await?;
+        runtime.keys().create_key(Box::new(code), Caller::principal(MADE_BY).into()).await?;
         let mut link = self.base.clone();
         link.set_path("/sign-in");
         link.set_query(Some(&format!("next=/approvals/{}", approval.id)));

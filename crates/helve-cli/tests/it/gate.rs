@@ -208,3 +208,34 @@ fn a_thousand_questions_outlive_a_kill_and_are_decided_one_by_one() {
     drop(up);
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }
+
+#[test]
+fn policies_are_followed_while_it_runs_however_they_break() {
+    const ALL: &str = "permit (principal, action, resource);\n";
+    let home = Home::new();
+    let file = format!("[policy]\nfiles = ['policy.cedar']\n{TOOLS}");
+    home.write("helve.toml", &file).write("policy.cedar", ALL);
+    let up = Up::start(&home);
+    let token = up.token();
+    let status = || up.call(&token, "write", json!({})).0;
+    let denied = |what: &str| {
+        until(what, || status() == 403);
+        let before = world(&home).len();
+        assert_eq!((status(), world(&home).len()), (403, before), "{what}");
+    };
+    assert_eq!((status(), world(&home).len()), (200, 1));
+    home.write("policy.cedar", "permit (principal, action, resource");
+    denied("a policy that is cut short");
+    home.write("policy.cedar", ALL);
+    until("it is mended", || status() == 200);
+    std::fs::remove_file(home.project().join("policy.cedar")).unwrap();
+    denied("a policy that is gone");
+    home.write("policy.cedar", ALL);
+    until("it is back", || status() == 200);
+    // A mistake elsewhere does not keep a new policy from counting.
+    home.write("helve.toml", format!("{file}\nx = ["));
+    home.write("policy.cedar", "forbid (principal, action, resource);");
+    denied("a policy that forbids, while the configuration is broken");
+    home.write("helve.toml", &file).write("policy.cedar", ALL);
+    until("all is mended", || status() == 200);
+}

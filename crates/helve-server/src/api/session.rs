@@ -16,6 +16,7 @@ use crate::login;
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::{ADMIN, Deciding, Visitor};
+use crate::webhook::MADE_BY;
 
 /// What a cookie is given for.
 #[derive(Deserialize, JsonSchema)]
@@ -91,8 +92,12 @@ pub(crate) async fn signed_in(
         Some((_, Visitor::Caller(_))) => return Err(refused()),
         None => {
             let code = keyring.redeem(code).await?.ok_or_else(refused)?;
-            // Only somebody who can open the ledger's own file gets such a code.
-            (Deciding::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]), None)
+            // Only somebody who can open the ledger's own file gets such a code, unless it went out with a
+            // question: who has that decides, and does nothing else.
+            match code.made_by == MADE_BY {
+                true => (Deciding::new(&code.name, Vouch::Key, &[]), None),
+                false => (Deciding::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]), None),
+            }
         }
     };
     Ok(app.guard.logins.add(deciding, key))

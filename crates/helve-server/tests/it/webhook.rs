@@ -87,6 +87,14 @@ async fn whoever_should_decide_is_told_and_the_link_signs_in_once() {
     let forged = api.server.send(&line, &[("authorization", "-"), ("cookie", &session)], &decision).await;
     assert_eq!(forged.status, 403, "{forged:?}");
     assert_eq!(api.ran(), 0);
+    // Whoever has the link decides, under the link's own name, and administers nothing.
+    let csrf = signed_in.json()["csrf"].as_str().unwrap().to_owned();
+    let own = [("authorization", "-"), ("cookie", session.as_str()), ("x-helve-csrf", csrf.as_str())];
+    assert_eq!(api.server.send("GET /v1/me", &own, "").await.json()["roles"], json!(["approver"]));
+    let servers = api.server.send("GET /v1/mcp/servers", &own, "").await;
+    assert_eq!(servers.status, 403, "{servers:?}");
+    let decided = api.server.send(&line, &own, &decision).await.json();
+    assert_eq!(decided["ruling"]["by"], json!(format!("key webhook for {id}")), "{decided}");
     telling.abort();
 }
 
