@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helve_core::hook::{HookEvent, HookInput};
 use helve_core::{CallId, Caller, Tool};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
@@ -31,7 +31,7 @@ impl OfCall<'_> {
         input.session_id = self.caller.session.clone().unwrap_or_else(|| "none".to_owned());
         input.cwd = parts.hooks.folder();
         input.agent_id.clone_from(&self.caller.agent);
-        let fields = &mut input.fields;
+        let mut fields = Map::with_capacity(4 + self.more.len());
         fields.insert("tool_name".to_owned(), names.name(spoken).into());
         fields.insert("tool_input".to_owned(), spoken.input(self.arguments));
         if self.event != HookEvent::PermissionRequest {
@@ -42,6 +42,7 @@ impl OfCall<'_> {
             fields.insert("mcp_server".to_owned(), json!({ "name": server, "source": source }));
         }
         fields.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        input.fields = fields;
         Arc::new(input)
     }
 

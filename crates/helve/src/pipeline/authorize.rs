@@ -54,7 +54,7 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<(ToolErro
 
 /// What the policy says to a caller who wants to know of a tool. Nothing, where there is none.
 fn see(parts: &Parts, caller: &Caller, tool: &Tool) -> Option<Voice> {
-    parts.policy.rule(&PolicyRequest {
+    parts.policy.rule(|| PolicyRequest {
         caller,
         action: Action::List,
         resource: PolicyResource::Tool(tool),

@@ -32,7 +32,7 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
 /// A call that may run. Only this stage makes one, and only this can be executed.
 pub(super) struct PermittedCall {
     tool: Tool,
-    call: Call,
+    call: Box<Call>,
     grant: Option<Box<Grant>>,
 }
 
@@ -48,7 +48,7 @@ impl PermittedCall {
     }
 
     /// The tool, the call, and the approval that its start uses up.
-    pub(super) fn into_parts(self) -> (Tool, Call, Option<Box<Grant>>) {
+    pub(super) fn into_parts(self) -> (Tool, Box<Call>, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)
     }
 
@@ -107,7 +107,7 @@ pub(super) async fn decide(
 async fn ask(
     parts: &Arc<Parts>,
     tool: Tool,
-    call: Call,
+    call: Box<Call>,
     reasons: Reasons,
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
@@ -180,9 +180,9 @@ async fn ask(
 async fn ask_hooks(
     parts: &Arc<Parts>,
     tool: Tool,
-    mut call: Call,
+    mut call: Box<Call>,
     record: &mut OpenRecord<'_>,
-) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
+) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let suggestions =
         suggestions(&tool).iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
     match hooks_before::permission_request(parts, &tool, &call, suggestions, record).await? {
@@ -209,10 +209,10 @@ async fn ask_hooks(
 async fn ask_program(
     parts: &Arc<Parts>,
     tool: Tool,
-    mut call: Call,
+    mut call: Box<Call>,
     reasons: &Reasons,
     record: &mut OpenRecord<'_>,
-) -> Result<ControlFlow<PermittedCall, (Tool, Call)>, ToolError> {
+) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let Some(program) = &parts.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
@@ -280,7 +280,7 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 }
 
 /// A person has approved the call, perhaps with other arguments.
-fn permit(tool: Tool, mut call: Call, approval: Approval, record: &mut OpenRecord<'_>) -> PermittedCall {
+fn permit(tool: Tool, mut call: Box<Call>, approval: Approval, record: &mut OpenRecord<'_>) -> PermittedCall {
     record.heard(Voice::new(format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));

@@ -125,7 +125,7 @@ fn needs_deed(tool: &Tool, record: &OpenRecord<'_>) -> bool {
 async fn run(
     parts: &Arc<Parts>,
     tool: &Tool,
-    mut call: Call,
+    mut call: Box<Call>,
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {

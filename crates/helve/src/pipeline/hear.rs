@@ -141,7 +141,7 @@ fn advice(call: &Call) -> Option<Voice> {
 }
 
 fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet) -> Option<Voice> {
-    parts.policy.rule(&PolicyRequest {
+    parts.policy.rule(|| PolicyRequest {
         caller: &call.caller,
         action: Action::Call,
         resource: PolicyResource::Tool(tool),

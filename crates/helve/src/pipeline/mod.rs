@@ -43,6 +43,7 @@ use record::OpenRecord;
 
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outcome {
+    let call = Box::new(call);
     let mut record = OpenRecord::open(parts, &call, origin);
     let denial = hooks_after::watch_denial(parts, &call);
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
@@ -66,7 +67,7 @@ pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outco
 /// Records a call that cannot be run because it could not even be read.
 pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, Origin::Outside);
-    let known = resolve::resolve(parts, call, &mut record);
+    let known = resolve::resolve(parts, Box::new(call), &mut record);
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.
     let error = match known.err() {
@@ -76,7 +77,11 @@ pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> 
     record.close(Err(error)).await
 }
 
-async fn stages(parts: &Arc<Parts>, call: Call, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
+async fn stages(
+    parts: &Arc<Parts>,
+    call: Box<Call>,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
     let resolved = resolve::resolve(parts, call, record)?;
     record.refuse_without_journal()?;
 
@@ -175,7 +180,7 @@ pub(crate) async fn wind_up(
 ) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, Origin::Resumed(run));
     record.keep_unchecked_arguments(&call.arguments);
-    match resolve::resolve(parts, call, &mut record) {
+    match resolve::resolve(parts, Box::new(call), &mut record) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
         Err(_gone) => record.must_survive(),
     }
@@ -197,7 +202,7 @@ async fn undo_stages(
     undoing: Undoing,
     record: &mut OpenRecord<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = resolve::resolve(parts, call, record)?;
+    let resolved = resolve::resolve(parts, Box::new(call), record)?;
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);

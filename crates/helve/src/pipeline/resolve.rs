@@ -9,14 +9,15 @@ use crate::runtime::Parts;
 /// A call whose tool is known.
 pub(super) struct ResolvedCall {
     pub(super) tool: Tool,
-    pub(super) call: Call,
+    /// On the heap: it is handed from stage to stage.
+    pub(super) call: Box<Call>,
 }
 
 const NEAR_MAX: usize = 3;
 
 pub(super) fn resolve(
     parts: &Parts,
-    call: Call,
+    call: Box<Call>,
     record: &mut OpenRecord<'_>,
 ) -> Result<ResolvedCall, ToolError> {
     match parts.registry.tool(&call.tool) {

@@ -24,8 +24,8 @@ impl LivePolicy {
     }
 
     /// What it says to a request. Nothing, where there is none.
-    pub(crate) fn rule(&self, request: &PolicyRequest<'_>) -> Option<Voice> {
-        self.0.load().as_ref().map(|policy| policy.rule(request))
+    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
+        self.0.load().as_ref().map(|policy| policy.rule(&request()))
     }
 }
 
@@ -59,9 +59,11 @@ impl Runtime {
     /// runtime (`admin`).
     pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Voice {
         let parts = self.parts();
-        let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
-        let request = PolicyRequest { caller, action, resource, arguments, labels, now };
-        if let Some(voice) = parts.policy.rule(&request) {
+        let request = || {
+            let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
+            PolicyRequest { caller, action, resource, arguments, labels, now }
+        };
+        if let Some(voice) = parts.policy.rule(request) {
             return voice;
         }
         let roles: &[&str] = match action {

@@ -14,7 +14,7 @@ use crate::runtime::Parts;
 /// All that the tool of a call needs, and whether it is so. Null stands for no arguments.
 pub(crate) async fn report(parts: &Arc<Parts>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
     let tool = parts.registry.tool(&call.tool).ok_or_else(|| not_found(parts, &call))?;
-    let mut resolved = ResolvedCall { tool, call };
+    let mut resolved = ResolvedCall { tool, call: Box::new(call) };
     if let Some((denial, _)) = denial(parts, &resolved) {
         return Err(denial);
     }
