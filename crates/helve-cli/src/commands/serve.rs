@@ -91,7 +91,7 @@ pub(crate) fn http(
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs, &hooked, loaded.policy_files.clone()) => {}
+                () = upstream.watch(inputs, &hooked, &loaded) => {}
                 () = deciding => {}
                 () = telling => {}
             }
@@ -217,7 +217,9 @@ impl Upstream {
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, mut policies: Vec<PolicyPath>) {
+    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, first: &Loaded) {
+        let mut policies = first.policy_files.clone();
+        let mut last = None;
         let of_policies = |policies: &[PolicyPath]| {
             mcp::fingerprint_of(policies.iter().map(|policy| policy.path.as_path()))
         };
@@ -238,12 +240,15 @@ impl Upstream {
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
                     follow_gate(&loaded, runtime);
                     follow_hooks(&loaded, runtime).await;
+                    last = Some(loaded);
                 }
                 Err(failure) => {
                     say(&format!(
                         "the configuration is not followed: {failure}: {}",
                         failure.details.join("; ")
                     ));
+                    // Policies are: what somebody forbids does not wait until another file is mended.
+                    follow_gate(last.as_ref().unwrap_or(first), runtime);
                 }
             }
         }

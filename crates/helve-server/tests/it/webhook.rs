@@ -100,6 +100,7 @@ async fn opens_its_own_question_only(api: &Api, id: &str, session: &str, csrf: &
         async move { api.server.send(&line, &headers, &body.to_string()).await }
     };
     let get = |path: &str| send(format!("GET {path}"), json!({}));
+    assert_eq!(get("/v1/me").await.json()["roles"], json!(["approver"]), "it administers nothing");
     for path in
         ["/v1/approvals", "/v1/rules", "/v1/audit", "/v1/runs", "/v1/sessions", "/v1/events", "/metrics"]
     {

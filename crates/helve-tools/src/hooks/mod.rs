@@ -25,6 +25,7 @@ pub use ask_url::AskUrl;
 use command::CommandHook;
 pub use config::{HookConfig, HookGroup, HookKind};
 use http::HttpHook;
+pub use needs::scripts;
 
 /// Makes hooks of what stands in a file.
 pub struct HookMaker {

@@ -3,7 +3,7 @@
 //! Claude Code runs hooks as the person, with all that they may do. Here each gets what it shows that
 //! it needs, and whoever imports it sees what that is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use helve::hook::HookEvent;
 
@@ -35,6 +35,44 @@ pub(super) fn needs(event: &HookEvent, command: &str) -> Needs {
         list.dedup();
     }
     Needs { read, write }
+}
+
+/// Endings of programs that others read.
+const SCRIPT_ENDINGS: [&str; 9] = ["sh", "bash", "py", "js", "mjs", "ts", "rb", "pl", "jq"];
+
+/// The scripts that a command is made of, as far as they are there. Whoever could write one would be
+/// their own judge.
+pub fn scripts(command: &str, folder: &Path) -> Vec<PathBuf> {
+    let is_script = |path: &Path| {
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        path.is_file() && (SCRIPT_ENDINGS.contains(&ending) || is_executable(path))
+    };
+    let words = words(command).into_iter().filter(|word| !word.redirected);
+    let named = words.filter_map(|word| {
+        let at = [
+            "$CLAUDE_PROJECT_DIR/",
+            "${CLAUDE_PROJECT_DIR}/",
+            "$HELVE_PROJECT_DIR/",
+            "${HELVE_PROJECT_DIR}/",
+        ];
+        let rest = at.iter().find_map(|at| word.text.strip_prefix(at)).unwrap_or(&word.text).to_owned();
+        Some(match home(&word.text) {
+            Some(rest) => std::env::home_dir()?.join(rest),
+            None => folder.join(rest),
+        })
+    });
+    named.filter(|path| is_script(path)).collect()
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|found| found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_executable(_: &Path) -> bool {
+    false
 }
 
 /// A word of a command line, as a shell would see it.
@@ -121,6 +159,22 @@ fn home(word: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_scripts_of_a_command_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["check.sh", "rules.py", "notes.txt", "log.sh"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let found = |command: &str| {
+            let found = scripts(command, folder.path()).into_iter();
+            found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("\"$CLAUDE_PROJECT_DIR\"/check.sh"), ["check.sh"]);
+        assert_eq!(found("cat notes.txt | python3 ./rules.py >> log.sh; nothing.sh"), ["rules.py"]);
+        assert_eq!(found("bash ${CLAUDE_PROJECT_DIR}/check.sh && exit 2"), ["check.sh"]);
+        assert_eq!(found("jq -r .tool_input"), [""; 0]);
+    }
 
     #[test]
     fn a_command_gets_what_it_shows_that_it_needs() {

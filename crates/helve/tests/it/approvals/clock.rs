@@ -22,7 +22,7 @@ async fn a_clock_that_jumps_by_a_day_neither_lengthens_a_question_nor_revives_on
     bench.approve(anew).await;
     bench.clock.set(began + DAY);
     assert_eq!(code(&bench.runtime.call(send("ada")).await), "approval_expired");
-    for time in [began - DAY, began] {
+    for time in [began - DAY, began - DAY / 2] {
         bench.clock.set(time);
         bench.ask(send("ada")).await;
         assert_eq!(bench.get(anew).await.state, ApprovalState::Expired);
@@ -32,13 +32,16 @@ async fn a_clock_that_jumps_by_a_day_neither_lengthens_a_question_nor_revives_on
 
 #[tokio::test]
 async fn a_clock_that_jumps_by_a_day_runs_no_key_twice_and_frees_no_limit() {
-    let rule = helve::limit::LimitRule::for_tools("send").rate("1/1h".parse().unwrap());
-    let bench = Bench::with(|tool| tool.risk(Risk::Low), |settings| settings.limits = vec![rule]);
+    let bench = Bench::with(|tool| tool.risk(Risk::Low), |_| {});
     let began = bench.clock.now();
     for time in [began, began - DAY, began + DAY] {
         bench.clock.set(time);
         assert!(bench.runtime.call(send("ada").idempotency_key("k")).await.is_success());
     }
+    assert_eq!(bench.witness.seen().len(), 1);
+    let rule = helve::limit::LimitRule::for_tools("send").rate("1/1h".parse().unwrap());
+    let bench = Bench::with(|tool| tool.risk(Risk::Low), |settings| settings.limits = vec![rule]);
+    assert!(bench.runtime.call(send("ada")).await.is_success());
     for time in [began, began - DAY, began + DAY] {
         bench.clock.set(time);
         assert_eq!(code(&bench.runtime.call(send("ben")).await), "rate_limit");
