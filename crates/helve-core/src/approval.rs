@@ -4,17 +4,25 @@
 //! run, and is used up by the start of the call. How it changes is decided here, by functions that
 //! know nothing of where approvals are kept, so that every ledger does the same.
 
+mod ask;
+mod mark;
+mod rule;
+
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use ask::{Ask, Asked, Decided, Grant, Spent, Verdict};
+pub use mark::Mark;
+pub use rule::{Rule, Same};
+
 use crate::caller::Caller;
-use crate::definition::{Definition, Facet, Risk};
+use crate::definition::Risk;
 use crate::id::{ApprovalId, CallId, RuleId};
-use crate::json::{canonical, sha256_hex};
+use crate::ports::was_set_back;
 use crate::record::RawJson;
 use crate::run::{Part, Step, StepKind};
 
@@ -117,68 +125,6 @@ impl fmt::Display for ApprovalState {
     }
 }
 
-/// Something to look out for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mark {
-    /// This caller has not used this tool with approval before.
-    FirstUse,
-    /// It may delete or overwrite.
-    Destructive,
-    /// It brings in text that anybody may have written.
-    ReadsUntrusted,
-    /// It brings in what not everybody may know.
-    ReadsPrivate,
-    /// It sends what it is given out of this machine.
-    Egress,
-    /// It changes something that stays.
-    Mutates,
-    /// Nobody has said what it reads, sends and changes: it may be anything.
-    Unlabelled,
-    /// The session has read text that anybody may have written.
-    UntrustedSession,
-    /// It names a mail address or a web address outside of the operator's own domains.
-    OutsideDomain,
-}
-
-impl Mark {
-    /// What a tool says of itself that a person should know.
-    pub fn of(definition: &Definition) -> Vec<Self> {
-        let destructive = definition.changes_world() && definition.annotations.destructive;
-        let destructive = destructive.then_some(Self::Destructive).into_iter();
-        match &definition.facets {
-            Some(facets) => destructive.chain(facets.iter().map(|facet| Self::from(*facet))).collect(),
-            None => destructive.chain([Self::Unlabelled]).collect(),
-        }
-    }
-
-    /// In words, for people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::FirstUse => "this caller has not used this tool with approval before",
-            Self::Destructive => "may delete or overwrite",
-            Self::ReadsUntrusted => "brings in text that anybody may have written",
-            Self::ReadsPrivate => "brings in what not everybody may know",
-            Self::Egress => "sends what it is given out of this machine",
-            Self::Mutates => "changes something that stays",
-            Self::Unlabelled => "nobody has said what it reads, sends and changes; it may be anything",
-            Self::UntrustedSession => "the session has read text that anybody may have written",
-            Self::OutsideDomain => "names an address outside of your own domains",
-        }
-    }
-}
-
-impl From<Facet> for Mark {
-    fn from(facet: Facet) -> Self {
-        match facet {
-            Facet::ReadsUntrusted => Self::ReadsUntrusted,
-            Facet::ReadsPrivate => Self::ReadsPrivate,
-            Facet::Egress => Self::Egress,
-            Facet::Mutates => Self::Mutates,
-        }
-    }
-}
-
 /// What somebody said to a question.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -203,88 +149,6 @@ impl Ruling {
     pub fn new(by: impl Into<String>, at: Timestamp) -> Self {
         Self { by: by.into(), at, reason: None, edited: None, rule: None }
     }
-}
-
-/// A question in the making.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// The question, pending.
-    pub approval: Approval,
-    /// How long a denial answers the same call again without anybody being asked.
-    pub denied_for: SignedDuration,
-    /// Whether to ask although it was denied a moment ago.
-    pub insist: bool,
-    /// Most questions that may be pending at a time. Beyond that none is put.
-    pub pending_max: usize,
-}
-
-/// What became of putting a question.
-#[derive(Debug, Clone)]
-pub enum Asked {
-    /// A person is asked now.
-    New(Approval),
-    /// A person was asked before, and has not decided.
-    Standing(Approval),
-    /// It is approved, and not used yet.
-    Approved(Approval),
-    /// It was denied.
-    Denied(Approval),
-    /// Nobody decided in time, which the caller is told once.
-    Expired(Approval),
-    /// Too many questions are pending.
-    TooMany,
-}
-
-/// A decision on its way to the ledger.
-#[derive(Debug, Clone)]
-pub struct Verdict {
-    /// What becomes of the question: approved, denied or withdrawn.
-    pub state: ApprovalState,
-    /// What was said.
-    pub ruling: Ruling,
-    /// The binding of what may run, where it was approved.
-    pub granted: Option<String>,
-    /// Until when it may be used, where it was approved.
-    pub use_by: Option<Timestamp>,
-    /// A rule to be made with it.
-    pub rule: Option<Rule>,
-}
-
-/// What became of a decision.
-#[derive(Debug, Clone)]
-pub enum Decided {
-    /// It holds.
-    Now(Approval),
-    /// It came too late: this is how things stand, and who decided what.
-    Before(Approval),
-    /// There is no such question.
-    NotFound,
-}
-
-/// An approval that a call uses up by starting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Grant {
-    /// The approval.
-    pub approval_id: ApprovalId,
-    /// The binding of what is about to run.
-    pub binding: String,
-    /// The binding of what was asked for, where a person has edited the arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<String>,
-}
-
-/// An approval that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Spent {
-    /// There is none.
-    #[error("there is no such approval")]
-    NotFound,
-    /// It is not approved, or not any more.
-    #[error("the approval is {0}")]
-    Is(ApprovalState),
-    /// It is for something else.
-    #[error("the approval is for another tool, other arguments or another caller")]
-    DoesNotFit,
 }
 
 impl Approval {
@@ -321,10 +185,14 @@ impl Approval {
     }
 
     /// The state at a time: a question that nobody decided in time has expired, also where nobody
-    /// has written that down yet.
+    /// has written that down yet. So has one that was put, or decided, at a time that has yet to come:
+    /// the clock was set back, and would give it more time than anybody meant.
     pub fn state_at(&self, now: Timestamp) -> ApprovalState {
+        let happened = self.ruling.as_ref().map_or(self.created_at, |ruling| ruling.at.max(self.created_at));
         match self.state {
-            ApprovalState::Pending | ApprovalState::Approved if now >= self.expires_at => {
+            ApprovalState::Pending | ApprovalState::Approved
+                if now >= self.expires_at || was_set_back(now, happened) =>
+            {
                 ApprovalState::Expired
             }
             state => state,
@@ -472,141 +340,10 @@ impl ApprovalQuery {
     }
 }
 
-/// “Always for this session”: what a person was asked once and need not be asked again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Rule {
-    /// The rule.
-    pub id: RuleId,
-    /// The question that it comes from.
-    pub approval_id: ApprovalId,
-    /// The call that asked, and its run, where the journal tells of it.
-    pub call_id: CallId,
-    /// The run of that call.
-    pub run: CallId,
-    /// The tool's full name.
-    pub tool: Arc<str>,
-    /// The tool as it was: one that has changed asks again.
-    pub digest: Arc<str>,
-    /// Who answers for the call.
-    pub principal: Option<String>,
-    /// Which agent.
-    pub agent: Option<String>,
-    /// Which session.
-    pub session: Option<String>,
-    /// What of the arguments must be as it was.
-    pub same: Same,
-    /// A digest of what must be as it was.
-    pub shape: String,
-    /// Who made it.
-    pub by: String,
-    /// When.
-    pub made_at: Timestamp,
-    /// Until when it holds.
-    pub expires_at: Timestamp,
-    /// Who took it back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked_by: Option<String>,
-    /// When it was taken back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revoked_at: Option<Timestamp>,
-}
-
-/// What of the arguments must be as it was when a person allowed the like.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Same {
-    /// All of them.
-    Everything,
-    /// These, as JSON Pointers; the others may be anything that fits the tool. None: any arguments.
-    Fields(Vec<String>),
-}
-
-impl Same {
-    /// A digest of what must stay the same.
-    pub fn shape(&self, arguments: &Value) -> String {
-        let text = match self {
-            Self::Everything => canonical(arguments),
-            Self::Fields(fields) => {
-                let held = fields.iter().map(|field| (field, arguments.pointer(field)));
-                // Absent is not the same as null.
-                let held = held.map(|(field, value)| match value {
-                    Some(value) => Value::from(vec![Value::from(field.as_str()), value.clone()]),
-                    None => Value::from(vec![Value::from(field.as_str())]),
-                });
-                canonical(&Value::Array(held.collect()))
-            }
-        };
-        sha256_hex(text.as_bytes())
-    }
-}
-
-impl Rule {
-    /// A rule that lets through what is like the call that was asked about, until `expires_at`.
-    pub fn new(
-        id: RuleId,
-        approval: &Approval,
-        same: Same,
-        arguments: &Value,
-        ruling: &Ruling,
-        expires_at: Timestamp,
-    ) -> Self {
-        Self {
-            id,
-            approval_id: approval.id,
-            call_id: approval.call_id,
-            run: approval.run(),
-            tool: Arc::clone(&approval.tool),
-            digest: Arc::clone(&approval.digest),
-            principal: approval.caller.principal.clone(),
-            agent: approval.caller.agent.clone(),
-            session: approval.caller.session.clone(),
-            shape: same.shape(arguments),
-            same,
-            by: ruling.by.clone(),
-            made_at: ruling.at,
-            expires_at,
-            revoked_by: None,
-            revoked_at: None,
-        }
-    }
-
-    /// Whether it holds at a time.
-    pub fn holds(&self, now: Timestamp) -> bool {
-        self.revoked_at.is_none() && self.made_at <= now && now < self.expires_at
-    }
-
-    /// Whether it lets a call through.
-    pub fn allows(&self, digest: &str, caller: &Caller, arguments: &Value, now: Timestamp) -> bool {
-        self.holds(now)
-            && *self.digest == *digest
-            && self.principal == caller.principal
-            && self.agent == caller.agent
-            && self.session == caller.session
-            && self.shape == self.same.shape(arguments)
-    }
-
-    /// Takes it back. Returns whether it held.
-    pub fn revoke(&mut self, by: &str, at: Timestamp) -> bool {
-        let held = self.revoked_at.is_none();
-        if held {
-            self.revoked_by = Some(by.to_owned());
-            self.revoked_at = Some(at);
-        }
-        held
-    }
-
-    /// The step that tells in the journal that it was taken back.
-    pub fn revoked_step(&self, by: &str, at: Timestamp) -> Box<Step> {
-        let kind = StepKind::RuleRevoked { rule_id: self.id, by: by.to_owned() };
-        Box::new(Step { at, call_id: self.call_id, run: self.run, kind, payload: None })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use jiff::SignedDuration;
 
     fn time(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
@@ -666,6 +403,27 @@ mod tests {
         assert_eq!(late.use_up(&grant, call, time(100)), Err(Spent::Is(ApprovalState::Expired)));
     }
 
+    /// A day is more than any of these questions had; a minute is what clocks are put right by.
+    #[test]
+    fn a_clock_that_is_set_back_ends_what_it_would_lengthen() {
+        const DAY: i64 = 86_400;
+        let grant = Grant { approval_id: question().id, binding: "asked".to_owned(), asked: None };
+        let call = CallId::new(time(3));
+        let mut pending = question();
+        assert_eq!(pending.state_at(time(-59)), ApprovalState::Pending);
+        assert_eq!(pending.state_at(time(-DAY)), ApprovalState::Expired);
+        assert!(!pending.clone().decide(&verdict(ApprovalState::Approved, -DAY)));
+        assert!(matches!(pending.answer(&ask_at(-DAY)), Some(Asked::Expired(_))));
+        // Once it is written down, no time brings it back.
+        assert_eq!(pending.state_at(time(1)), ApprovalState::Expired);
+        let mut approved = Approval { expires_at: time(10 * DAY), ..question() };
+        assert!(approved.decide(&verdict(ApprovalState::Approved, 2 * DAY)));
+        let spent = approved.clone().use_up(&grant, call, time(DAY));
+        assert_eq!(spent, Err(Spent::Is(ApprovalState::Expired)), "before it was approved");
+        assert_eq!(approved.use_up(&grant, call, time(3 * DAY)), Ok(()));
+        assert_eq!(approved.state_at(time(-DAY)), ApprovalState::Used);
+    }
+
     #[test]
     fn a_refusal_is_told_and_asked_about_again_only_later() {
         let mut approval = question();
@@ -679,30 +437,5 @@ mod tests {
         assert!(matches!(expired.answer(&ask_at(99)), Some(Asked::Standing(_))));
         assert!(matches!(expired.answer(&ask_at(100)), Some(Asked::Expired(_))));
         assert!(expired.answer(&ask_at(101)).is_none());
-    }
-
-    #[test]
-    fn a_rule_lets_through_what_is_like_it_and_nothing_else() {
-        let mut approval = question();
-        approval.caller = Arc::new(Caller::agent("bot").session("s-1"));
-        let ruling = Ruling::new("ada", time(1));
-        let arguments = json!({ "to": "ada", "text": "hi" });
-        let same = Same::Fields(vec!["/to".to_owned()]);
-        let id = RuleId::new(time(1));
-        let rule = Rule::new(id, &approval, same, &arguments, &ruling, time(50));
-        let bot = Caller::agent("bot").session("s-1");
-        assert!(rule.allows("d1", &bot, &json!({ "to": "ada", "text": "other" }), time(2)));
-        assert!(!rule.allows("d1", &bot, &json!({ "to": "eve", "text": "hi" }), time(2)));
-        assert!(!rule.allows("d1", &bot, &json!({ "text": "hi" }), time(2)));
-        assert!(!rule.allows("d2", &bot, &arguments, time(2)), "the tool has changed");
-        assert!(!rule.allows("d1", &Caller::agent("bot").session("s-2"), &arguments, time(2)));
-        assert!(!rule.allows("d1", &Caller::agent("eve").session("s-1"), &arguments, time(2)));
-        assert!(!rule.allows("d1", &bot, &arguments, time(50)), "it has ended");
-        assert!(!rule.allows("d1", &bot, &arguments, time(0)), "the clock went back");
-        let mut revoked = rule.clone();
-        assert!(revoked.revoke("ada", time(3)) && !revoked.revoke("ada", time(4)));
-        assert!(!revoked.allows("d1", &bot, &arguments, time(4)));
-        let null = Same::Fields(vec!["/cc".to_owned()]);
-        assert_ne!(null.shape(&json!({ "cc": null })), null.shape(&json!({})));
     }
 }

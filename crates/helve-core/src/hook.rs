@@ -81,12 +81,21 @@ impl HookContext {
     pub fn call_tool(&self, call: Call) -> BoxFuture<'static, Outcome> {
         Arc::clone(&self.host).call_for_hook(call.cancellation(self.cancellation.clone()))
     }
+
+    /// Lets the rest of a hook run while everything goes on: it has answered, and has no more say. The
+    /// rest is dropped when the runtime ends. False: too many run so already, and it was dropped.
+    pub fn go_on(&self, rest: BoxFuture<'static, ()>) -> bool {
+        Arc::clone(&self.host).go_on_for_hook(rest)
+    }
 }
 
 /// Runs the calls that hooks make.
 pub trait HookHost: Send + Sync + 'static {
     /// Runs a call that a hook makes, whoever it says that it is by.
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome>;
+
+    /// Runs the rest of a hook in the background. False where there is no room.
+    fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool;
 }
 
 /// A hook that gave no answer that could be used.

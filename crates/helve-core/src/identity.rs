@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::caller::{Access, Caller, Channel, PrincipalKind};
-use crate::id::{CallId, KeyId};
+use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
-use crate::record::{EndStatus, Ending, Entry, Facts, Finished, Payload, Timings};
+use crate::ports::was_set_back;
+use crate::record::Entry;
 
 /// Longest name of a key, in bytes.
 const NAME_BYTES_MAX: usize = 128;
@@ -51,6 +52,9 @@ pub struct Key {
     /// The tools that a caller may use.
     #[serde(default)]
     pub access: Access,
+    /// The one question that whoever signs in with it may see and decide. Absent: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<ApprovalId>,
     /// SHA-256 of the secret. It has 256 random bits, so that no slow hash is needed.
     pub digest: String,
     /// Who made it.
@@ -170,6 +174,7 @@ impl Key {
             kind: PrincipalKind::User,
             roles: Vec::new(),
             access: Access::All,
+            only: None,
             digest: digest(&secret),
             made_by: made_by.into(),
             made_at: now,
@@ -209,12 +214,15 @@ impl Key {
         self.digest.as_bytes().ct_eq(digest(secret).as_bytes()).into()
     }
 
-    /// Whether it can be used at a time.
+    /// Whether it can be used at a time. One that ends does not live longer by a clock that is set back
+    /// before it was made.
     pub fn state_at(&self, now: Timestamp) -> KeyState {
         match (self.revoked_at, self.expires_at) {
             (Some(_), _) => KeyState::Revoked,
             (None, _) if self.purpose == Purpose::SignIn && self.used_at.is_some() => KeyState::Used,
-            (None, Some(expires_at)) if now >= expires_at => KeyState::Expired,
+            (None, Some(expires_at)) if now >= expires_at || was_set_back(now, self.made_at) => {
+                KeyState::Expired
+            }
             (None, _) => KeyState::Live,
         }
     }
@@ -250,45 +258,21 @@ impl Key {
         caller
     }
 
-    /// The journal's entry for what was done with it: `keys create`, `keys revoke`, `keys sign-in`.
-    /// It reads like a call, so that the audit trail shows it among them.
-    pub fn record(&self, what: &str, by: Arc<Caller>, at: Timestamp) -> Entry {
-        let told = json!({
+    /// What an entry tells of it: everything that never changes. The fingerprint covers the rest of
+    /// that, so that a row whose digest was swapped no longer fits.
+    pub fn told(&self) -> Value {
+        let lasting = Self { revoked_by: None, revoked_at: None, used_at: None, ..self.clone() };
+        let lasting = serde_json::to_vec(&lasting).unwrap_or_default();
+        json!({
             "id": self.id, "name": self.name, "purpose": self.purpose, "kind": self.kind,
             "roles": self.roles, "access": self.access, "expires_at": self.expires_at,
-        });
-        let arguments = serde_json::value::to_raw_value(&told).ok();
-        Entry::Finished(Box::new(Finished {
-            at,
-            facts: Facts {
-                call_id: CallId::new(at),
-                received_at: at,
-                correlation_id: Some(self.id.to_string()),
-                caller: by,
-                tool: Arc::from(what),
-                resolved: false,
-                risk: None,
-                changes_world: false,
-                idempotency_key: None,
-                part: None,
-                undo_of: None,
-            },
-            ending: Ending {
-                status: EndStatus::Done,
-                code: None,
-                stage: None,
-                approval_id: None,
-                replay_of: None,
-                attempts: Vec::new(),
-                timings: Timings::default(),
-                result_bytes: None,
-                withheld: false,
-                degraded: Vec::new(),
-                effects: Vec::new(),
-                gate: None,
-            },
-            payload: Payload { arguments, ..Payload::default() },
-        }))
+            "fingerprint": hex(&Sha256::digest(lasting)),
+        })
+    }
+
+    /// The journal's entry for what was done with it: `keys create`, `keys revoke`, `keys sign-in`.
+    pub fn record(&self, what: &str, by: Arc<Caller>, at: Timestamp) -> Entry {
+        Entry::of_deed(what, self.id.to_string(), &self.told(), by, at)
     }
 }
 
@@ -325,6 +309,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_told_of_a_key_changes_with_what_should_not() {
+        let (key, _) = Key::generate("ci", Purpose::Call, "ada", now());
+        let mut used = key.clone();
+        used.used_at = Some(now());
+        used.revoke(&Caller::principal("ada"), now());
+        assert_eq!(used.told(), key.told());
+        let mut swapped = key.clone();
+        swapped.digest = digest("another");
+        assert_ne!(swapped.told(), key.told());
+        assert!(!key.told().to_string().contains(&key.digest));
+    }
+
+    #[test]
     fn keys_end() {
         let (mut key, _) = Key::generate("ci", Purpose::Call, "ada", now());
         assert_eq!(key.state_at(Timestamp::MAX), KeyState::Live);
@@ -343,6 +340,7 @@ mod tests {
         let (mut code, _) = Key::generate("ada", Purpose::SignIn, "ada", now());
         let mut late = code.clone();
         assert!(!late.redeem(now() + CODE_TTL));
+        assert!(!late.redeem(now() - SignedDuration::from_hours(24)), "the clock was set back");
         assert!(code.redeem(now()) && !code.redeem(now()));
         assert_eq!(code.state_at(now()), KeyState::Used);
     }

@@ -17,6 +17,7 @@ pub mod precondition;
 pub mod retry;
 
 pub mod expression;
+pub mod hidden;
 pub mod json;
 pub mod schema;
 pub mod template;

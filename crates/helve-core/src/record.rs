@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::approval::Grant;
@@ -17,6 +18,7 @@ use crate::gate::{Stance, Voice};
 use crate::id::{ApprovalId, CallId};
 use crate::outcome::Repair;
 use crate::run::{EffectReport, Part, Step};
+use crate::trace::SpanContext;
 
 /// JSON text that is kept as it is.
 pub type RawJson = Box<RawValue>;
@@ -60,6 +62,44 @@ impl Entry {
         }
     }
 
+    /// Something that was done beside calls, to `about`: `keys create`, `session end`. It reads like a
+    /// call, so that the audit trail shows it among them. No tool has such a name.
+    pub fn of_deed(what: &str, about: String, told: &Value, by: Arc<Caller>, at: Timestamp) -> Self {
+        let arguments = serde_json::value::to_raw_value(told).ok();
+        Self::Finished(Box::new(Finished {
+            at,
+            facts: Facts {
+                call_id: CallId::new(at),
+                received_at: at,
+                correlation_id: Some(about),
+                caller: by,
+                tool: Arc::from(what),
+                resolved: false,
+                risk: None,
+                changes_world: false,
+                idempotency_key: None,
+                part: None,
+                undo_of: None,
+                trace_parent: None,
+            },
+            ending: Ending {
+                status: EndStatus::Done,
+                code: None,
+                stage: None,
+                approval_id: None,
+                replay_of: None,
+                attempts: Vec::new(),
+                timings: Timings::default(),
+                result_bytes: None,
+                withheld: false,
+                degraded: Vec::new(),
+                effects: Vec::new(),
+                gate: None,
+            },
+            payload: Payload { arguments, ..Payload::default() },
+        }))
+    }
+
     /// When it happened.
     pub fn at(&self) -> Timestamp {
         match self {
@@ -100,6 +140,9 @@ pub struct Facts {
     /// The finished run that this call undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_of: Option<CallId>,
+    /// The span of whoever called, so that a run which is resumed stays in their trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<SpanContext>,
 }
 
 /// A call that changes the world is about to start.

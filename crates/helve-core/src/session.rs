@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::caller::Caller;
 use crate::label::{LabelSet, Taint};
 use crate::permission::{PermissionSet, PermissionUpdate, RuleError};
+use crate::record::Entry;
 
 /// Whose session. Without a session's id it is all that the principal does.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,6 +30,13 @@ impl SessionKey {
             session: caller.session.as_deref().map(Arc::from),
         }
     }
+
+    /// The journal's entry for its end: `session end`.
+    pub fn ended(&self, by: Arc<Caller>, at: Timestamp) -> Entry {
+        let about = self.session.as_deref().unwrap_or_default().to_owned();
+        let told = json!({ "principal": self.principal, "session": self.session });
+        Entry::of_deed("session end", about, &told, by, at)
+    }
 }
 
 /// What is remembered of a session.
@@ -43,12 +52,33 @@ pub struct SessionState {
     pub since: Timestamp,
     /// When it last changed.
     pub changed_at: Timestamp,
+    /// When somebody ended it. Its id is closed for good: nothing runs in it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A change of a session that cannot be made.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// What is to be allowed makes no sense.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// It has ended.
+    #[error("this session was ended; nothing can be allowed for it any more")]
+    Ended,
 }
 
 impl SessionState {
     /// A session that has touched nothing.
     pub fn new(now: Timestamp) -> Self {
-        Self { taints: Vec::new(), permissions: PermissionSet::default(), since: now, changed_at: now }
+        Self {
+            taints: Vec::new(),
+            permissions: PermissionSet::default(),
+            since: now,
+            changed_at: now,
+            ended_at: None,
+        }
     }
 
     /// All its labels.
@@ -56,8 +86,9 @@ impl SessionState {
         self.taints.iter().fold(LabelSet::NONE, |labels, taint| labels.and(taint.labels))
     }
 
-    /// Makes a change. Labels only rise.
-    pub fn apply(&mut self, change: &SessionChange, now: Timestamp) -> Result<(), RuleError> {
+    /// Makes a change. Labels only rise, also those of a session that was ended: what it has read stays
+    /// read, and a new session has an id of its own.
+    pub fn apply(&mut self, change: &SessionChange, now: Timestamp) -> Result<(), SessionError> {
         match change {
             SessionChange::Raise(taint) => {
                 let new = taint.labels.without(self.labels());
@@ -66,7 +97,12 @@ impl SessionState {
                 }
                 self.taints.push(Taint { labels: new, ..taint.clone() });
             }
+            SessionChange::Permit(_) if self.ended_at.is_some() => return Err(SessionError::Ended),
             SessionChange::Permit(update) => self.permissions.apply(update)?,
+            SessionChange::End { .. } if self.ended_at.is_some() => return Ok(()),
+            SessionChange::End { .. } => {
+                (self.permissions, self.ended_at) = (PermissionSet::default(), Some(now));
+            }
         }
         self.changed_at = now;
         Ok(())
@@ -80,4 +116,9 @@ pub enum SessionChange {
     Raise(Taint),
     /// Somebody allows, asks or denies something for it.
     Permit(PermissionUpdate),
+    /// Somebody ends it, with an entry in the journal.
+    End {
+        /// Who.
+        by: Arc<Caller>,
+    },
 }

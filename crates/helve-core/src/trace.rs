@@ -6,6 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::error::{ErrorCode, Stage};
 use crate::id::{ApprovalId, CallId};
 use crate::record::{EndStatus, Facts, GateRecord, Timings};
@@ -89,6 +92,18 @@ impl fmt::Display for SpanContext {
         let trace = u128::from_be_bytes(self.trace_id);
         let span = u64::from_be_bytes(self.span_id);
         write!(f, "00-{trace:032x}-{span:016x}-{:02x}", u8::from(self.sampled))
+    }
+}
+
+impl Serialize for SpanContext {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for SpanContext {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

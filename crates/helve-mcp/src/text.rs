@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use helve::hidden;
+pub use helve::hidden::{one_line, visible};
 use helve::json::{JsonError, JsonLimits};
 use serde_json::{Map, Value};
 
@@ -116,40 +118,6 @@ pub fn clean_json(value: &mut Value, limits: JsonLimits) -> Result<Vec<Finding>,
     Ok(walk.counts.findings())
 }
 
-/// The text with everything that [`clean`] would take out written as `\u{…}`, for those who want to
-/// see it.
-pub fn visible(text: &str) -> Cow<'_, str> {
-    if is_plain(text) || !text.chars().any(|c| c != '\n' && c != '\t' && kind(c).is_some()) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if c != '\n' && c != '\t' && kind(c).is_some() {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// A text as one short line for a message: nothing hidden in it, nothing that breaks the line.
-pub fn one_line(text: &str, chars_max: usize) -> String {
-    let mut line = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count == chars_max {
-            line.push('…');
-            break;
-        }
-        match c {
-            '\n' | '\r' | '\t' => line.push(' '),
-            c if kind(c).is_some() => line.extend(c.escape_unicode()),
-            c => line.push(c),
-        }
-    }
-    line
-}
-
 /// Printable ASCII, line feeds and tabs: nearly every text, decided a block of bytes at a time.
 fn is_plain(text: &str) -> bool {
     text.as_bytes().chunks(64).all(|block| {
@@ -160,42 +128,15 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// What a character is by itself, if it must not stay. Joiners and variation selectors may stay in
-/// the right company.
+/// the right company, and spaces of every kind do.
 fn kind(c: char) -> Option<Hidden> {
-    let point = u32::from(c);
-    if point & 0xfffe == 0xfffe {
-        return Some(Hidden::PrivateUse);
-    }
-    match c {
-        '\n' | '\t' | ' '..='\u{7e}' => None,
-        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => Some(Hidden::Control),
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-            Some(Hidden::Direction)
-        }
-        // Unicode's Default_Ignorable_Code_Point, and the marks of interlinear notes.
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200d}'
-        | '\u{2060}'..='\u{2065}'
-        | '\u{206a}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{fff0}'..='\u{fffb}'
-        | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0080}'..='\u{e0fff}' => Some(Hidden::Invisible),
-        '\u{e0000}'..='\u{e007f}' => Some(Hidden::Tag),
-        '\u{e000}'..='\u{f8ff}' | '\u{fdd0}'..='\u{fdef}' | '\u{f0000}'..='\u{10ffff}' => {
-            Some(Hidden::PrivateUse)
-        }
-        _ => None,
+    match hidden::kind(c)? {
+        hidden::Kind::Control => Some(Hidden::Control),
+        hidden::Kind::Direction => Some(Hidden::Direction),
+        hidden::Kind::Invisible => Some(Hidden::Invisible),
+        hidden::Kind::Tag => Some(Hidden::Tag),
+        hidden::Kind::PrivateUse => Some(Hidden::PrivateUse),
+        hidden::Kind::Space => None,
     }
 }
 

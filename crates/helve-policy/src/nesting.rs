@@ -15,9 +15,10 @@ pub(crate) fn on_a_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Opti
     })
 }
 
-/// Refuses what is nested too deep, in brackets or by a chain of operators.
+/// Refuses what is nested too deep, in brackets or by a chain of operators, and more policies than are
+/// read: Cedar takes minutes for some hundred thousand.
 pub(crate) fn check(file: &PolicyFile) -> Result<(), Finding> {
-    let (mut brackets, mut operators) = (0usize, 0usize);
+    let (mut brackets, mut operators, mut policies) = (0usize, 0usize, 0usize);
     let mut bytes = file.text.bytes().enumerate().peekable();
     while let Some((at, byte)) = bytes.next() {
         match byte {
@@ -38,7 +39,10 @@ pub(crate) fn check(file: &PolicyFile) -> Result<(), Finding> {
                 operators += 1;
             }
             b')' | b']' | b'}' => brackets = brackets.saturating_sub(1),
-            b';' => operators = 0,
+            b';' => {
+                operators = 0;
+                policies += 1;
+            }
             b'!' | b'-' | b'+' | b'*' | b'.' | b'&' | b'|' | b'=' | b'<' | b'>' => operators += 1,
             // `if` nests without any bracket, and so do words between operators.
             b' ' | b'\n' | b'\t' | b'\r' => {
@@ -51,6 +55,9 @@ pub(crate) fn check(file: &PolicyFile) -> Result<(), Finding> {
             format!("brackets are nested deeper than {} levels", limits::BRACKETS_MAX)
         } else if operators > limits::OPERATORS_MAX {
             format!("a policy has more than {} operators", limits::OPERATORS_MAX)
+        } else if policies > limits::POLICIES_MAX {
+            let problem = format!("there are more than {} policies", limits::POLICIES_MAX);
+            return Err(Finding::error(Place::of(&file.name, &file.text, at), problem));
         } else {
             continue;
         };

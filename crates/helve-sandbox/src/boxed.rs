@@ -1,16 +1,18 @@
 //! The port: a program of a tool, in a box.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::BoxFuture;
-use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program};
+use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
 use tokio_util::sync::CancellationToken;
 
 use crate::find::find;
 use crate::plain::{Options, PlainLauncher};
 use crate::policy::{Job, Limits, Policy};
 use crate::report::End;
+use crate::run::{Attendance, Listener, Stream};
 use crate::sandbox::Sandbox;
 
 /// How long a tool's program that is asked to end may clean up. Who drops the future sooner, as the
@@ -25,22 +27,30 @@ impl Sandbox {
 }
 
 impl Launcher for Sandbox {
-    fn launch(
+    fn launch_seen(
         &self,
         program: Program,
         cancellation: CancellationToken,
+        seen: Seen,
     ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
         Box::pin(async move {
             if program.access.unconfined {
                 let plain = PlainLauncher::new(Options { path: self.options.path.clone() });
-                return plain.launch(program, cancellation).await;
+                return plain.launch_seen(program, cancellation, seen).await;
             }
             if cancellation.is_cancelled() {
                 let (stdout, stderr) = (Vec::new(), Vec::new());
                 return Ok(Exit { status: ExitStatus::Cancelled, stdout, stderr });
             }
             let (job, stdin) = job(program, &self.options.limits, self.options.min_level);
-            let finished = self.run(job, stdin, cancellation).await?;
+            let (limits, grace) = (job.policy.limits.clone(), job.policy.grace);
+            let listener: Listener = Arc::new(move |stream, bytes: &[u8]| {
+                if stream == Stream::Out {
+                    seen(bytes);
+                }
+            });
+            let attendance = Attendance { stdin: Some(stdin), limits, grace, listener: Some(listener) };
+            let finished = self.start(job).await?.attend(attendance, cancellation).await;
             let status = status(finished.end);
             Ok(Exit { status, stdout: finished.stdout, stderr: finished.stderr })
         })

@@ -7,7 +7,7 @@ use std::process;
 use std::time::Duration;
 
 use helve_core::BoxFuture;
-use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program};
+use helve_core::ports::{Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
 use tokio_util::sync::CancellationToken;
 
 use crate::find::find;
@@ -63,10 +63,11 @@ impl PlainLauncher {
 }
 
 impl Launcher for PlainLauncher {
-    fn launch(
+    fn launch_seen(
         &self,
         program: Program,
         cancellation: CancellationToken,
+        seen: Seen,
     ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
         Box::pin(async move {
             let executable = find(&program.command, &self.options.path)?;
@@ -75,7 +76,7 @@ impl Launcher for PlainLauncher {
                 return Ok(Exit { status: ExitStatus::Cancelled, stdout, stderr });
             }
             let running = Running::start(&program, &executable)?;
-            Ok(attend(running, program, cancellation).await)
+            Ok(attend(running, program, cancellation, seen).await)
         })
     }
 }
@@ -89,13 +90,13 @@ enum End {
 }
 
 /// Feeds and drains a program until its end or a limit, and leaves nothing of it behind.
-async fn attend(mut running: Running, program: Program, cancellation: CancellationToken) -> Exit {
+async fn attend(mut running: Running, program: Program, cancellation: CancellationToken, seen: Seen) -> Exit {
     let (stdin, from_stdout, from_stderr) = running.streams();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let streams = async {
         tokio::try_join!(
             feed(stdin, &program.stdin),
-            drain(from_stdout, &mut stdout, program.output_bytes_max, |_| ()),
+            drain(from_stdout, &mut stdout, program.output_bytes_max, |bytes| seen(bytes)),
             drain(from_stderr, &mut stderr, program.output_bytes_max, |_| ()),
         )
         .map(|_| ())

@@ -249,9 +249,16 @@ impl Sandbox {
         for path in real(&self.options.unwritable) {
             if let Some(grant) = grants.iter_mut().find(|grant| grant.path == path) {
                 grant.writable = false;
-            } else if grants.iter().any(|grant| grant.writable && path.starts_with(&grant.path)) {
-                grants.push(Grant { path, link: None, writable: false });
+                continue;
             }
+            let around = grants.iter().filter(|grant| grant.writable && path.starts_with(&grant.path));
+            let Some(nearest) = around.map(|grant| grant.path.clone()).max() else { continue };
+            // What is mounted by itself cannot be moved away, and another folder put in its place.
+            let above = path.ancestors().skip(1).take_while(|above| *above != nearest);
+            let above = above.map(|above| Grant { path: above.to_owned(), link: None, writable: true });
+            let new: Vec<_> = above.filter(|one| grants.iter().all(|grant| grant.path != one.path)).collect();
+            grants.extend(new);
+            grants.push(Grant { path, link: None, writable: false });
         }
         Ok(hidden.into_iter().filter(|own| grants.iter().any(|grant| own.starts_with(&grant.path))).collect())
     }

@@ -6,13 +6,16 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
-use helve::Caller;
+use futures_util::StreamExt;
+use helve::{ApprovalId, Caller, KeyId};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::jwt::Issuer;
@@ -61,6 +64,9 @@ pub(crate) enum Refusal {
     Unknown,
 }
 
+/// How soon a stream learns that it should end.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Whether everybody may ask for this, without a secret.
@@ -69,6 +75,16 @@ fn is_open(method: &Method, path: &str) -> bool {
         (method.as_str(), path),
         ("GET" | "HEAD", "/healthz" | "/readyz" | "/sign-in") | ("POST", "/sign-in" | "/sign-in/form")
     ) || (*method == Method::GET && page::is_asset(path))
+}
+
+/// Whether a path leads to one question, or to what goes with it: the page around it, whether it has
+/// changed, who one is, and the way out.
+fn is_about(only: ApprovalId, path: &str) -> bool {
+    if matches!(path, "/" | "/changes" | "/v1/me" | "/sign-out" | "/sign-out/form") {
+        return true;
+    }
+    let about = path.strip_prefix("/approvals/").or_else(|| path.strip_prefix("/v1/approvals/"));
+    about.and_then(|rest| rest.split('/').next()?.parse().ok()) == Some(only)
 }
 
 /// Whether this is asked by machines that look after machines, under whatever name.
@@ -96,14 +112,27 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
     }
     match app.guard.admit(&parts).await {
         Ok(visitor) => {
-            if let Some((visitor, pass)) = visitor {
-                parts.extensions.insert(visitor);
-                parts.extensions.insert(pass);
-            }
-            next.run(Request::from_parts(parts, body)).await
+            let Some((visitor, pass)) = visitor else {
+                return next.run(Request::from_parts(parts, body)).await;
+            };
+            parts.extensions.insert(visitor);
+            parts.extensions.insert(pass.clone());
+            let response = next.run(Request::from_parts(parts, body)).await;
+            lasting(app, pass, response)
         }
         Err(refusal) => refusal.into_response(&parts).await,
     }
+}
+
+/// Ends a stream with the authority of whoever it is for: when they sign out, their key is taken back
+/// or the time of their token is over.
+fn lasting(app: Arc<App>, pass: Pass, response: Response<Body>) -> Response<Body> {
+    let media = response.headers().get(header::CONTENT_TYPE);
+    if matches!(pass, Pass::Lasting) || media.is_none_or(|media| media != "text/event-stream") {
+        return response;
+    }
+    let ended = async move { app.guard.ended(&pass).await };
+    response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
 }
 
 /// What a form carries in the place of the header, which forms cannot set.
@@ -144,6 +173,12 @@ impl Guard {
         if is_mcp(uri.path()) && matches!(visitor, Visitor::Decider(_)) {
             return Err(Refusal::Purpose);
         }
+        // Whoever may see one question is elsewhere as good as not signed in.
+        if let Visitor::Decider(deciding) = &visitor
+            && deciding.only.is_some_and(|only| !is_about(only, uri.path()))
+        {
+            return Err(Refusal::Token);
+        }
         Ok(Some((visitor, pass)))
     }
 
@@ -164,17 +199,38 @@ impl Guard {
     }
 
     /// Whether whoever came in with this could still come in.
-    pub(crate) async fn is_good(&self, pass: Pass) -> bool {
-        match (pass.0, &self.keyring) {
-            (Some(key), Some(keyring)) => keyring.is_good(key).await.unwrap_or(false),
-            (Some(_), None) => false,
-            (None, _) => true,
+    pub(crate) async fn is_good(&self, pass: &Pass) -> bool {
+        match pass {
+            Pass::Lasting => true,
+            Pass::Key(key) => self.is_good_key(*key).await,
+            Pass::Until(until) => Timestamp::now() < *until,
+            Pass::Login(login) => {
+                self.logins.is_good(login)
+                    && match login.key {
+                        Some(key) => self.is_good_key(key).await,
+                        None => true,
+                    }
+            }
+        }
+    }
+
+    /// Waits until whoever came in with this could no longer come in.
+    pub(crate) async fn ended(&self, pass: &Pass) {
+        while self.is_good(pass).await {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn is_good_key(&self, key: KeyId) -> bool {
+        match &self.keyring {
+            Some(keyring) => keyring.is_good(key).await.unwrap_or(false),
+            None => false,
         }
     }
 
     fn without_token(&self) -> Result<(Visitor, Pass), Refusal> {
         match &self.door {
-            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass(None))),
+            Door::Open(caller) => Ok((Visitor::Caller(Arc::clone(caller)), Pass::Lasting)),
             Door::Tokens(_) => Err(Refusal::Token),
         }
     }
@@ -185,17 +241,17 @@ impl Guard {
             if let Door::Tokens(tokens) = &self.door
                 && let Some(caller) = tokens.caller(token)
             {
-                return Ok((Visitor::Caller(Arc::clone(caller)), Pass(None)));
+                return Ok((Visitor::Caller(Arc::clone(caller)), Pass::Lasting));
             }
             if let Some(keyring) = &self.keyring
                 && let Some((key, visitor)) = keyring.find(token).await.map_err(unknown)?
             {
-                return Ok((visitor, Pass(Some(key))));
+                return Ok((visitor, Pass::Key(key)));
             }
             if let Some(issuer) = &self.issuer
-                && let Some(visitor) = issuer.visitor(token).await
+                && let Some((visitor, until)) = issuer.visitor(token).await
             {
-                return Ok((visitor, Pass(None)));
+                return Ok((visitor, Pass::Until(until)));
             }
         }
         self.without_token()
@@ -230,7 +286,7 @@ impl Guard {
         if !login::is_from_own_page(method, headers, said, csrf) {
             return Err(Refusal::Forged);
         }
-        Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass(login.key)))
+        Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass::Login(login)))
     }
 
     fn allows_host(&self, host: &str) -> bool {
@@ -431,5 +487,30 @@ mod tests {
             admit(&guard, &[("host", "localhost"), ("authorization", "bearer 0123456789abcdef")]),
             Ok(())
         );
+    }
+
+    #[test]
+    fn one_question_leads_to_no_other() {
+        let (own, other) = (ApprovalId::new(Timestamp::now()), ApprovalId::new(Timestamp::now()));
+        for path in ["/approvals/{}", "/approvals/{}/deny", "/v1/approvals/{}", "/v1/approvals/{}/decision"] {
+            assert!(is_about(own, &path.replace("{}", &own.to_string())), "{path}");
+            assert!(!is_about(own, &path.replace("{}", &other.to_string())), "{path}");
+            assert!(!is_about(own, &path.replace("{}", &format!("{own}%2f..%2f{other}"))), "{path}");
+            assert!(!is_about(own, &format!("/{path}").replace("{}", &own.to_string())), "{path}");
+        }
+        for path in ["/history", "/live", "/rules", "/v1/events", "/v1/approvals", "/v1/audit", "/v1/tools"] {
+            assert!(!is_about(own, path), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_pass_ends_at_its_time() {
+        let guard = guard(false);
+        assert!(guard.is_good(&Pass::Lasting).await);
+        assert!(!guard.is_good(&Pass::Key(KeyId::new(Timestamp::now()))).await, "nobody knows this key");
+        let until = Timestamp::now() + Duration::from_millis(300);
+        assert!(guard.is_good(&Pass::Until(until)).await);
+        guard.ended(&Pass::Until(until)).await;
+        assert!(Timestamp::now() >= until);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{Response, StatusCode};
 use bytes::Bytes;
 use futures_util::stream;
 use helve::Caller;
@@ -14,6 +14,7 @@ use helve_mcp::server::{Link, Waiting};
 
 use crate::guard::plain;
 use crate::mcp::{App, accepted, caller, check_content_type, read_body};
+use crate::sse;
 
 /// The open connections, by the id of their session.
 #[derive(Default)]
@@ -81,12 +82,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, waiting, end)))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    sse::answer(Body::from_stream(body))
 }
 
 async fn next(waiting: &mut Waiting, keep_alive: std::time::Duration) -> Option<String> {

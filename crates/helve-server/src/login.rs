@@ -3,13 +3,14 @@
 //! A cookie stands for somebody who decides, never for a caller, and dies with its key.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use helve::KeyId;
 use helve::json::hex;
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -38,8 +39,11 @@ pub(crate) struct Login {
     pub(crate) deciding: Arc<Deciding>,
     /// The key that they signed in with; none where it was a code.
     pub(crate) key: Option<KeyId>,
+    /// Until when it is good, whatever happens.
+    until: Option<Timestamp>,
     /// Seconds since the beginning.
     used_at: AtomicU64,
+    is_over: AtomicBool,
 }
 
 impl Default for Logins {
@@ -55,18 +59,24 @@ impl Logins {
 
     /// Signs somebody in. Returns them with their token against forged requests, and the header that
     /// sets their cookie.
-    pub(crate) fn add(&self, mut deciding: Deciding, key: Option<KeyId>) -> (Arc<Deciding>, HeaderValue) {
+    pub(crate) fn add(
+        &self,
+        mut deciding: Deciding,
+        key: Option<KeyId>,
+        until: Option<Timestamp>,
+    ) -> (Arc<Deciding>, HeaderValue) {
         let (secret, csrf) = (random(), random());
         deciding.csrf = Some(csrf);
         let deciding = Arc::new(deciding);
         let used_at = AtomicU64::new(self.began.elapsed().as_secs());
-        let login = Arc::new(Login { deciding: Arc::clone(&deciding), key, used_at });
+        let is_over = AtomicBool::new(false);
+        let login = Arc::new(Login { deciding: Arc::clone(&deciding), key, until, used_at, is_over });
         let mut open = self.lock();
         self.sweep(&mut open);
         while open.len() >= LOGINS_MAX {
             let oldest = open.iter().min_by_key(|(_, login)| login.used_at.load(Ordering::Relaxed));
             let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
-            open.remove(&digest);
+            end(open.remove(&digest));
         }
         open.insert(digest(&secret), login);
         drop(open);
@@ -78,8 +88,8 @@ impl Logins {
     pub(crate) fn find(&self, cookie: &str) -> Option<Arc<Login>> {
         let mut open = self.lock();
         let login = open.get(&digest(cookie)).cloned()?;
-        if self.is_idle(&login) {
-            open.remove(&digest(cookie));
+        if !self.is_good(&login) {
+            end(open.remove(&digest(cookie)));
             return None;
         }
         login.used_at.store(self.began.elapsed().as_secs(), Ordering::Relaxed);
@@ -88,17 +98,25 @@ impl Logins {
 
     /// Signs somebody out.
     pub(crate) fn remove(&self, cookie: &str) {
-        self.lock().remove(&digest(cookie));
+        end(self.lock().remove(&digest(cookie)));
     }
 
     fn sweep(&self, open: &mut HashMap<[u8; 32], Arc<Login>>) {
-        open.retain(|_, login| !self.is_idle(login));
+        open.retain(|_, login| self.is_good(login));
     }
 
-    fn is_idle(&self, login: &Login) -> bool {
+    /// Whether somebody is still signed in.
+    pub(crate) fn is_good(&self, login: &Login) -> bool {
         let used_at = login.used_at.load(Ordering::Relaxed);
-        self.began.elapsed().as_secs().saturating_sub(used_at) > IDLE.as_secs()
+        let is_idle = self.began.elapsed().as_secs().saturating_sub(used_at) > IDLE.as_secs();
+        let in_time = login.until.is_none_or(|until| Timestamp::now() < until);
+        in_time && !is_idle && !login.is_over.load(Ordering::Acquire)
     }
+}
+
+/// Whatever is still open by this sign-in ends with it.
+fn end(login: Option<Arc<Login>>) {
+    login.into_iter().for_each(|login| login.is_over.store(true, Ordering::Release));
 }
 
 fn digest(cookie: &str) -> [u8; 32] {
@@ -172,7 +190,7 @@ mod tests {
     #[test]
     fn a_cookie_is_known_until_it_is_taken_away() {
         let logins = Logins::default();
-        let (deciding, set) = logins.add(Deciding::new("ada", Vouch::Key, &[]), None);
+        let (deciding, set) = logins.add(Deciding::new("ada", Vouch::Key, &[]), None, None);
         let set = set.to_str().unwrap();
         assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/"));
         let pair = set.split(';').next().unwrap();
@@ -190,7 +208,7 @@ mod tests {
     fn whoever_was_away_longest_makes_room() {
         let logins = Logins::default();
         for _ in 0..LOGINS_MAX + 5 {
-            logins.add(Deciding::new("ada", Vouch::Key, &[]), None);
+            logins.add(Deciding::new("ada", Vouch::Key, &[]), None, None);
         }
         assert_eq!(logins.lock().len(), LOGINS_MAX);
     }

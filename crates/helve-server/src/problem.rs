@@ -126,8 +126,8 @@ impl axum::response::IntoResponse for Problem {
 impl From<JournalError> for Problem {
     fn from(error: JournalError) -> Self {
         tracing::error!(%error, "the ledger cannot be used");
-        let mut problem =
-            Self::new(StatusCode::SERVICE_UNAVAILABLE, "what is recorded cannot be read or written now");
+        // In the words that a call is refused with: whoever decides can do something about a full disk.
+        let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
         problem.0.code = Some(ErrorCode::JournalUnavailable);
         problem
     }

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use axum::http::Extensions;
 use helve::approvals::{Decider, Vouch};
-use helve::{Action, Caller, Channel, Key, KeyId, PolicyResource, PrincipalKind, Purpose, Runtime, Stance};
+use helve::{
+    Action, ApprovalId, Caller, Channel, Key, KeyId, PolicyResource, PrincipalKind, Purpose, Runtime, Stance,
+};
+use jiff::Timestamp;
+
+use crate::login::Login;
 
 /// Roles that this server gives; what they are good for is the runtime's to say.
 const APPROVER: &str = "approver";
@@ -31,13 +36,30 @@ pub(crate) struct Deciding {
     pub(crate) person: Arc<Caller>,
     /// What every change must carry that comes with a cookie.
     pub(crate) csrf: Option<String>,
+    /// The one question that they may see and decide. None: all of them.
+    pub(crate) only: Option<ApprovalId>,
 }
 
 impl Deciding {
     pub(crate) fn new(name: &str, vouch: Vouch, roles: &[String]) -> Self {
         let roles = roles.iter().cloned().chain([APPROVER.to_owned()]);
         let person = Caller::principal(name).kind(PrincipalKind::User).roles(roles).channel(Channel::Http);
-        Self { decider: Decider::vouched(name, vouch), person: Arc::new(person), csrf: None }
+        Self { decider: Decider::vouched(name, vouch), person: Arc::new(person), csrf: None, only: None }
+    }
+
+    /// Whom a code that was used up stands for.
+    pub(crate) fn of_code(code: &Key) -> Self {
+        match code.only {
+            // A link travels through the hands of others, so it opens its own question and no more.
+            Some(only) => Self { only: Some(only), ..Self::new(&code.name, Vouch::Link, &[]) },
+            // Only somebody who can open the ledger's own file gets such a code.
+            None => Self::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]),
+        }
+    }
+
+    /// Whether a question is theirs to see and decide.
+    pub(crate) fn sees(&self, id: ApprovalId) -> bool {
+        self.only.is_none_or(|only| only == id)
     }
 }
 
@@ -93,6 +115,15 @@ impl Visitor {
     }
 }
 
-/// The key that somebody came in with, to be looked at again by what lasts longer than a request.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pass(pub(crate) Option<KeyId>);
+/// What somebody came in with, to be looked at again by what lasts longer than a request.
+#[derive(Clone)]
+pub(crate) enum Pass {
+    /// What cannot end: a token of the configuration, an open door.
+    Lasting,
+    /// A key, as long as nobody takes it back.
+    Key(KeyId),
+    /// A token of an issuer, until its time.
+    Until(Timestamp),
+    /// A sign-in, until they sign out.
+    Login(Arc<Login>),
+}

@@ -1,7 +1,7 @@
 //! A webhook: whoever should decide is told of a question, with a link that opens the page.
 //!
-//! The link carries a sign-in code of its own, which is good once and as long as the question. It
-//! decides nothing by being opened: that takes a click on the page, and its token. The request is
+//! The link carries a sign-in code of its own, which is good once, as long as the question, and for
+//! that question alone. It decides nothing by being opened: that takes a click on the page, and its token. The request is
 //! signed, so that whoever receives it knows where it comes from.
 
 use std::collections::VecDeque;
@@ -143,6 +143,7 @@ impl Webhook {
         let name = format!("webhook for {}", approval.id);
         let (mut code, text) = Key::generate(&name, Purpose::SignIn, "webhook", Timestamp::now());
         code.expires_at = Some(approval.expires_at);
+        code.only = Some(approval.id);
         runtime.keys().create_key(Box::new(code), Caller::principal("webhook").into()).await?;
         let mut link = self.base.clone();
         link.set_path("/sign-in");

@@ -28,7 +28,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
-    let pass = parts.extensions.get().copied().unwrap_or(Pass(None));
+    let pass = parts.extensions.remove().unwrap_or(Pass::Lasting);
     let Some(key) = key_of(&parts.headers) else {
         return plain(
             StatusCode::BAD_REQUEST,
@@ -95,10 +95,6 @@ async fn talk(
     };
     let read = async {
         while let Some(Ok(frame)) = stream.next().await {
-            // A connection lasts, and its key may have been taken back meanwhile.
-            if !app.guard.is_good(pass).await {
-                break;
-            }
             let goes_on = match frame {
                 Frame::Text(text) => link.take(text.as_bytes()).await,
                 Frame::Binary(bytes) => link.take(&bytes).await,
@@ -113,6 +109,8 @@ async fn talk(
     tokio::select! {
         () = read => {}
         () = write => {}
+        // A connection lasts, and its key may be taken back meanwhile.
+        () = app.guard.ended(&pass) => {}
     }
     link.end(END_GRACE).await;
 }

@@ -54,11 +54,6 @@ impl Telemetry {
         }
     }
 
-    /// Calls that were not told because too many waited.
-    pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
-    }
-
     /// Starts sending, where that has not begun and there is a tokio to do it.
     fn start(&self) {
         if self.started.load(Ordering::Acquire) {
@@ -91,6 +86,10 @@ impl Tracer for Telemetry {
         {
             tracing::warn!("calls come faster than the collector takes their traces; some are not told");
         }
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
     fn flush(&self) -> BoxFuture<'_, ()> {

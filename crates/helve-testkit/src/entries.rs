@@ -41,6 +41,7 @@ impl SampleCall {
             idempotency_key: None,
             part: None,
             undo_of: None,
+            trace_parent: None,
         };
         Self { facts, arguments: json!({ "to": "ada@example.com", "subject": "the engine" }) }
     }

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use helve::effect::Effect;
+use helve::hidden;
 use helve::precondition::Precondition;
 use helve::retry::RetryPolicy;
 use helve::run::{OnCrash, Recall, Undo};
@@ -262,11 +263,10 @@ impl Retry {
     }
 }
 
-/// Characters that hide text or turn its direction: zero-width, bidirectional, tags.
+/// Whether a character is no part of what is read: zero-width, bidirectional, tags, controls other
+/// than line feed and tab. Spaces of every kind are.
 pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}')
+    hidden::kind(c).is_some_and(|kind| kind != hidden::Kind::Space)
 }
 
 #[cfg(test)]

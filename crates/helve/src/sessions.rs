@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use helve_core::permission::{Destination, PermissionUpdate};
+use helve_core::permission::{Destination, PermissionMode, PermissionUpdate};
 use helve_core::ports::JournalError;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, Channel, Definition, Facet, Label, LabelSet};
@@ -100,9 +100,12 @@ impl LabelSettings {
     }
 }
 
+/// How long what is known of a session is not looked up again. Another process may have ended it.
+const KNOWN_FOR: Duration = Duration::from_millis(500);
+
 /// Sessions that were looked up.
 #[derive(Default)]
-pub(crate) struct KnownSessions(Mutex<HashMap<SessionKey, Arc<SessionState>>>);
+pub(crate) struct KnownSessions(Mutex<HashMap<SessionKey, (Instant, Arc<SessionState>)>>);
 
 impl KnownSessions {
     fn keep(&self, key: SessionKey, state: Arc<SessionState>) {
@@ -110,14 +113,19 @@ impl KnownSessions {
         if known.len() >= KNOWN_MAX && !known.contains_key(&key) {
             known.clear();
         }
-        known.insert(key, state);
+        known.insert(key, (Instant::now(), state));
+    }
+
+    fn find(&self, key: &SessionKey) -> Option<Arc<SessionState>> {
+        let known = lock(&self.0);
+        known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, state)| Arc::clone(state))
     }
 }
 
 /// How up to date an answer must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fresh {
-    /// As this process knows it.
+    /// As this process knew it a moment ago.
     Known,
     /// As the ledger has it: another process may have changed it.
     Ledger,
@@ -135,10 +143,10 @@ pub(crate) async fn of(
     let key = SessionKey::of(caller);
     let now = parts.clock.now();
     let oldest = parts.settings.labels.forget_before(&key, now);
-    let known = lock(&parts.sessions.0).get(&key).cloned();
+    let known = parts.sessions.find(&key).filter(|_| fresh == Fresh::Known);
     let state = match known {
-        Some(state) if fresh == Fresh::Known => state,
-        Some(_) | None => {
+        Some(state) => state,
+        None => {
             let found = parts.ledger.session(key.clone()).await?;
             let state = Arc::new(found.unwrap_or_else(|| SessionState::new(now)));
             parts.sessions.keep(key, Arc::clone(&state));
@@ -160,6 +168,13 @@ pub(crate) async fn change(
     let state = Arc::new(parts.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
     parts.sessions.keep(key, Arc::clone(&state));
     Ok(state)
+}
+
+/// The permission mode that a caller works in.
+pub(crate) async fn mode(parts: &Parts, caller: &Caller) -> PermissionMode {
+    // Where the ledger cannot say, the gate denies anyway; hooks are told what is known.
+    let session = of(parts, caller, Fresh::Known).await.ok().flatten();
+    parts.permissions.mode(session.as_ref().map(|session| &session.permissions))
 }
 
 /// Makes changes of permissions, wherever they belong. The first that cannot be made ends it.

@@ -88,7 +88,7 @@ pub(super) fn fire(input: HookInput, app: &mut App<'_>) -> anyhow::Result<Fired>
         };
         let runtime = wire::runtime(&loaded, registry, ledger, wire::settings(&loaded.config))?;
         let fired = runtime.fire(input).await;
-        runtime.hooks().settle(BACKGROUND_WAIT).await;
+        runtime.hooks().stop(BACKGROUND_WAIT).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         attached.close().await;
         if let Some(store) = store {

@@ -95,7 +95,7 @@ pub(crate) fn http(
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs, &hooked, loaded.policy_files.clone()) => {}
+                () = upstream.watch(inputs, &hooked, &loaded) => {}
                 () = deciding => {}
                 () = telling => {}
             }
@@ -128,7 +128,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
         };
         let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
-        hooked.hooks().settle(SESSION_END_WAIT).await;
+        hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         hooked.flush_traces(wire::TRACES_WAIT).await;
         ended.context("the connection to the client broke")
@@ -249,7 +249,9 @@ impl Upstream {
     }
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, mut policies: Vec<PolicyPath>) {
+    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, first: &Loaded) {
+        let mut policies = first.policy_files.clone();
+        let mut last = None;
         let of_policies = |policies: &[PolicyPath]| {
             mcp::fingerprint_of(policies.iter().map(|policy| policy.path.as_path()))
         };
@@ -270,12 +272,15 @@ impl Upstream {
                     say_set(&self.servers.set(mcp::configs(started.collect())).await);
                     follow_gate(&loaded, runtime);
                     follow_hooks(&loaded, runtime).await;
+                    last = Some(loaded);
                 }
                 Err(failure) => {
                     say(&format!(
                         "the configuration is not followed: {failure}: {}",
                         failure.details.join("; ")
                     ));
+                    // Policies are: what somebody forbids does not wait until another file is mended.
+                    follow_gate(last.as_ref().unwrap_or(first), runtime);
                 }
             }
         }

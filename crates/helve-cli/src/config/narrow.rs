@@ -9,15 +9,23 @@ use crate::remark::Remark;
 
 /// Whether the project's value counts, or why not. `before` is what counts without it.
 pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &Document) -> Option<Remark> {
-    // Who hears of calls, and with what out of the user's environment; and where people enter the secret
-    // that they decide with.
-    let told = ["/approvals/webhook/", "/telemetry/"].iter().any(|place| pointer.starts_with(place));
-    let own_only = told || matches!(pointer, "/approvals/ask_url" | "/approvals/page_url");
+    // Who hears of calls, and with what out of the user's environment; who says whom callers and those
+    // who decide are; and where people enter the secret that they decide with.
+    let places = ["/approvals/webhook/", "/telemetry/", "/identity/"];
+    let own_only = places.iter().any(|place| pointer.starts_with(place))
+        || matches!(pointer, "/approvals/ask_url" | "/approvals/page_url");
     let laxer = match pointer {
         "/security/ask_from" => risk(value) > risk(before),
         "/security/require_authentication" => before == true && value == false,
         "/labels/when_met" => rank(value, &["off", "ask", "deny"]) < rank(before, &["off", "ask", "deny"]),
         "/labels/unlabelled" => rank(value, &["ignored", "all"]) < rank(before, &["ignored", "all"]),
+        "/labels/principal_ttl_s" => value.as_u64() < before.as_u64(),
+        "/sandbox/min_level" => rank(value, &LEVELS) < rank(before, &LEVELS),
+        "/journal/durability" => rank(value, &["changes", "all"]) < rank(before, &["changes", "all"]),
+        // Lists that take something away must keep all that they take away.
+        "/net/deny" | "/redact/names" | "/limits/calls" => lacks(value, before),
+        // One that lets only these through must not grow, and an empty one lets everything through.
+        "/net/only" => !is_empty(before) && (is_empty(value) || lacks(before, value)),
         _ => false,
     };
     if !own_only && !laxer {
@@ -29,6 +37,20 @@ pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &D
         found: format!("`{key}` of the project does not count: {why} ({})", at(&document.origin(pointer))),
         fix: "if you want it, write it into your own helve.toml, or give `--set`".to_owned(),
     })
+}
+
+/// Levels of confinement, the weakest first.
+const LEVELS: [&str; 5] = ["L0", "L1", "L2p", "L2", "L3"];
+
+/// Whether a list is without something that another one has.
+fn lacks(list: &Value, other: &Value) -> bool {
+    let items = |list: &Value| list.as_array().cloned().unwrap_or_default();
+    let list = items(list);
+    items(other).iter().any(|one| !list.contains(one))
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
 }
 
 fn risk(value: &Value) -> Option<Risk> {

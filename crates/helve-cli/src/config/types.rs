@@ -89,7 +89,8 @@ pub(crate) struct Config {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Identity {
-    /// Whoever has a token (JWT) of this issuer.
+    /// Whoever has a token (JWT) of this issuer. It counts in your own file, in one that you name with
+    /// `--config`, in the environment and with `--set`; not in a file that a project brings.
     pub(crate) jwt: Option<helve_server::JwtConfig>,
 }
 

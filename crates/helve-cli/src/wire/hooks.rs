@@ -92,6 +92,14 @@ pub(crate) fn verdict(loaded: &Loaded) -> Verdict {
     }
 }
 
+/// The files that hooks are made of.
+pub(crate) fn scripts(loaded: &Loaded) -> Vec<PathBuf> {
+    let folder = folder(loaded);
+    let hooks = loaded.hooks.iter().flat_map(|section| &section.group.hooks);
+    let lines = hooks.flat_map(|hook| hook.command.iter().chain(hook.args.iter().flatten()));
+    lines.flat_map(|line| helve_tools::hooks::scripts(line, &folder)).collect()
+}
+
 /// The tools that hooks call.
 pub(crate) fn tools_called(loaded: &Loaded) -> Vec<String> {
     loaded.hooks.iter().flat_map(|section| &section.group.hooks).filter_map(HookConfig::tool_called).collect()

@@ -83,5 +83,6 @@ pub(crate) fn read_file(path: &Path) -> Result<String, Failure> {
     file.take(limits::BYTES_MAX as u64 + 1)
         .read_to_string(&mut text)
         .map_err(|error| unreadable(&error.to_string()))?;
-    Ok(text)
+    // Some editors begin with a mark that says nothing here.
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }

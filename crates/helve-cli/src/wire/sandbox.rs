@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_sandbox::{Limits, Sandbox, SandboxOptions};
 use helve_tools::egress::ThroughProxy;
 
-use super::builtin::own_files;
+use super::builtin::{own_files, unwritable};
 use crate::config::{Config, Loaded};
 
 /// Where programs run. Helve's own files are not theirs.
@@ -13,7 +13,7 @@ pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
     let config = &loaded.config;
     Sandbox::new(SandboxOptions {
         hidden: own_files(loaded),
-        unwritable: loaded.project_file.iter().chain(&loaded.user_file).cloned().collect(),
+        unwritable: unwritable(loaded),
         limits: limits(config),
         min_level: config.sandbox.min_level,
         egress: Some(Arc::new(ThroughProxy::new(config.net.clone()))),

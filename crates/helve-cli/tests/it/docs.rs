@@ -176,3 +176,28 @@ fn compare(name: &str, page: &str) {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "docs/{name} is stale: HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs");
 }
+
+/// A page that says what a test shows must not outlive the test.
+#[test]
+fn every_test_that_the_page_on_security_names_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/security.md")).unwrap();
+    let named: Vec<_> = page.split('`').filter_map(|word| word.split_once("::")).collect();
+    let named: Vec<_> = named.into_iter().filter(|(krate, _)| krate.starts_with("helve")).collect();
+    assert!(named.len() > 60, "{}", named.len());
+    for (krate, function) in named {
+        let mut sources = String::new();
+        let mut folders = vec![root.join("crates").join(krate)];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|end| end == "rs") {
+                    sources.push_str(&std::fs::read_to_string(path).unwrap());
+                }
+            }
+        }
+        assert!(sources.contains(&format!("fn {function}()")), "{krate}::{function}");
+    }
+}

@@ -165,6 +165,71 @@ fn the_hooks_of_claude_code_are_taken_over() {
     assert_eq!(outcome(&home, &["call", "file-write", "path=notes.txt", "content=x"]).0, 0);
 }
 
+/// What people have in their settings, as it is handed around, fired by calls.
+#[test]
+fn well_known_hooks_of_claude_code_work_once_they_are_imported() {
+    let home = project("");
+    std::fs::create_dir_all(home.project().join(".claude/hooks")).unwrap();
+    let command = |line: &str| json!({ "type": "command", "command": line });
+    let settings = json!({ "hooks": {
+        "PreToolUse": [
+            { "matcher": "Bash", "hooks": [
+                command("jq -r '.tool_input.command' | grep -qE 'rm +-[a-zA-Z]*r[a-zA-Z]*f' && { echo 'Blocked: rm -rf' >&2; exit 2; } || exit 0"),
+                command(r#"jq -r '"\(.tool_input.command) - \(.tool_input.description // "No description")"' >> ~/.claude/bash-command-log.txt"#),
+            ] },
+            { "matcher": "Edit|MultiEdit|Write", "hooks": [
+                command(r#"python3 -c "import json, sys; data=json.load(sys.stdin); path=data.get('tool_input',{}).get('file_path',''); sys.exit(2 if any(p in path for p in ['.env', 'package-lock.json', '.git/']) else 0)""#),
+            ] },
+        ],
+        "PostToolUse": [{ "matcher": "Edit|MultiEdit|Write", "hooks": [
+            command(r#"jq -r '.tool_input.file_path' | { read file_path; if echo "$file_path" | grep -q '\.txt$'; then sed -i 's/  */ /g' "$file_path"; fi; }"#),
+            { "type": "command", "command": r#""$CLAUDE_PROJECT_DIR"/.claude/hooks/after.sh"#, "timeout": 10 },
+        ] }],
+        "Notification": [{ "matcher": "", "hooks": [command("jq -r .message >> notified.txt")] }],
+        "UserPromptSubmit": [{ "hooks": [command("echo \"Current time: $(date +%Y)\"")] }],
+    } });
+    home.write(".claude/settings.json", settings.to_string());
+    home.write(
+        ".claude/hooks/after.sh",
+        "#!/bin/sh\njq -r .tool_name >> \"$CLAUDE_PROJECT_DIR\"/written.log\n",
+    );
+    let script = home.project().join(".claude/hooks/after.sh");
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let imported = home.run(&["hooks", "import", "--yes"]);
+    assert_eq!(imported.code, 0, "{}", imported.all());
+    for granted in ["and changes ~/.claude/bash-command-log.txt", "and changes ."] {
+        assert!(imported.stdout.contains(granted), "{}", imported.all());
+    }
+
+    let shell =
+        |code: &str| outcome(&home, &["call", "code-execute", "language=shell", &format!("code={code}")]).1;
+    std::fs::create_dir(home.project().join("victim")).unwrap();
+    home.write("victim/file", "");
+    let denied = shell("rm -rf victim");
+    assert_eq!(denied["error"]["code"], "hook_denied", "{denied}");
+    assert!(denied["error"]["message"].as_str().unwrap().contains("Blocked: rm -rf"), "{denied}");
+    assert!(home.project().join("victim/file").exists());
+    let ran = shell("echo hello");
+    assert_eq!(ran["status"], "done", "{ran}");
+    let log = home.project().parent().unwrap().join(".claude/bash-command-log.txt");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.ends_with("echo hello - No description\n"), "{log}");
+
+    let write =
+        |path: &str| outcome(&home, &["call", "file-write", &format!("path={path}"), "content=a    b"]).0;
+    for protected in [".env", "package-lock.json", ".git/config"] {
+        assert_eq!(write(protected), 4, "{protected}");
+        assert!(!home.project().join(protected).exists());
+    }
+    assert_eq!(write("notes.txt"), 0);
+    assert_eq!(std::fs::read_to_string(home.project().join("notes.txt")).unwrap(), "a b", "formatted");
+    assert_eq!(std::fs::read_to_string(home.project().join("written.log")).unwrap(), "Write\n");
+    assert_eq!(home.run(&["hook", "fire", "Notification", "--input", r#"{"message": "waiting"}"#]).code, 0);
+    assert_eq!(std::fs::read_to_string(home.project().join("notified.txt")).unwrap(), "waiting\n");
+    let fired = home.run(&["hook", "fire", "UserPromptSubmit", "--input", r#"{"prompt": "hi"}"#]);
+    assert!(fired.stdout.contains("Current time: 20"), "{}", fired.all());
+}
+
 #[test]
 fn broken_hooks_are_refused_with_their_place() {
     let home =

@@ -1,69 +1,11 @@
 //! `helve keys`, and a running `helve up` that lets in whoever has one.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
-
-/// A `helve up`, ended with the test.
-struct Up {
-    child: Child,
-    address: String,
-    told: Value,
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Up {
-    fn start(home: &Home) -> Self {
-        let mut command = home.command(&["up", "--listen", "127.0.0.1:0", "--json"]);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut up = Self { child, address: String::new(), told: Value::Null };
-        let mut text = String::new();
-        for line in BufReader::new(up.child.stdout.take().unwrap()).lines() {
-            text.push_str(&line.unwrap());
-            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
-            if let Some(told) = documents.flatten().find(|document| document["listening"].is_string()) {
-                up.address = told["listening"].as_str().unwrap().to_owned();
-                up.told = told;
-                return up;
-            }
-        }
-        panic!("it does not listen: {text}");
-    }
-
-    /// Status, headers and body.
-    fn send(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> (u16, String, Value) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let mut text = format!(
-            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-            self.address,
-            body.len()
-        );
-        headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
-        write!(stream, "{text}\r\n{body}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_owned(), serde_json::from_str(body).unwrap_or_default())
-    }
-
-    fn with(&self, line: &str, key: &str, body: Value) -> (u16, Value) {
-        let (status, _, body) = self.send(line, &[("Authorization", &format!("Bearer {key}"))], &body);
-        (status, body)
-    }
-}
+use crate::up::Up;
 
 #[test]
 fn a_key_is_shown_once_and_comes_in_until_it_is_revoked() {

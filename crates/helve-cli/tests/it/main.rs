@@ -14,6 +14,7 @@
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
+//! - `gate`, `jwt`, `keys`: who may come in over HTTP, and what is theirs;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
@@ -34,8 +35,10 @@ mod config;
 mod docs;
 #[cfg(unix)]
 mod files;
+mod gate;
 mod hooks;
 mod hostile;
+mod jwt;
 mod keys;
 mod lint;
 mod mcp;
@@ -52,3 +55,4 @@ mod start;
 #[cfg(unix)]
 mod telemetry;
 mod tools;
+mod up;

@@ -112,6 +112,75 @@ fn policies_that_cannot_be_read_or_are_wrong_deny_every_call() {
     );
 }
 
+/// However a policy is wrong, the tool does not run, and whoever looks is told where.
+#[test]
+fn every_typo_denies_and_says_where_it_is() {
+    const ALL: &str = "permit (principal, action, resource);\n";
+    const SEND: &str = "forbid (principal, action == Action::\"call mail/send\", resource) when";
+    let denied = |home: &Home, said: &str| {
+        let ran = home.run(&["call", "mail/send", "to=ada@example.com"]);
+        assert_eq!(ran.code, 4, "{}", ran.all());
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.all());
+        assert!(!sent(home));
+    };
+    for (policy, said) in [
+        (
+            format!("{ALL}forbid (principal, action == Action::\"cal\", resource);"),
+            "policy.cedar:2:38  there is no action `cal`",
+        ),
+        (format!("{ALL}{SEND} {{ context.arguments.too == \"x\" }};"), "policy.cedar:2:"),
+        (format!("{ALL}\n{SEND} {{ context.arguments.to > 3 }};"), "policy.cedar:3:"),
+        (
+            format!("{ALL}{SEND} {{ context.arguments has copies && context.arguments.copies == \"x\" }};"),
+            "policy.cedar:2:",
+        ),
+        (
+            format!("{ALL}forbid (principal, action in Action::\"call\", resource == Tool::\"mail/sned\");"),
+            "did you mean `mail/send`?",
+        ),
+        (
+            format!("{ALL}forbid (principal, action, resource in Namespace::\"mial\");"),
+            "did you mean `mail`?",
+        ),
+        (format!("{ALL}forbid (principl, action, resource);"), "policy.cedar:2:9"),
+        (format!("{ALL}\u{feff}forbid (principal, action, resource);"), "policy.cedar:2:1"),
+        (
+            ALL.replace('\n', "\r\n") + "forbid (principal, action == Action::\"cal\", resource);\r\n",
+            "policy.cedar:2:38",
+        ),
+        (format!("{ALL}\0"), "policy.cedar:2:1"),
+        (ALL.repeat(300_000), "more than 10000 policies"),
+        (format!("// {}\n{ALL}", "x".repeat(17 << 20)), "longer than"),
+    ] {
+        denied(&home(&policy), said);
+    }
+    let place = |home: &Home| home.project().join("policy.cedar");
+    let broken = |make: fn(&std::path::Path), said: &str| {
+        let home = home(ALL);
+        std::fs::remove_file(place(&home)).unwrap();
+        make(&place(&home));
+        denied(&home, said);
+    };
+    broken(|path| std::fs::create_dir(path).unwrap(), "it is not a file");
+    broken(|path| std::os::unix::fs::symlink(path, path).unwrap(), "cannot be read");
+    broken(|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(), "it is not a file");
+    broken(
+        |path| std::fs::write(path, b"permit (principal, action, resource);\xff").unwrap(),
+        "cannot be read",
+    );
+    // What only looks odd is read: a mark at the beginning, the line ends of another system.
+    for policy in [format!("\u{feff}{ALL}"), ALL.replace('\n', "\r\n")] {
+        let home = home(&policy);
+        assert_eq!(home.run(&["call", "mail/send", "to=ada@example.com"]).code, 0);
+    }
+    // Whoever answers for the policies and permits nothing, permits nothing.
+    for policy in ["", "// to be written\n"] {
+        let home = home(policy);
+        let ran = home.run(&["call", "mail/send", "to=ada@example.com", "--config", "helve.toml"]);
+        assert!(ran.code == 4 && !sent(&home), "{}", ran.all());
+    }
+}
+
 #[test]
 fn a_project_does_not_open_what_the_user_forbids() {
     let home = home("permit (principal, action, resource);");

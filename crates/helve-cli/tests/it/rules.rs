@@ -147,3 +147,46 @@ fn a_project_cannot_make_the_gate_laxer() {
     home.write("helve.toml", format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));
     assert_eq!(home.run(&["call", "diary"]).code, 3);
 }
+
+/// What the user keeps stays, whatever a project says; what is stricter counts.
+#[test]
+fn a_project_takes_nothing_away_that_its_user_keeps() {
+    let own = "[net]\ndeny = ['ads.example', '10.0.0.0/8']\nonly = ['api.example.com']\n[redact]\nnames = ['iban']\n\
+               [labels]\nprincipal_ttl_s = 3600\n[journal]\ndurability = 'all'\n[sandbox]\nmin_level = 'L2'\n\
+               [[limits.calls]]\ntool = 'note'\nrate = '1/1h'\n";
+    let shown = |project: &str| {
+        let home = Home::new();
+        let folder = home.project().parent().unwrap().join(".config/helve");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("helve.toml"), own).unwrap();
+        home.write("helve.toml", project);
+        let ran = home.run(&["config", "show"]);
+        assert_eq!(ran.code, 0, "{}", ran.all());
+        ran
+    };
+    for (project, key) in [
+        ("[net]\ndeny = []\n", "net.deny"),
+        ("[net]\ndeny = ['ads.example']\n", "net.deny"),
+        ("[net]\nonly = []\n", "net.only"),
+        ("[net]\nonly = ['api.example.com', 'evil.example']\n", "net.only"),
+        ("[redact]\nnames = ['other']\n", "redact.names"),
+        ("[labels]\nprincipal_ttl_s = 1\n", "labels.principal_ttl_s"),
+        ("[journal]\ndurability = 'changes'\n", "journal.durability"),
+        ("[sandbox]\nmin_level = 'L0'\n", "sandbox.min_level"),
+        ("[limits]\ncalls = []\n", "limits.calls"),
+        ("[identity.jwt]\nissuer = 'https://evil.example'\naudience = 'helve'\n", "identity.jwt.issuer"),
+    ] {
+        let ran = shown(project);
+        assert!(ran.stderr.contains(&format!("`{key}` of the project does not count")), "{}", ran.all());
+        assert!(!ran.stdout.contains("evil"), "{}", ran.all());
+    }
+    for (project, kept) in [
+        ("[net]\ndeny = ['10.0.0.0/8', 'ads.example', 'more.example']\n", "more.example"),
+        ("[sandbox]\nmin_level = 'L3'\n", "L3"),
+        ("[redact]\nnames = ['iban', 'other']\n", "other"),
+        ("[labels]\nprincipal_ttl_s = 7200\n", "7200"),
+    ] {
+        let ran = shown(project);
+        assert!(!ran.stderr.contains("does not count") && ran.stdout.contains(kept), "{}", ran.all());
+    }
+}

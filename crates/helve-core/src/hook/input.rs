@@ -1,5 +1,6 @@
 //! What hooks are told.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,7 @@ pub struct HookInput {
     pub prompt_id: Option<String>,
     /// The session's permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub permission_mode: Option<String>,
+    pub permission_mode: Option<Cow<'static, str>>,
     /// Which agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,

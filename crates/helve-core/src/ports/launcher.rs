@@ -1,11 +1,15 @@
 //! Where programs are started.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
+
+/// Sees what a program writes to stdout as it comes.
+pub type Seen = Arc<dyn Fn(&[u8]) + Send + Sync>;
 
 /// Starts programs. The sandbox crate is the only implementation outside tests.
 pub trait Launcher: Send + Sync + 'static {
@@ -15,6 +19,16 @@ pub trait Launcher: Send + Sync + 'static {
         &self,
         program: Program,
         cancellation: CancellationToken,
+    ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
+        self.launch_seen(program, cancellation, Arc::new(|_| ()))
+    }
+
+    /// The same, and what it writes is seen as it comes.
+    fn launch_seen(
+        &self,
+        program: Program,
+        cancellation: CancellationToken,
+        seen: Seen,
     ) -> BoxFuture<'_, Result<Exit, LaunchError>>;
 }
 

@@ -17,12 +17,13 @@ mod tracer;
 
 pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
+pub(crate) use clock::was_set_back;
 pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use keys::{KEYS_MAX, Keys};
-pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program};
+pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};
 pub use policy::Policy;

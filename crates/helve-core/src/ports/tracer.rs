@@ -15,6 +15,9 @@ pub trait Tracer: Send + Sync + 'static {
     /// A call has ended.
     fn ended(&self, call: Box<TracedCall>);
 
+    /// How many calls were not told, because more came than could leave.
+    fn dropped(&self) -> u64;
+
     /// Waits until everything told so far has left, or cannot leave.
     fn flush(&self) -> BoxFuture<'_, ()>;
 }

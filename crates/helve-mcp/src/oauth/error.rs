@@ -1,5 +1,6 @@
 //! Why there is no token.
 
+use helve::hidden;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Why there is no token. It can be cloned, because all who wait for one renewal share its end.
@@ -101,12 +102,7 @@ pub(super) fn foreign(text: &str, secrets: &[&SecretString]) -> String {
     for secret in secrets.iter().map(|secret| secret.expose_secret()).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "[secret]");
     }
-    let shown = |c: char| {
-        let hidden = matches!(c,
-            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-                | '\u{e0000}'..='\u{e007f}');
-        if c.is_control() || hidden { ' ' } else { c }
-    };
+    let shown = |c: char| if hidden::kind(c).is_some() { ' ' } else { c };
     let line: String = text.chars().map(shown).collect();
     let mut words = line.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = words.char_indices().nth(FOREIGN_CHARS_MAX) {

@@ -117,10 +117,8 @@ fn a_value_beyond_the_limits_is_refused() {
 }
 
 #[test]
-fn hidden_characters_can_be_shown() {
-    assert_eq!(visible("a\u{1b}[0m\u{200b}\n"), "a\\u{1b}[0m\\u{200b}\n");
-    assert!(matches!(visible("naïve\n"), Cow::Borrowed(_)));
-    assert_eq!(one_line("a\r\nb\u{202e}cdef", 5), "a  b\\u{202e}…");
+fn spaces_of_every_kind_stay() {
+    check("10\u{a0}km\u{3000}\u{2800}", "10\u{a0}km\u{3000}\u{2800}", &[]);
 }
 
 fn hostile() -> impl Strategy<Value = String> {

@@ -142,6 +142,7 @@ pub(super) async fn decide(
     let runtime = &app.api()?.runtime;
     may_approve(&deciding, runtime)?;
     let decision = request.resolve()?;
+    may_remember(&deciding, &decision)?;
     Ok(json(&runtime.approvals().decide(id, decision, &deciding.decider).await?))
 }
 
@@ -165,6 +166,16 @@ pub(super) async fn revoke_rule(
     may_approve(&deciding, runtime)?;
     let revoked = runtime.approvals().revoke(id, &deciding.decider).await?;
     revoked.map(|rule| json(&rule)).ok_or_else(Problem::not_found)
+}
+
+/// Whether somebody may allow the like for a session: not by a link, which is good for one question.
+pub(crate) fn may_remember(deciding: &Deciding, decision: &Decision) -> Result<(), Problem> {
+    match decision {
+        Decision::Approve { remember: Some(_), .. } if deciding.only.is_some() => {
+            Err(Problem::forbidden("this link decides its own question and no other; sign in to allow more"))
+        }
+        Decision::Approve { .. } | Decision::Deny { .. } => Ok(()),
+    }
 }
 
 /// Whether the policy lets somebody decide.

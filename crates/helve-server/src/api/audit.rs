@@ -9,7 +9,6 @@ use helve::{Action, CallId};
 
 use super::Api;
 use super::extract::{Guest, Id, Params, json};
-use super::runs::own_record;
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::{Record, RecordError, RecordQuery};
@@ -24,7 +23,12 @@ pub(super) async fn list(
     Params(query): Params<RecordQuery>,
 ) -> Result<Response<Body>, Problem> {
     let found = records(app.api()?, &visitor, query).await?;
-    Ok(json(&found.into_iter().map(|record| record.body).collect::<Vec<_>>()))
+    Ok(bodies(found))
+}
+
+/// All that is recorded of some calls.
+pub(super) fn bodies(records: Vec<Record>) -> Response<Body> {
+    json(&records.into_iter().map(|record| record.body).collect::<Vec<_>>())
 }
 
 pub(super) async fn show(
@@ -33,6 +37,15 @@ pub(super) async fn show(
     Id(id): Id<CallId>,
 ) -> Result<Response<Body>, Problem> {
     Ok(json(&own_record(app.api()?, &visitor, id).await?.body))
+}
+
+/// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is
+/// then not found.
+pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Result<Record, Problem> {
+    let found = api.records()?.show(id).await?;
+    found
+        .filter(|record| visitor.sees(record.principal.as_deref(), &api.runtime))
+        .ok_or_else(Problem::not_found)
 }
 
 /// Records that fit and that this visitor may see.

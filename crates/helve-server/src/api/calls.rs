@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::audit::own_record;
 use super::extract::{Calling, Guest, Id, Json, Traced, json};
-use super::runs::own_record;
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::Visitor;

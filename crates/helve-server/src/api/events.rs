@@ -1,13 +1,13 @@
 //! `/v1/events`: what happens, as it happens, as server-sent events.
 //!
-//! A slow reader never slows a call: what it could not take it misses, and is told how much.
+//! A slow reader never slows a call: what it could not take it misses, and is told how much. The guard
+//! ends the stream when whoever reads could no longer come in.
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::event::EventKind;
@@ -16,15 +16,15 @@ use helve::{Delivery, Event, Subscription, ToolName};
 use super::extract::Guest;
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::visitor::{Pass, Visitor};
+use crate::sse;
+use crate::visitor::Visitor;
 
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
-    Extension(pass): Extension<Pass>,
 ) -> Result<Response<Body>, Problem> {
     let events = app.api()?.runtime.subscribe();
-    let listener = Listener { app, events, visitor, pass };
+    let listener = Listener { app, events, visitor };
     let first = Some("retry: 2000\n\n".to_owned());
     let body = stream::unfold((first, listener), |(first, mut listener)| async move {
         let text = match first {
@@ -33,31 +33,21 @@ pub(super) async fn stream(
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, listener)))
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::answer(Body::from_stream(body)))
 }
 
 struct Listener {
     app: Arc<App>,
     events: Subscription,
     visitor: Visitor,
-    pass: Pass,
 }
 
 impl Listener {
-    /// The next event that this visitor may see, or a sign of life. None: it is over, also because
-    /// their key was taken back.
+    /// The next event that this visitor may see, or a sign of life. None: it is over.
     async fn next(&mut self) -> Option<String> {
         let until = tokio::time::Instant::now() + self.app.config.keep_alive;
         loop {
             let heard = tokio::time::timeout_at(until, self.events.next()).await;
-            if !self.app.guard.is_good(self.pass).await {
-                return None;
-            }
             match heard {
                 Err(_) => return Some(": alive\n\n".to_owned()),
                 Ok(None) => return None,

@@ -110,6 +110,16 @@ pub(super) async fn show(
         ("helve_tools", "Tools in the registry.", api.runtime.registry().len()),
     ];
     let written = api.metrics.write(&mut text).and_then(|()| {
+        if let Some(dropped) = api.runtime.dropped_traces() {
+            let name = "helve_traces_dropped_total";
+            head(
+                &mut text,
+                name,
+                "counter",
+                "Calls that traces do not have, because more came than could be sent.",
+            )?;
+            writeln!(text, "{name} {dropped}")?;
+        }
         for (name, help, value) in gauges {
             head(&mut text, name, "gauge", help)?;
             writeln!(text, "{name} {value}")?;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use axum::http::{Method, StatusCode, Uri};
 use helve::Runtime;
 
-pub(crate) use self::approvals::may_approve;
+pub(crate) use self::approvals::{may_approve, may_remember};
 pub(crate) use self::extract::{Id, Params};
 use self::metrics::Metrics;
 pub(crate) use self::routes::routes;

@@ -197,7 +197,7 @@ pub(crate) fn routes() -> Routes {
                 .gives::<Objects>(),
             runs::list,
         )
-        .route(get("/v1/runs/{id}", "run", "One run").gives::<Object>(), runs::show)
+        .route(get("/v1/runs/{id}", "run", "One run").gives::<Object>(), audit::show)
         .route(
             post("/v1/runs/{id}/cancel", "cancel_run", "Stop a run")
                 .gives::<Object>()
@@ -234,6 +234,12 @@ pub(crate) fn routes() -> Routes {
                 .query::<session::SessionParams>()
                 .gives::<Objects>(),
             session::list,
+        )
+        .route(
+            delete("/v1/sessions/{id}", "end_session", "End a session for good: nothing runs in it any more")
+                .query::<session::EndParams>()
+                .gives::<Object>(),
+            session::end,
         )
         .route(
             get("/v1/mcp/servers", "mcp_servers", "How the MCP servers behind this one are")

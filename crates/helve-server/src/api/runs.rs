@@ -13,12 +13,12 @@ use serde::Deserialize;
 use serde_json::{Value, json as value};
 
 use super::Api;
-use super::audit::records;
+use super::audit::{bodies, own_record, records};
 use super::calls::answer;
 use super::extract::{Calling, Guest, Id, Json, Params, json};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::{Record, RecordQuery};
+use crate::records::RecordQuery;
 use crate::visitor::Visitor;
 
 /// How many pages of calls are searched for runs.
@@ -43,15 +43,7 @@ pub(super) async fn list(
         }
         query.before = last;
     }
-    Ok(json(&found.into_iter().map(|record| record.body).collect::<Vec<_>>()))
-}
-
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Guest(visitor): Guest,
-    Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
-    Ok(json(&own_record(app.api()?, &visitor, id).await?.body))
+    Ok(bodies(found))
 }
 
 pub(super) async fn cancel(
@@ -107,15 +99,6 @@ pub(super) async fn undo(
     let api = app.api()?;
     changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
     Ok(answer(&Box::pin(api.runtime.undo_run(id, caller)).await?))
-}
-
-/// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is
-/// then not found.
-pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Result<Record, Problem> {
-    let found = api.records()?.show(id).await?;
-    found
-        .filter(|record| visitor.sees(record.principal.as_deref(), &api.runtime))
-        .ok_or_else(Problem::not_found)
 }
 
 /// Whether a run is this visitor's to change: their own, or they administer. Who may only look is

@@ -6,16 +6,17 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use helve::approvals::Vouch;
-use helve::{Action, PrincipalKind, Purpose};
+use helve::session::{SessionKey, SessionState};
+use helve::{Action, Caller, PrincipalKind, Purpose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json as value;
+use serde_json::{Value, json as value};
 
-use super::extract::{Guest, Json, Params, json};
+use super::extract::{Guest, Id, Json, Params, json};
 use crate::login;
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::visitor::{ADMIN, Deciding, Visitor};
+use crate::visitor::{Deciding, Visitor};
 
 /// What a cookie is given for.
 #[derive(Deserialize, JsonSchema)]
@@ -82,20 +83,21 @@ pub(crate) async fn signed_in(
             .suggest("`helve keys sign-in` prints a new one")
     };
     let keyring = app.guard.keyring.as_ref().ok_or_else(refused)?;
-    let (deciding, key) = match keyring.find(code).await? {
+    let (deciding, key, until) = match keyring.find(code).await? {
         Some((id, Visitor::Decider(deciding))) => {
             let name = deciding.person.principal.as_deref().unwrap_or_default();
-            (Deciding::new(name, Vouch::Key, &deciding.person.roles), Some(id))
+            (Deciding::new(name, Vouch::Key, &deciding.person.roles), Some(id), None)
         }
         // Whoever calls cannot turn that into deciding.
         Some((_, Visitor::Caller(_))) => return Err(refused()),
         None => {
             let code = keyring.redeem(code).await?.ok_or_else(refused)?;
-            // Only somebody who can open the ledger's own file gets such a code.
-            (Deciding::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]), None)
+            // A link is good as long as its question.
+            let until = code.only.and(code.expires_at);
+            (Deciding::of_code(&code), None, until)
         }
     };
-    Ok(app.guard.logins.add(deciding, key))
+    Ok(app.guard.logins.add(deciding, key, until))
 }
 
 /// Which sessions.
@@ -120,14 +122,48 @@ pub(super) async fn list(
         false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
     };
     let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
-    let shown = found.into_iter().map(|(key, state)| {
-        value!({
-            "principal": key.principal, "session": key.session, "labels": state.labels(),
-            "taints": state.taints, "permissions": state.permissions, "since": state.since,
-            "changed_at": state.changed_at,
-        })
-    });
-    Ok(json(&shown.collect::<Vec<_>>()))
+    Ok(json(&found.into_iter().map(|(key, state)| shown(&key, &state)).collect::<Vec<_>>()))
+}
+
+fn shown(key: &SessionKey, state: &SessionState) -> Value {
+    value!({
+        "principal": key.principal, "session": key.session, "labels": state.labels(),
+        "taints": state.taints, "permissions": state.permissions, "since": state.since,
+        "changed_at": state.changed_at, "ended_at": state.ended_at,
+    })
+}
+
+/// Whose session.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EndParams {
+    /// Whose it is. Callers end their own; another's takes the role `admin`.
+    principal: Option<String>,
+}
+
+/// Ends a session for good: what was allowed for it is taken back, and nothing runs in it any more.
+pub(super) async fn end(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(session): Id<String>,
+    Params(params): Params<EndParams>,
+) -> Result<Response<Body>, Problem> {
+    let runtime = &app.api()?.runtime;
+    let person = visitor.person();
+    let principal = match (&visitor, params.principal) {
+        (Visitor::Caller(caller), None) => caller.principal.clone().ok_or_else(Problem::not_found)?,
+        (_, Some(principal)) if visitor.owns(Some(&principal)) => principal,
+        (_, _) if !visitor.may(Action::Administer, runtime) => {
+            return Err(Problem::forbidden("another's session is for who administers Helve to end"));
+        }
+        (_, Some(principal)) => principal,
+        (Visitor::Decider(_), None) => {
+            return Err(Problem::bad("say whose session it is: `?principal=NAME`"));
+        }
+    };
+    let whose = Caller::principal(principal).session(session);
+    let ended = runtime.end_session(&whose, Arc::clone(person)).await?.ok_or_else(Problem::not_found)?;
+    Ok(json(&shown(&SessionKey::of(&whose), &ended)))
 }
 
 pub(super) async fn sign_out(

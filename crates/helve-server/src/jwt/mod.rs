@@ -131,17 +131,17 @@ impl Issuer {
         Ok(Self { config, keys, verified: Mutex::default() })
     }
 
-    /// Whom a token stands for. None: it is none of this issuer's, or not good.
-    pub(crate) async fn visitor(&self, text: &str) -> Option<Visitor> {
+    /// Whom a token stands for, and until when. None: it is none of this issuer's, or not good.
+    pub(crate) async fn visitor(&self, text: &str) -> Option<(Visitor, Timestamp)> {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let now = Timestamp::now();
-        if let Some(visitor) = self.remembered(&digest, now) {
-            return Some(visitor);
+        if let Some(found) = self.remembered(&digest, now) {
+            return Some(found);
         }
         match self.verify(text, now).await {
             Ok((visitor, expires_at)) => {
                 self.remember(digest, Verified { visitor: visitor.clone(), expires_at, at: Instant::now() });
-                Some(visitor)
+                Some((visitor, expires_at))
             }
             Err(refused) => {
                 tracing::debug!(%refused, "a token was refused");
@@ -180,10 +180,11 @@ impl Issuer {
         Ok(Visitor::Caller(Arc::new(caller)))
     }
 
-    fn remembered(&self, digest: &[u8; 32], now: Timestamp) -> Option<Visitor> {
+    fn remembered(&self, digest: &[u8; 32], now: Timestamp) -> Option<(Visitor, Timestamp)> {
         let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         let found = verified.get(digest)?;
-        (found.at.elapsed() < VERIFIED_FOR && now < found.expires_at).then(|| found.visitor.clone())
+        (found.at.elapsed() < VERIFIED_FOR && now < found.expires_at)
+            .then(|| (found.visitor.clone(), found.expires_at))
     }
 
     fn remember(&self, digest: [u8; 32], one: Verified) {

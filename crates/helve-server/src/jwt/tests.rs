@@ -138,8 +138,8 @@ impl Desk {
     }
 }
 
-fn name(visitor: Option<Visitor>) -> Option<String> {
-    visitor.and_then(|visitor| visitor.person().principal.clone())
+fn name(found: Option<(Visitor, Timestamp)>) -> Option<String> {
+    found.and_then(|(visitor, _)| visitor.person().principal.clone())
 }
 
 #[tokio::test]
@@ -150,7 +150,13 @@ async fn tokens_of_the_issuer_come_in_as_callers() {
     for signer in &signers {
         let header = json!({ "alg": signer.name(), "kid": signer.name() });
         let token = signer.sign(&header, &desk.claims());
-        let Some(Visitor::Caller(caller)) = issuer.visitor(&token).await else { panic!("{}", signer.name()) };
+        let claims = desk.claims();
+        let Some((Visitor::Caller(caller), until)) = issuer.visitor(&token).await else {
+            panic!("{}", signer.name())
+        };
+        let remembered = issuer.visitor(&token).await.map(|(_, until)| until);
+        assert_eq!(remembered, Some(until), "a stream ends with its token, however it was opened");
+        assert!((until.as_second() - claims["exp"].as_i64().unwrap()).abs() <= 2);
         assert_eq!(caller.principal.as_deref(), Some("ada"));
         assert_eq!((caller.roles.as_slice(), caller.channel), (&["auditor".to_owned()][..], Channel::Http));
         // Of one sort there is only one, so it need not say which.
@@ -277,12 +283,12 @@ async fn only_who_has_the_role_for_it_decides_and_calls_nothing() {
     };
     let plain = desk.issuer(desk.config());
     for roles in [json!(["approver"]), json!("approver admin")] {
-        assert!(matches!(plain.visitor(&token(roles)).await, Some(Visitor::Caller(_))));
+        assert!(matches!(plain.visitor(&token(roles)).await, Some((Visitor::Caller(_), _))));
     }
     let config = JwtConfig { approver_role: Some("gatekeeper".to_owned()), ..desk.config() };
     let deciding = desk.issuer(config);
-    assert!(matches!(deciding.visitor(&token(json!(["gatekeeper"]))).await, Some(Visitor::Decider(_))));
-    assert!(matches!(deciding.visitor(&token(json!(["approver"]))).await, Some(Visitor::Caller(_))));
+    assert!(matches!(deciding.visitor(&token(json!(["gatekeeper"]))).await, Some((Visitor::Decider(_), _))));
+    assert!(matches!(deciding.visitor(&token(json!(["approver"]))).await, Some((Visitor::Caller(_), _))));
 }
 
 #[tokio::test]

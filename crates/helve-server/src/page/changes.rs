@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::approvals::Changes;
@@ -14,39 +13,34 @@ use helve::approvals::Changes;
 use super::Failed;
 use super::form::Reader;
 use crate::mcp::App;
-use crate::visitor::Pass;
+use crate::sse;
+use crate::visitor::Deciding;
 
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
-    Reader(_): Reader,
-    Extension(pass): Extension<Pass>,
+    Reader(deciding): Reader,
 ) -> Result<Response<Body>, Failed> {
     let changes = app.api()?.runtime.approvals().watch().await?;
     let first = Some("retry: 2000\n\nevent: ready\ndata: {}\n\n".to_owned());
     let body = stream::unfold((first, changes), move |(first, mut changes)| {
-        let app = Arc::clone(&app);
+        let (app, deciding) = (Arc::clone(&app), Arc::clone(&deciding));
         async move {
             let text = match first {
                 Some(first) => first,
-                None => next(&app, pass, &mut changes).await?,
+                None => next(&app, &deciding, &mut changes).await,
             };
             Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, changes)))
         }
     });
-    let mut response = Response::new(Body::from_stream(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+    Ok(sse::answer(Body::from_stream(body)))
 }
 
-/// The next change, or a sign of life. None: it is over, because their key was taken back.
-async fn next(app: &App, pass: Pass, changes: &mut Changes) -> Option<String> {
+/// The next change, or a sign of life.
+async fn next(app: &App, deciding: &Deciding, changes: &mut Changes) -> String {
     let heard = tokio::time::timeout(app.config.keep_alive, changes.next()).await;
-    if !app.guard.is_good(pass).await {
-        return None;
-    }
-    Some(match heard {
+    match heard {
+        // Of a question that is not theirs they learn nothing.
+        Ok(Some(approval)) if !deciding.sees(approval.id) => ": alive\n\n".to_owned(),
         Err(_) => ": alive\n\n".to_owned(),
         // Too much happened to tell all of it.
         Ok(None) => "event: missed\ndata: {}\n\n".to_owned(),
@@ -57,5 +51,5 @@ async fn next(app: &App, pass: Pass, changes: &mut Changes) -> Option<String> {
             });
             format!("event: change\ndata: {said}\n\n")
         }
-    })
+    }
 }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
 use helve::approval::Same;
 use helve::approvals::{DecideError, Decision, Remember};
 use helve::json::{JsonLimits, parse};
-use helve::{ApprovalId, Runtime};
+use helve::{Approval, ApprovalId, Runtime};
 use serde_json::Value;
 
 use super::detail::{self, Stage};
@@ -17,19 +18,12 @@ use super::form::{Form, Reader, wants_part};
 use super::inbox::{self, ListParams};
 use super::layout::{respond, see};
 use super::{Failed, html::Html};
-use crate::api::{Id, may_approve};
+use crate::api::{Id, may_approve, may_remember};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::Deciding;
 
-pub(super) async fn approve(
-    State(app): State<Arc<App>>,
-    Reader(deciding): Reader,
-    Id(id): Id<ApprovalId>,
-    headers: HeaderMap,
-    form: Form,
-) -> Result<Response<Body>, Failed> {
-    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+pub(super) async fn approve(desk: Desk, form: Form) -> Result<Response<Body>, Failed> {
     let edited = match form.text("edited") {
         None => None,
         Some(text) => match read(&desk.app.api()?.runtime, &text) {
@@ -42,27 +36,13 @@ pub(super) async fn approve(
     desk.decide(Decision::Approve { edited, remember: None, reason: form.text("reason") }).await
 }
 
-pub(super) async fn deny(
-    State(app): State<Arc<App>>,
-    Reader(deciding): Reader,
-    Id(id): Id<ApprovalId>,
-    headers: HeaderMap,
-    form: Form,
-) -> Result<Response<Body>, Failed> {
-    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+pub(super) async fn deny(desk: Desk, form: Form) -> Result<Response<Body>, Failed> {
     desk.decide(Decision::Deny { reason: form.text("reason") }).await
 }
 
 /// Approves, and lets the like run. Which arguments must stay the same is what is checked.
-pub(super) async fn always(
-    State(app): State<Arc<App>>,
-    Reader(deciding): Reader,
-    Id(id): Id<ApprovalId>,
-    headers: HeaderMap,
-    form: Form,
-) -> Result<Response<Body>, Failed> {
-    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
-    let approval = app.api()?.runtime.approvals().get(id).await?.ok_or_else(Problem::not_found)?;
+pub(super) async fn always(desk: Desk, form: Form) -> Result<Response<Body>, Failed> {
+    let approval = desk.approval().await?;
     let fields: Result<Vec<String>, _> =
         form.all("same").iter().map(|text| serde_json::from_str(text)).collect();
     let fields = fields.map_err(|_| Problem::bad("`same` is not as the form sends it"))?;
@@ -77,14 +57,7 @@ pub(super) async fn always(
 }
 
 /// Shows what an edit would change. Decides nothing.
-pub(super) async fn edit(
-    State(app): State<Arc<App>>,
-    Reader(deciding): Reader,
-    Id(id): Id<ApprovalId>,
-    headers: HeaderMap,
-    form: Form,
-) -> Result<Response<Body>, Failed> {
-    let desk = Desk { app: &app, deciding: &deciding, id, headers: &headers };
+pub(super) async fn edit(desk: Desk, form: Form) -> Result<Response<Body>, Failed> {
     let text = form.text("edited").unwrap_or_default();
     match desk.check(&text).await? {
         Ok(edited) => desk.show(StatusCode::OK, Stage::Reviews { edited }).await,
@@ -102,17 +75,34 @@ fn read(runtime: &Runtime, text: &str) -> Result<Value, String> {
 }
 
 /// Somebody about to decide a question.
-struct Desk<'a> {
-    app: &'a App,
-    deciding: &'a Arc<Deciding>,
+pub(super) struct Desk {
+    app: Arc<App>,
+    deciding: Arc<Deciding>,
     id: ApprovalId,
-    headers: &'a HeaderMap,
+    headers: HeaderMap,
 }
 
-impl Desk<'_> {
+impl FromRequestParts<Arc<App>> for Desk {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failed> {
+        let Reader(deciding) = Reader::from_request_parts(parts, app).await?;
+        let Id(id) = Id::from_request_parts(parts, app).await?;
+        Ok(Self { app: Arc::clone(app), deciding, id, headers: parts.headers.clone() })
+    }
+}
+
+impl Desk {
+    /// The question as it is now.
+    async fn approval(&self) -> Result<Approval, Failed> {
+        let found = self.app.api()?.runtime.approvals().get(self.id).await?;
+        Ok(found.ok_or_else(Problem::not_found)?)
+    }
+
     async fn decide(&self, decision: Decision) -> Result<Response<Body>, Failed> {
         let runtime = &self.app.api()?.runtime;
-        may_approve(self.deciding, runtime)?;
+        may_approve(&self.deciding, runtime)?;
+        may_remember(&self.deciding, &decision)?;
         let edited = match &decision {
             Decision::Approve { edited: Some(edited), .. } => Some(detail::pretty(edited)),
             Decision::Approve { .. } | Decision::Deny { .. } => None,
@@ -120,7 +110,7 @@ impl Desk<'_> {
         match (runtime.approvals().decide(self.id, decision, &self.deciding.decider).await, edited) {
             (Ok(approval), _) => {
                 let state = HeaderValue::from_static(approval.state.as_str());
-                let mut response = match wants_part(self.headers) {
+                let mut response = match wants_part(&self.headers) {
                     true => self.show(StatusCode::OK, Stage::Look).await?,
                     false => see(&format!("/approvals/{}", self.id)),
                 };
@@ -142,33 +132,26 @@ impl Desk<'_> {
     /// Whether edited arguments would be taken, in words where not. The decision checks them again.
     async fn check(&self, text: &str) -> Result<Result<Value, String>, Failed> {
         let runtime = &self.app.api()?.runtime;
-        let approval = runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
-        let mut edited = match read(runtime, text) {
+        let edited = match read(runtime, text) {
             Ok(edited) => edited,
             Err(problem) => return Ok(Err(problem)),
         };
-        let Some(found) = runtime.registry().get(&approval.tool) else {
-            return Ok(Err(format!("there is no tool `{}` here, so this cannot be checked", approval.tool)));
-        };
-        found.tool.input().apply_defaults(&mut edited);
-        Ok(match found.tool.input().validate(&edited) {
-            Ok(()) => Ok(edited),
-            Err(fields) => {
-                Err(fields.iter().map(|field| field.message.as_str()).collect::<Vec<_>>().join("; "))
-            }
-        })
+        match runtime.approvals().check_edit(self.id, edited).await {
+            Ok(edited) => Ok(Ok(edited)),
+            Err(DecideError::Invalid(error)) => Ok(Err(error.message().to_owned())),
+            Err(error @ DecideError::ToolUnknown(_)) => Ok(Err(error.to_string())),
+            Err(error) => Err(Problem::from(error).into()),
+        }
     }
 
-    /// The question as it is now.
+    /// The page about it.
     async fn show(&self, status: StatusCode, stage: Stage) -> Result<Response<Body>, Failed> {
-        let approval =
-            self.app.api()?.runtime.approvals().get(self.id).await?.ok_or_else(Problem::not_found)?;
-        let shown: Html = detail::load(self.app, approval, self.deciding, stage).await?;
-        if wants_part(self.headers) {
+        let shown: Html = detail::load(&self.app, self.approval().await?, &self.deciding, stage).await?;
+        if wants_part(&self.headers) {
             return Ok(respond(status, shown));
         }
         let mut response =
-            inbox::around(self.app, self.id, &ListParams::default(), &shown, self.deciding).await?;
+            inbox::around(&self.app, self.id, &ListParams::default(), &shown, &self.deciding).await?;
         *response.status_mut() = status;
         Ok(response)
     }

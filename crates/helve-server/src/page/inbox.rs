@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode};
-use helve::{Approval, ApprovalId, ApprovalQuery, Runtime};
+use helve::{Approval, ApprovalId, ApprovalQuery, ApprovalState, Runtime};
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -47,7 +47,12 @@ struct List {
 }
 
 impl List {
-    async fn load(runtime: &Runtime, params: &ListParams) -> Result<Self, Problem> {
+    async fn load(runtime: &Runtime, params: &ListParams, deciding: &Deciding) -> Result<Self, Problem> {
+        if let Some(only) = deciding.only {
+            let found = runtime.approvals().get(only).await?;
+            let found = Vec::from_iter(found.filter(|found| found.state == ApprovalState::Pending));
+            return Ok(Self { count: found.len(), found, more: false });
+        }
         let words: Vec<_> = params.q.to_lowercase().split_whitespace().map(str::to_owned).collect();
         let mut query = ApprovalQuery::pending();
         query.before = params.before;
@@ -84,7 +89,7 @@ pub(super) async fn index(
     headers: HeaderMap,
 ) -> Result<Response<Body>, Failed> {
     let runtime = &app.api()?.runtime;
-    let list = List::load(runtime, &params).await?;
+    let list = List::load(runtime, &params, &deciding).await?;
     if wants_part(&headers) {
         return Ok(respond(StatusCode::OK, rows(&list, &params, None)));
     }
@@ -120,7 +125,7 @@ pub(super) async fn around(
     shown: &Html,
     deciding: &Deciding,
 ) -> Result<Response<Body>, Failed> {
-    let list = List::load(&app.api()?.runtime, params).await?;
+    let list = List::load(&app.api()?.runtime, params, deciding).await?;
     Ok(whole(&list, params, Some(id), View::Detail, shown, deciding))
 }
 

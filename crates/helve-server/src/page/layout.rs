@@ -53,9 +53,10 @@ pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) ->
     html.raw("<a class=\"skip\" href=\"#main\">Skip to content</a>");
     html.raw("<header class=\"bar\"><a class=\"brand\" href=\"/\">").raw(MARK).raw("<span>Helve</span></a>");
     html.raw("<nav aria-label=\"Rooms\">");
-    for (own, path, name) in ROOMS {
-        let current: &dyn std::fmt::Display = if own == room { &"page" } else { &"false" };
-        html.put("<a href=\"{}\" aria-current=\"{}\">{}</a>", &[&path, current, &name]);
+    let rooms = if deciding.only.is_some() { &ROOMS[..1] } else { &ROOMS[..] };
+    for (own, path, name) in rooms {
+        let current: &dyn std::fmt::Display = if *own == room { &"page" } else { &"false" };
+        html.put("<a href=\"{}\" aria-current=\"{}\">{}</a>", &[path, current, name]);
     }
     html.raw("</nav><div class=\"me\">");
     let name = deciding.person.principal.as_deref().unwrap_or("somebody");

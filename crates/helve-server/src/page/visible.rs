@@ -1,6 +1,8 @@
 //! What hides in text, made visible: characters that turn the direction, take no room or steer a
 //! terminal. A person must see the bytes that will run, not what they pretend to be.
 
+use helve::hidden::name;
+
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece<'t> {
@@ -15,45 +17,9 @@ pub(super) enum Piece<'t> {
     },
 }
 
-/// Whether a character cannot be seen, or makes others look like what they are not. Line feeds and
-/// tabs are part of text.
+/// Whether a character cannot be seen, or makes others look like what they are not.
 pub(super) fn is_hidden(c: char) -> bool {
-    !matches!(c, '\n' | '\t') && name(c).is_some()
-}
-
-/// What a hidden character is, in words.
-fn name(c: char) -> Option<&'static str> {
-    Some(match c {
-        '\u{202a}' => "left-to-right embedding",
-        '\u{202b}' => "right-to-left embedding",
-        '\u{202c}' => "end of a direction",
-        '\u{202d}' => "left-to-right override",
-        '\u{202e}' => "right-to-left override",
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2066}'..='\u{2069}' => "direction mark",
-        '\u{200b}'..='\u{200d}' => "zero-width character",
-        '\u{2028}' | '\u{2029}' => "line break of another kind",
-        '\u{e0000}'..='\u{e0fff}' => "invisible tag or variation",
-        '\u{fe00}'..='\u{fe0f}' => "variation selector",
-        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
-            "space of another kind"
-        }
-        '\u{ad}'
-        | '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}'
-        | '\u{2060}'..='\u{2065}'
-        | '\u{206a}'..='\u{206f}'
-        | '\u{3164}'
-        | '\u{feff}'
-        | '\u{ffa0}'
-        | '\u{2800}' => "invisible character",
-        '\u{fff9}'..='\u{fffb}' => "annotation",
-        c if c.is_control() => "control character",
-        _ => return None,
-    })
+    name(c).is_some()
 }
 
 /// The pieces of a text. A JSON escape that stands for a control character is one that hides too.

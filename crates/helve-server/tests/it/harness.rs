@@ -130,6 +130,24 @@ impl Open {
         }
         &self.read
     }
+
+    /// Reads until the server closes.
+    pub(crate) async fn end(&mut self) {
+        let mut buffer = [0; 4096];
+        while self.stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    }
+
+    /// Sends more.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    /// Waits until it is answered, or nothing comes for a moment: a stream has no end of its own.
+    pub(crate) async fn ended(mut self) {
+        let mut buffer = [0; 4096];
+        let answered = self.stream.read(&mut buffer);
+        let _ = tokio::time::timeout(Duration::from_secs(5), answered).await;
+    }
 }
 
 impl Server {

@@ -258,3 +258,35 @@ async fn a_cookie_dies_with_its_key() {
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(api.server.send("GET /v1/approvals", &headers, "").await.status, 401);
 }
+
+#[tokio::test]
+async fn a_session_is_ended_by_its_own_caller_or_an_admin() {
+    let api = api().await;
+    let echo = |token, session: &str| {
+        let call = json!({ "tool": "echo", "session": session, "arguments": { "message": "hi" } });
+        api.ask("POST /v1/calls", token, call)
+    };
+    let (_, decides) = api.key("dora", Purpose::Decide).await;
+    for (token, path, expected) in [
+        (BOB, "/v1/sessions/mine", 200),
+        (BOB, "/v1/sessions/hers?principal=ada", 403),
+        (decides.as_str(), "/v1/sessions/mine?principal=bob", 403),
+        (ADA, "/v1/sessions/other?principal=bob", 200),
+    ] {
+        let reply = api.ask(&format!("DELETE {path}"), token, json!({})).await;
+        assert_eq!(reply.status, expected, "{path}: {reply:?}");
+    }
+    for (token, session, runs) in [
+        (BOB, "mine", false),
+        (BOB, "other", false),
+        (BOB, "third", true),
+        (ADA, "mine", true),
+        (ADA, "hers", true),
+    ] {
+        let reply = echo(token, session).await;
+        assert_eq!(reply.status == 200, runs, "{session}: {reply:?}");
+        if !runs {
+            assert!(reply.body.contains("this session was ended"), "{reply:?}");
+        }
+    }
+}

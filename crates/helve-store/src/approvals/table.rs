@@ -87,11 +87,12 @@ pub(crate) fn find(db: &Connection, id: &str) -> rusqlite::Result<Option<Approva
     db.prepare_cached("SELECT body FROM approvals WHERE id = ?1")?.query_one([id], body).optional()
 }
 
-/// The last question about the same thing.
+/// The last question about the same thing. One that is open is the last, whatever the clock said when
+/// it was put.
 pub(crate) fn last(db: &Connection, binding: &str) -> rusqlite::Result<Option<Approval>> {
-    db.prepare_cached("SELECT body FROM approvals WHERE binding = ?1 ORDER BY id DESC LIMIT 1")?
-        .query_one([binding], body)
-        .optional()
+    const LAST: &str =
+        "SELECT body FROM approvals WHERE binding = ?1 ORDER BY state < 2 DESC, id DESC LIMIT 1";
+    db.prepare_cached(LAST)?.query_one([binding], body).optional()
 }
 
 /// How many questions nobody has decided and somebody still can, counted up to `max`.

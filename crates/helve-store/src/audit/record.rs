@@ -260,6 +260,7 @@ fn unknown_facts(call_id: &str) -> Facts {
         idempotency_key: None,
         part: None,
         undo_of: None,
+        trace_parent: None,
     }
 }
 

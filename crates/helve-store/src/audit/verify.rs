@@ -10,9 +10,11 @@ use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
+use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
 use crate::runs::table as runs;
 use crate::schema;
+use crate::sessions::verify as sessions;
 
 /// How often `progress` is told, in entries.
 const PROGRESS_EVERY: i64 = 1_000;
@@ -82,6 +84,10 @@ pub enum Concern {
     Runs,
     /// Questions to people do not agree with the entries, which are sound.
     Approvals,
+    /// API keys do not agree with the entries, which are sound.
+    ApiKeys,
+    /// What sessions have touched does not agree with the entries, which are sound.
+    Sessions,
     /// The database has other tables than ours, or is damaged itself.
     Database,
 }
@@ -105,7 +111,7 @@ enum Stop {
 
 impl Audit {
     /// Checks every entry against the chain, the chain against the anchor, the file's structure and
-    /// tables, and idempotency keys and open runs against the entries. Reads the file a few times and keeps
+    /// tables, and idempotency keys, open runs, questions, API keys and sessions against the entries. Reads the file a few times and keeps
     /// little of it in memory. `progress` is told from time to time how many entries were checked.
     pub fn verify(&self, progress: impl FnMut(i64)) -> Result<Verification, StoreError> {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
@@ -184,6 +190,12 @@ impl Audit {
         }
         if let Some(Disagreement { seq, what }) = approvals::verify(&db).map_err(failed)? {
             return problem(Concern::Approvals, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = identity::verify(&db, walk.accepted_at).map_err(failed)? {
+            return problem(Concern::ApiKeys, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = sessions::verify(&db, walk.accepted_at).map_err(failed)? {
+            return problem(Concern::Sessions, seq, what);
         }
         walk.calls = db.query_one(CALLS, [], |row| row.get(0)).map_err(failed)?;
         Ok(())

@@ -1,6 +1,7 @@
 //! API keys, as the runtime sees them.
 
 pub(crate) mod table;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 

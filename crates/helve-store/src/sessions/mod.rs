@@ -1,6 +1,7 @@
 //! Sessions, as the runtime sees them.
 
 pub(crate) mod table;
+pub(crate) mod verify;
 
 use helve_core::BoxFuture;
 use helve_core::ports::{JournalError, Sessions};

@@ -1,7 +1,8 @@
 //! The table of sessions.
 //!
 //! `body` is what is remembered, as JSON. Absent principals and sessions are NULL, which no id is,
-//! so that an empty text cannot stand for nobody.
+//! so that an empty text cannot stand for nobody. `changed_ms` is below zero for a session that was
+//! ended: that is never forgotten, or its id could be used again.
 
 use helve_core::ports::JournalError;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
@@ -23,7 +24,7 @@ CREATE INDEX IF NOT EXISTS sessions_by_change ON sessions (changed_ms);
 ";
 
 /// How long a session that does not change is remembered: 90 days.
-const KEEP_MS: i64 = 90 * 24 * 3_600_000;
+pub(super) const KEEP_MS: i64 = 90 * 24 * 3_600_000;
 
 const BY_KEY: &str = "(principal IS NULL) = (?1 IS NULL) AND principal IS ?1 \
     AND (session IS NULL) = (?2 IS NULL) AND session IS ?2";
@@ -34,7 +35,7 @@ pub(crate) fn find(db: &Connection, key: &SessionKey) -> rusqlite::Result<Option
         .optional()
 }
 
-/// Sessions, last changed first.
+/// Sessions, last changed first; those that were ended come last.
 pub(crate) fn list(
     db: &Connection,
     principal: Option<&str>,
@@ -67,7 +68,11 @@ pub(crate) fn change(
     }
     let body = serde_json::to_string(&state)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
-    let values = params![key.principal.as_deref(), key.session.as_deref(), now.as_millisecond(), body];
+    let changed_ms = match state.ended_at {
+        Some(_) => -now.as_millisecond(),
+        None => now.as_millisecond(),
+    };
+    let values = params![key.principal.as_deref(), key.session.as_deref(), changed_ms, body];
     let update = format!("UPDATE sessions SET changed_ms = ?3, body = ?4 WHERE {BY_KEY}");
     if db.prepare_cached(&update)?.execute(values)? == 0 {
         let insert = "INSERT INTO sessions (principal, session, changed_ms, body) VALUES (?1, ?2, ?3, ?4)";
@@ -76,7 +81,8 @@ pub(crate) fn change(
     // Those of long ago make room; a thousand at a time keeps this short.
     let long_ago = now.as_millisecond() - KEEP_MS;
     db.prepare_cached(
-        "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions WHERE changed_ms < ?1 LIMIT 1000)",
+        "DELETE FROM sessions WHERE id IN \
+         (SELECT id FROM sessions WHERE changed_ms BETWEEN 0 AND ?1 LIMIT 1000)",
     )?
     .execute([long_ago])?;
     Ok(Ok(state))

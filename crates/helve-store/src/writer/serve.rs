@@ -1,8 +1,11 @@
 //! Requests within a group: changes of runs, of memory and of questions to people.
 
+use std::sync::Arc;
+
 use helve_core::CallId;
 use helve_core::ports::{Adoption, JournalError};
 use helve_core::run::Step;
+use helve_core::session::SessionChange;
 
 use super::ledger::{Group, Verdict};
 use crate::keys::{self, KeyError};
@@ -43,6 +46,12 @@ impl Group<'_> {
                 return answered(self.sweep(*now, *forget_before, *limit)?, Response::Swept);
             }
             Request::ChangeSession { key, change, now, forget_before, .. } => {
+                // The entry first: where it cannot be written, nothing ends.
+                if let SessionChange::End { by } = &**change
+                    && let Err(error) = self.record(&key.ended(Arc::clone(by), *now))?
+                {
+                    return Ok(Verdict::Refused(error));
+                }
                 let changed = sessions::change(self.tx, key, change, *now, *forget_before)?;
                 return answered(changed, |state| Response::Session(Box::new(state)));
             }

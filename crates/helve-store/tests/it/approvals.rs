@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::support::{Place, export, show};
 
-fn question(binding: &str) -> Box<Ask> {
+pub(crate) fn question(binding: &str) -> Box<Ask> {
     let now = Timestamp::now();
     let mut approval = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", CallId::new(now));
     approval.arguments = raw(&json!({ "to": "ada@example.com" }));
@@ -25,24 +25,24 @@ fn question(binding: &str) -> Box<Ask> {
     Box::new(Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 10_000 })
 }
 
-async fn ask(store: &Store, binding: &str) -> Approval {
+pub(crate) async fn ask(store: &Store, binding: &str) -> Approval {
     match Approvals::ask(store, question(binding)).await.unwrap() {
         Asked::New(approval) | Asked::Standing(approval) | Asked::Approved(approval) => approval,
         other => panic!("{other:?}"),
     }
 }
 
-fn verdict(state: ApprovalState, by: &str, granted: &str) -> Box<Verdict> {
+pub(crate) fn verdict(state: ApprovalState, by: &str, granted: &str) -> Box<Verdict> {
     let granted = (state == ApprovalState::Approved).then(|| granted.to_owned());
     Box::new(Verdict { state, ruling: Ruling::new(by, Timestamp::now()), granted, use_by: None, rule: None })
 }
 
-async fn approve(store: &Store, approval: &Approval) {
+pub(crate) async fn approve(store: &Store, approval: &Approval) {
     let approved = verdict(ApprovalState::Approved, "ada", &approval.binding);
     assert!(matches!(store.decide(approval.id, approved).await.unwrap(), Decided::Now(_)));
 }
 
-fn start(approval: &Approval) -> (SampleCall, Entry) {
+pub(crate) fn start(approval: &Approval) -> (SampleCall, Entry) {
     let call = SampleCall::new("mail/send");
     let mut started = call.start();
     let (approval_id, binding) = (approval.id, approval.binding.clone());

@@ -1,14 +1,19 @@
 use std::sync::Arc;
 
-use helve_core::ErrorCode;
-use helve_core::ports::{Begun, Journal, Runs};
+use helve_core::approval::{ApprovalState, Asked, Decided};
+use helve_core::identity::{Key, KeyState, Purpose};
+use helve_core::label::{Label, LabelSet, Taint};
+use helve_core::ports::{Approvals, Begun, Journal, JournalError, Keys, Runs, Sessions};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
+use helve_core::session::{SessionChange, SessionKey};
+use helve_core::{CallId, Caller, ErrorCode};
 use helve_store::{Store, StoreError, StoreOptions};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::approvals::{approve, ask, question, start, verdict};
 use crate::support::{Place, show, wait_until};
 
 fn open_small(place: &Place) -> Store {
@@ -200,6 +205,71 @@ async fn a_full_disk_refuses_calls_keeps_reports_and_recovers() {
     let again = store.begin(SampleCall::new("mail/send").start(), claim(1, 1)).await.unwrap();
     assert!(matches!(again, Begun::Finished { call_id, .. } if call_id == running.id()), "{again:?}");
     assert_eq!(audit.verify(|_| {}).unwrap().first_problem, None);
+}
+
+/// What the gate keeps: nothing of it changes by half while there is no room, and nothing is lost.
+#[tokio::test]
+async fn a_full_disk_decides_nothing_lets_nobody_in_and_loses_no_question() {
+    let place = Place::new();
+    let store = open_small(&place);
+    let (pending, approved) = (ask(&store, "pending").await, ask(&store, "approved").await);
+    approve(&store, &approved).await;
+    let key = |name: &str, purpose| Key::generate(name, purpose, "ada", Timestamp::now()).0;
+    let (ci, code, late) =
+        (key("ci", Purpose::Call), key("ada", Purpose::SignIn), key("late", Purpose::Decide));
+    for key in [&ci, &code] {
+        store.create_key(Box::new(key.clone()), Caller::local()).await.unwrap();
+    }
+    let session = SessionKey::of(&Caller::principal("ada").session("s"));
+    let now = Timestamp::now();
+    let taint = |label| {
+        let labels = LabelSet::NONE.with(label);
+        Box::new(SessionChange::Raise(Taint {
+            labels,
+            tool: "page".into(),
+            call_id: CallId::new(now),
+            at: now,
+        }))
+    };
+    let raise = |label| store.change_session(session.clone(), taint(label), now, Timestamp::MIN);
+    raise(Label::Untrusted).await.unwrap();
+    fill(&store).await;
+
+    let said = |what: &str, refused: Result<(), JournalError>| {
+        let error = refused.expect_err(what).to_string();
+        assert!(error.contains("full; free some space"), "{what}: {error}");
+    };
+    said("ask", Approvals::ask(&store, question("new")).await.map(drop));
+    let approving = || verdict(ApprovalState::Approved, "ada", "pending");
+    said("approve", store.decide(pending.id, approving()).await.map(drop));
+    said("deny", store.decide(pending.id, verdict(ApprovalState::Denied, "ada", "")).await.map(drop));
+    let (call, entry) = start(&approved);
+    said("use", store.commit(entry).await);
+    said("create a key", store.create_key(Box::new(late.clone()), Caller::local()).await);
+    said("revoke a key", store.revoke_key(ci.id, Caller::local(), now).await.map(drop));
+    said("redeem a code", store.redeem_code(code.id, now).await.map(drop));
+    said("raise a label", raise(Label::Private).await.map(drop));
+    assert!(show(&store.audit(), call.id()).is_none(), "it has not started");
+
+    store.limit_pages(None);
+    wait_until("the journal recovers by itself", || store.check().is_ok());
+    // As it was before, and as good.
+    assert_eq!(store.approval(pending.id).await.unwrap().unwrap().state, ApprovalState::Pending);
+    assert_eq!(store.approval(approved.id).await.unwrap().unwrap().state, ApprovalState::Approved);
+    assert!(matches!(Approvals::ask(&store, question("new")).await.unwrap(), Asked::New(_)));
+    assert!(matches!(store.decide(pending.id, approving()).await.unwrap(), Decided::Now(_)));
+    let (call, entry) = start(&approved);
+    store.commit(entry).await.unwrap();
+    assert!(show(&store.audit(), call.id()).is_some());
+    store.commit(start(&approved).1).await.expect_err("it is used up");
+    assert_eq!(store.key(ci.id).await.unwrap().unwrap().state_at(now), KeyState::Live);
+    assert!(store.key(late.id).await.unwrap().is_none(), "nobody was told that there is one");
+    assert!(store.redeem_code(code.id, now).await.unwrap().is_some());
+    assert!(store.redeem_code(code.id, now).await.unwrap().is_none(), "once");
+    store.revoke_key(ci.id, Caller::local(), now).await.unwrap();
+    let state = raise(Label::Private).await.unwrap();
+    assert_eq!(state.taints.len(), 2, "{state:?}");
+    assert_eq!(store.audit().verify(|_| {}).unwrap().first_problem, None);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 //! - `memory`: what is remembered, and what effects did
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
+//! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `disk_full`: breaking and recovering
 //! - `crash`: `kill -9` in the middle, and several processes at once
 //! - `model`: random histories against a model
@@ -15,6 +16,7 @@
 
 mod approvals;
 mod audit;
+mod behind_our_back;
 mod crash;
 mod disk_full;
 mod journal;

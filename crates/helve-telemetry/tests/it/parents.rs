@@ -1,8 +1,10 @@
 //! Traces of others, runs and their parts.
 
+use std::sync::Arc;
+
 use helve::compose::{self, Step};
 use helve::trace::SpanContext;
-use helve::{Call, Layer};
+use helve::{Call, Layer, Risk, Settings, Tool, VolatileLedger};
 use serde_json::json;
 
 use crate::collector::{Collector, LONG, runtime, telemetry, text};
@@ -58,6 +60,39 @@ async fn parts_of_a_run_are_children_of_their_run() {
         }
     }
     assert_eq!(collector.calls().len(), 6);
+}
+
+#[tokio::test]
+async fn a_run_that_another_process_resumes_stays_in_the_trace_of_whoever_called() {
+    let (collector, address) = Collector::start(&[]).await;
+    let telemetry = telemetry(address, |options| options);
+    let ledger = Arc::new(VolatileLedger::default());
+    // The second knows nothing of the first but what the ledger has.
+    let process = |ask_from: Risk| {
+        let send = Tool::builder("send").description("Sends.").risk(Risk::High);
+        let send = send.handler(async |_: serde_json::Value, _| Ok(json!("sent")));
+        let settings = Settings { ask_from, ..Settings::default() };
+        let runtime = runtime(&telemetry, |builder| {
+            builder.ledger(ledger.clone()).settings(settings).tool(send).unwrap()
+        });
+        let mail = compose::sequence("mail").step(Step::of("send").arguments(json!({})));
+        let mail = mail.description("Mails.").build(runtime.registry()).unwrap();
+        runtime.registry().register(Layer::Project, mail).unwrap();
+        runtime
+    };
+    let parent: SpanContext = PARENT.parse().unwrap();
+    let waits = process(Risk::High).call(Call::new("mail", json!({})).trace_parent(parent)).await;
+    assert!(matches!(waits.status, helve::Status::Pending(_)), "{waits:?}");
+    let later = process(Risk::Critical);
+    let resumed = later.resume_run(waits.call_id, None).await.unwrap();
+    assert!(resumed.is_success(), "{resumed:?}");
+    later.flush_traces(LONG).await;
+    let runs: Vec<_> =
+        collector.calls().into_iter().filter(|call| call.name == "execute_tool mail").collect();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        assert_eq!((&*run.trace_id, &*run.parent_span_id), (&parent.trace_id[..], &parent.span_id[..]));
+    }
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn a_collector_that_never_answers_fills_a_queue_and_no_more() {
     for _ in 0..6_000 {
         assert!(runtime.call(call()).await.is_success());
     }
-    assert!(telemetry.dropped() > 0, "all others wait or are on their way");
+    assert!(helve_core::ports::Tracer::dropped(&*telemetry) > 0, "all others wait or are on their way");
     // Who waits for it is let go.
     runtime.flush_traces(Duration::from_millis(10)).await;
 }

@@ -32,6 +32,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     a_key_that_has_its_answer_uses_nothing(new()).await;
     a_denial_is_told_and_holds_for_a_while(new()).await;
     what_nobody_decides_runs_out(new()).await;
+    a_clock_that_jumps_lengthens_and_revives_nothing(new()).await;
     no_more_questions_are_put_than_may_be_pending(new()).await;
     lists_are_newest_first_filtered_and_in_pages(new()).await;
     changes_are_told_in_order(new()).await;
@@ -289,6 +290,43 @@ async fn what_nobody_decides_runs_out((ledger, clock): Bench) {
     within(ledger.sweep_approvals(clock.now(), before, 100)).await.expect("the ledger works");
     let left = within(ledger.approvals(ApprovalQuery::default())).await.expect("the ledger works");
     assert_eq!(left.len(), 1, "what came to an end is forgotten");
+}
+
+async fn a_clock_that_jumps_lengthens_and_revives_nothing((ledger, clock): Bench) {
+    const DAY: Duration = Duration::from_secs(86_400);
+    let began = clock.now();
+    let pending = new_question(&*ledger, &clock, "pending").await;
+    let approved = new_question(&*ledger, &clock, "approved").await;
+    approve(&*ledger, &clock, &approved).await;
+
+    // Back: neither is decided nor used at a time before it was put.
+    clock.set(began - DAY);
+    let early = verdict(ApprovalState::Approved, clock.now(), "ada", "pending");
+    let answer = decide(&*ledger, pending.id, early).await;
+    assert!(matches!(&answer, Decided::Before(found) if found.state == ApprovalState::Expired), "{answer:?}");
+    let error = within(ledger.commit(start(&clock, &approved).1)).await.expect_err("the clock was set back");
+    assert_eq!(error.is_spent(), Some(&Spent::Is(ApprovalState::Expired)));
+    // The caller is told, then asks anew, and that question is the one that counts.
+    assert!(matches!(ask(&*ledger, question(&clock, "pending")).await, Asked::Expired(_)));
+    let anew = new_question(&*ledger, &clock, "pending").await;
+    approve(&*ledger, &clock, &anew).await;
+    match ask(&*ledger, question(&clock, "pending")).await {
+        Asked::Approved(found) => assert_eq!(found.id, anew.id),
+        other => panic!("{other:?}"),
+    }
+
+    // Forward, and back again: what has run out stays so.
+    clock.set(began + DAY);
+    let late = verdict(ApprovalState::Approved, clock.now(), "ada", "pending");
+    assert!(matches!(decide(&*ledger, anew.id, late).await, Decided::Before(_)));
+    within(ledger.sweep_approvals(clock.now(), Timestamp::MIN, 100)).await.expect("the ledger works");
+    clock.set(began);
+    for old in [&pending, &approved, &anew] {
+        let again = verdict(ApprovalState::Approved, clock.now(), "ada", &old.binding);
+        assert!(matches!(decide(&*ledger, old.id, again).await, Decided::Before(_)));
+        within(ledger.commit(start(&clock, old).1)).await.expect_err("it has run out");
+        assert_eq!(get(&*ledger, old.id).await.state, ApprovalState::Expired);
+    }
 }
 
 async fn no_more_questions_are_put_than_may_be_pending((ledger, clock): Bench) {

@@ -23,6 +23,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     sessions_are_told_apart(new()).await;
     what_is_too_old_starts_anew(new()).await;
     a_change_that_cannot_be_made_changes_nothing(new()).await;
+    what_was_ended_stays_ended(new()).await;
 }
 
 type New = (Arc<dyn Ledger>, Arc<ManualClock>);
@@ -125,4 +126,27 @@ async fn a_change_that_cannot_be_made_changes_nothing((ledger, clock): New) {
             .len(),
         1
     );
+}
+
+async fn what_was_ended_stays_ended((ledger, clock): New) {
+    let (key, now) = (key("ada", Some("s")), clock.now());
+    let change = |change, now| within(ledger.change_session(key.clone(), change, now, Timestamp::MIN));
+    change(raise(Label::Private, "diary", now), now).await.expect("the ledger answers");
+    change(allow("send"), now).await.expect("the ledger answers");
+    let end = || Box::new(SessionChange::End { by: Caller::local() });
+    let ended = change(end(), now).await.expect("the ledger answers");
+    assert!(ended.ended_at == Some(now) && ended.permissions.is_empty());
+    assert!(ended.labels().has(Label::Private), "what was read stays read");
+    change(allow("send"), now).await.expect_err("nothing is allowed any more");
+    // However long ago: others come and go, and its id stays closed.
+    let later = now + SignedDuration::from_hours(24 * 400);
+    for session in ["t", "u"] {
+        let other = self::key("ada", Some(session));
+        let raised =
+            ledger.change_session(other, raise(Label::Private, "diary", later), later, Timestamp::MIN);
+        within(raised).await.expect("the ledger answers");
+    }
+    let again = change(end(), later).await.expect("the ledger answers");
+    assert_eq!(again.ended_at, Some(now));
+    assert_eq!(within(ledger.session(key.clone())).await.expect("the ledger answers"), Some(again));
 }

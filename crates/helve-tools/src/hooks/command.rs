@@ -2,17 +2,20 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve::BoxFuture;
-use helve::hook::{Hook, HookContext, HookFailure, HookInput, HookOutput};
-use helve::ports::{Access, Exit, ExitStatus, Launcher, Program};
+use helve::hook::{Background, Hook, HookContext, HookEvent, HookFailure, HookInput, HookOutput};
+use helve::ports::{Access, Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::config::HookConfig;
 use super::read_answer;
 use crate::common::is_invisible;
-use crate::http::{literal, template::Template};
+use crate::program::Variable;
 
 /// Where a command finds programs, unless its configuration says so.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -24,6 +27,10 @@ const REASON_CHARS_MAX: usize = 4_000;
 const BLOCK: i32 = 2;
 /// How much longer than the hook its command may take: the runtime, which waits for it, ends both.
 const SPARE: Duration = Duration::from_secs(1);
+/// Most that a command may go on by itself, whatever it asks for.
+const ASYNC_MAX: Duration = Duration::from_secs(600);
+/// Longest first line that is looked at while the command runs.
+const FIRST_LINE_BYTES_MAX: usize = 4_096;
 
 /// A command.
 pub(super) struct CommandHook {
@@ -35,12 +42,6 @@ pub(super) struct CommandHook {
     folder: PathBuf,
     access: Access,
     timeout: Duration,
-}
-
-enum Variable {
-    Literal(String),
-    /// The value of this variable of Helve's own environment.
-    FromEnvironment(String),
 }
 
 impl CommandHook {
@@ -62,15 +63,11 @@ impl CommandHook {
                 (shell, vec!["-c".to_owned(), line.clone()])
             }
         };
-        let env = config.env.iter().map(|(name, value)| Ok((name.clone(), variable(name, value)?)));
-        let paths = |paths: &[PathBuf]| paths.iter().map(|path| within(folder, path)).collect();
-        let access = Access {
-            read: paths(&config.read),
-            write: paths(&config.write),
-            network: config.network.clone(),
-            unconfined: !config.confined,
-            ..Access::default()
-        };
+        let env = config.env.iter().map(|(name, value)| {
+            let variable = Variable::read(name, value).map_err(|why| format!("env/{name}: {why}"))?;
+            Ok((name.clone(), variable))
+        });
+        let access = config.reach.clone().placed(|path| within(folder, path)).access();
         Ok(Self {
             launcher,
             label: line,
@@ -81,6 +78,33 @@ impl CommandHook {
             access,
             timeout,
         })
+    }
+
+    /// Lets a command that has said so go on by itself, for as long as it asked for.
+    fn leave(
+        &self,
+        background: Background,
+        running: Pin<Box<dyn Future<Output = Result<Exit, LaunchError>> + Send>>,
+        token: CancellationToken,
+        context: &HookContext,
+    ) -> Result<HookOutput, HookFailure> {
+        let time = background.async_timeout.map_or(self.timeout, Duration::from_millis).min(ASYNC_MAX);
+        let by = self.label.clone();
+        let rest = async move {
+            let _ended = token.drop_guard();
+            match tokio::time::timeout(time, running).await {
+                Ok(Ok(Exit { status: ExitStatus::Code(0), .. })) => {}
+                Ok(Ok(exit)) => tracing::warn!(by, status = ?exit.status, "a hook in the background failed"),
+                Ok(Err(error)) => tracing::warn!(by, "a hook in the background failed: {error}"),
+                Err(_) => tracing::warn!(by, ?time, "a hook in the background took too long and was stopped"),
+            }
+        };
+        if !context.go_on(Box::pin(rest)) {
+            return Err(HookFailure::new("too many hooks run in the background; it was stopped"));
+        }
+        let mut output = HookOutput::none();
+        output.background = background;
+        Ok(output)
     }
 
     fn program(&self, input: &HookInput) -> Result<Program, HookFailure> {
@@ -113,7 +137,7 @@ impl CommandHook {
             env,
             work_dir: Some(self.folder.clone()),
             stdin,
-            timeout: self.timeout + SPARE,
+            timeout: self.timeout.max(ASYNC_MAX) + SPARE,
             output_bytes_max: OUTPUT_BYTES_MAX,
             access: self.access.clone(),
         })
@@ -128,13 +152,64 @@ impl Hook for CommandHook {
     ) -> BoxFuture<'_, Result<HookOutput, HookFailure>> {
         Box::pin(async move {
             let program = self.program(&input)?;
-            let exit = self.launcher.launch(program, context.cancellation().clone()).await;
+            // Its own: whoever goes on by itself outlives what it was told of.
+            let token = CancellationToken::new();
+            let guard = token.clone().drop_guard();
+            let (first_line, mut goes_on) = FirstLine::watch(input.event.clone());
+            let (launcher, cancelled) = (Arc::clone(&self.launcher), token.clone());
+            let mut running =
+                Box::pin(async move { launcher.launch_seen(program, cancelled, first_line).await });
+            let exit = tokio::select! {
+                biased;
+                exit = &mut running => exit,
+                () = context.cancellation().cancelled() => {
+                    token.cancel();
+                    running.await
+                }
+                Some(background) = goes_on.recv() => {
+                    guard.disarm();
+                    return self.leave(background, running, token, &context);
+                }
+            };
             answer(&input, &exit.map_err(|error| HookFailure::new(error.to_string()))?)
         })
     }
 
     fn label(&self) -> Cow<'_, str> {
         Cow::Borrowed(&self.label)
+    }
+}
+
+/// Looks at the first line of a command's output, where it may say that nobody need wait for it.
+struct FirstLine {
+    event: HookEvent,
+    /// None once it was looked at.
+    line: Option<Vec<u8>>,
+    tell: mpsc::Sender<Background>,
+}
+
+impl FirstLine {
+    fn watch(event: HookEvent) -> (Seen, mpsc::Receiver<Background>) {
+        let (tell, goes_on) = mpsc::channel(1);
+        let first = Mutex::new(Self { event, line: Some(Vec::new()), tell });
+        let seen = move |bytes: &[u8]| first.lock().unwrap_or_else(PoisonError::into_inner).see(bytes);
+        (Arc::new(seen), goes_on)
+    }
+
+    fn see(&mut self, bytes: &[u8]) {
+        let Some(line) = &mut self.line else { return };
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        line.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+        let is_too_long = line.len() > FIRST_LINE_BYTES_MAX;
+        if end.is_none() && !is_too_long {
+            return;
+        }
+        let answer = self.line.take().filter(|_| !is_too_long);
+        let answer = answer.and_then(|line| HookOutput::from_json(&self.event, &line).ok());
+        if let Some(output) = answer.filter(HookOutput::is_async) {
+            // Nobody listens any more where the command has just ended.
+            let _ = self.tell.try_send(output.background);
+        }
     }
 }
 
@@ -163,7 +238,7 @@ fn answer(input: &HookInput, exit: &Exit) -> Result<HookOutput, HookFailure> {
 /// What it wrote, safe to show to a model and in a terminal.
 fn shown(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
-    let visible = text.trim().chars().filter(|c| *c == '\n' || !(c.is_control() || is_invisible(*c)));
+    let visible = text.trim().chars().filter(|c| *c != '\t' && !is_invisible(*c));
     visible.take(REASON_CHARS_MAX).collect()
 }
 
@@ -172,29 +247,5 @@ fn within(folder: &Path, path: &Path) -> PathBuf {
     match (path.strip_prefix("~"), std::env::home_dir()) {
         (Ok(rest), Some(home)) => home.join(rest),
         (Ok(_), None) | (Err(_), _) => folder.join(path),
-    }
-}
-
-fn variable(name: &str, value: &str) -> Result<Variable, String> {
-    let is_name = |name: &str| {
-        !name.is_empty()
-            && !name.starts_with(|c: char| c.is_ascii_digit())
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-    };
-    if !is_name(name) || name.starts_with("HELVE_") {
-        return Err(format!(
-            "env/{name}: a name has letters, digits and `_`, and does not begin with `HELVE_`"
-        ));
-    }
-    if value.contains('\0') {
-        return Err(format!("env/{name}: the value contains a NUL character"));
-    }
-    match value.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}')) {
-        Some(source) if is_name(source) => Ok(Variable::FromEnvironment(source.to_owned())),
-        Some(_) => Err(format!("env/{name}: a reference reads `${{env:NAME}}`")),
-        None => match literal::refusal(name, &Template::text(value)) {
-            Some(why) => Err(format!("env/{name}: {why}")),
-            None => Ok(Variable::Literal(value.to_owned())),
-        },
     }
 }

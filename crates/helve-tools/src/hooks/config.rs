@@ -9,6 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::program::Reach;
+
 /// Hooks that are told of the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +52,7 @@ pub enum HookKind {
 }
 
 /// One hook.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookConfig {
     /// Its form: `command`, `http`, `tool` or `mcp_tool`.
@@ -77,19 +79,9 @@ pub struct HookConfig {
     /// `PATH`, `HOME`, `CLAUDE_PROJECT_DIR`, `HELVE_PROJECT_DIR` and `HELVE_HOOK_EVENT` are set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// `command`: files and folders that it may read, beside the folder of this file and the system's
-    /// programs. `~` is your home.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub read: Vec<PathBuf>,
-    /// `command`: files and folders that it may change; none unless said.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub write: Vec<PathBuf>,
-    /// `command`: hosts that it may reach, as `HOST:PORT`; none unless said.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub network: Vec<String>,
-    /// `command`: whether it runs in a box. `false` lets it do all that Helve itself may do.
-    #[serde(default = "yes", skip_serializing_if = "is_true")]
-    pub confined: bool,
+    /// `command`: what it may reach.
+    #[serde(flatten)]
+    pub reach: Reach,
 
     /// `http`: where the event is posted to. `[net]` says what can be reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,38 +100,6 @@ pub struct HookConfig {
     /// the event. Unless said, the event itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Map<String, Value>>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
-fn is_true(value: &bool) -> bool {
-    *value
-}
-
-impl Default for HookConfig {
-    fn default() -> Self {
-        Self {
-            kind: HookKind::Command,
-            timeout: None,
-            in_background: false,
-            command: None,
-            args: None,
-            shell: None,
-            env: BTreeMap::new(),
-            read: Vec::new(),
-            write: Vec::new(),
-            network: Vec::new(),
-            confined: true,
-            url: None,
-            headers: BTreeMap::new(),
-            server: None,
-            tool: None,
-            input: None,
-        }
-    }
 }
 
 impl HookGroup {
@@ -206,10 +166,10 @@ impl HookConfig {
             ("args", self.args.is_some()),
             ("shell", self.shell.is_some()),
             ("env", !self.env.is_empty()),
-            ("read", !self.read.is_empty()),
-            ("write", !self.write.is_empty()),
-            ("network", !self.network.is_empty()),
-            ("confined", !self.confined),
+            ("read", !self.reach.read.is_empty()),
+            ("write", !self.reach.write.is_empty()),
+            ("network", !self.reach.network.is_empty()),
+            ("confined", !self.reach.confined),
             ("url", self.url.is_some()),
             ("headers", !self.headers.is_empty()),
             ("server", self.server.is_some()),

@@ -7,6 +7,7 @@ use helve::json::{JsonLimits, parse};
 use serde_json::{Map, Value};
 
 use super::config::{HookConfig, HookGroup, HookKind};
+use super::needs::{Needs, needs};
 
 /// Longest time for a hook, in seconds.
 const TIMEOUT_S_MAX: u64 = 86_400;
@@ -59,7 +60,7 @@ impl Imported {
         };
         for (index, hook) in hooks.iter().enumerate() {
             let at = format!("{at}.hooks[{index}]");
-            match self.hook(hook, &at) {
+            match self.hook(event, hook, &at) {
                 Ok(config) => group.hooks.push(config),
                 Err(why) => self.left_out.push(format!("{at}: {why}")),
             }
@@ -69,7 +70,7 @@ impl Imported {
         }
     }
 
-    fn hook(&mut self, hook: &Value, at: &str) -> Result<HookConfig, String> {
+    fn hook(&mut self, event: &HookEvent, hook: &Value, at: &str) -> Result<HookConfig, String> {
         let fields = hook.as_object().ok_or("it is no object")?;
         let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
         let mut config = HookConfig {
@@ -84,7 +85,10 @@ impl Imported {
                     |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 config.args = fields.get("args").and_then(Value::as_array).map(words);
                 config.shell = text("shell").filter(|_| config.args.is_none()).map(PathBuf::from);
-                config.read = places(config.command.as_deref().unwrap_or_default());
+                let line =
+                    [config.command.clone().into_iter().collect(), config.args.clone().unwrap_or_default()];
+                let Needs { read, write } = needs(event, &line.concat().join(" "));
+                (config.reach.read, config.reach.write) = (read, write);
                 &["type", "timeout", "async", "command", "args", "shell"]
             }
             Some("http") => {
@@ -121,15 +125,6 @@ impl Imported {
             name => format!("{at}.{name}"),
         }));
         Ok(config)
-    }
-}
-
-/// Where scripts lie that a command names in the person's home.
-fn places(command: &str) -> Vec<PathBuf> {
-    let at_home = ["~/.claude", "$HOME/.claude", "${HOME}/.claude"];
-    match at_home.iter().any(|place| command.contains(place)) {
-        true => vec![PathBuf::from("~/.claude/hooks")],
-        false => Vec::new(),
     }
 }
 
@@ -201,7 +196,7 @@ mod tests {
         let bash = &imported.groups[0].1;
         assert_eq!((bash.matcher.as_deref(), bash.hooks.len()), (Some("Bash"), 2));
         assert_eq!(
-            (bash.hooks[0].timeout, &bash.hooks[0].read),
+            (bash.hooks[0].timeout, &bash.hooks[0].reach.read),
             (Some(5), &vec![PathBuf::from("~/.claude/hooks")])
         );
         assert_eq!(bash.hooks[1].headers["Authorization"], "Bearer ${env:TOKEN}");

@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod http;
 pub mod import;
+mod needs;
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -24,6 +25,7 @@ pub use ask_url::AskUrl;
 use command::CommandHook;
 pub use config::{HookConfig, HookGroup, HookKind};
 use http::HttpHook;
+pub use needs::scripts;
 
 /// Makes hooks of what stands in a file.
 pub struct HookMaker {

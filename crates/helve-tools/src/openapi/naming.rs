@@ -1,5 +1,7 @@
 //! Names and texts from a document, made fit for ours.
 
+use crate::common::is_invisible;
+
 /// Keeps what both names of tools and model providers accept; at most `chars_max` characters.
 pub(super) fn sanitised(text: &str, chars_max: usize) -> String {
     let mut name = String::new();
@@ -24,11 +26,7 @@ pub(super) fn unique(wanted: &str, fallback: &str, taken: impl Fn(&str) -> bool)
 
 /// Text for a model: no control or invisible characters, and bounded.
 pub(super) fn prose(text: &str, chars_max: usize) -> String {
-    let visible = |c: &char| {
-        let invisible = matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        !invisible && (*c == '\n' || !c.is_control())
-    };
+    let visible = |c: &char| *c != '\t' && !is_invisible(*c);
     let mut short: String = text.chars().filter(visible).take(chars_max + 1).collect();
     if short.chars().count() > chars_max {
         short.pop();

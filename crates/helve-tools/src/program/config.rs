@@ -9,16 +9,13 @@ use helve::{Annotations, Category, DefinitionError, Problem, Risk, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::handler::{ProgramHandler, Variable};
+use super::handler::ProgramHandler;
+use super::reach::Reach;
+use super::variable::Variable;
 use crate::common::{ToolCommon, ToolDefaults};
-use crate::http::{literal, template::Template};
 
 /// Most that `output_bytes_max` may be.
 const OUTPUT_BYTES_LIMIT: usize = 16 << 20;
-/// Names that Helve itself sets begin with this.
-const OWN_PREFIX: &str = "HELVE_";
-/// Names such as `TOKEN_FILE` say where a secret is and do not hold it.
-const PLACE_SUFFIXES: [&str; 4] = ["_FILE", "_PATH", "_DIR", "_URL"];
 
 /// A tool that runs a program.
 ///
@@ -50,17 +47,9 @@ pub struct ProgramToolConfig {
     #[serde(default = "default_output_bytes")]
     #[schemars(range(min = 1, max = 16_777_216))]
     pub output_bytes_max: usize,
-    /// Files and folders that it may read beside the system's programs and libraries and its
-    /// `work_dir`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub read: Vec<PathBuf>,
-    /// Files and folders that it may change.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub write: Vec<PathBuf>,
-    /// Hosts that it may reach, as `HOST:PORT`. It has no network but a proxy that leads there, named in
-    /// `HTTPS_PROXY` and its like.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub network: Vec<String>,
+    /// What else it may reach.
+    #[serde(flatten)]
+    pub reach: Reach,
     /// Memory of all its processes together, in mebibytes; `sandbox.memory_mb` unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_048_576))]
@@ -69,18 +58,6 @@ pub struct ProgramToolConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 32_768))]
     pub pids: Option<u32>,
-    /// Whether it runs in a box. `false` lets it do all that Helve itself may do.
-    #[serde(default = "yes", skip_serializing_if = "is_true")]
-    pub confined: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]
-fn is_true(value: &bool) -> bool {
-    *value
 }
 
 fn default_output_bytes() -> usize {
@@ -97,12 +74,9 @@ impl ProgramToolConfig {
             env: BTreeMap::new(),
             work_dir: None,
             output_bytes_max: default_output_bytes(),
-            read: Vec::new(),
-            write: Vec::new(),
-            network: Vec::new(),
+            reach: Reach::default(),
             memory_mb: None,
             pids: None,
-            confined: true,
         }
     }
 
@@ -113,21 +87,12 @@ impl ProgramToolConfig {
             self.command = folder.join(self.command);
         }
         self.work_dir = Some(self.work_dir.map_or_else(|| folder.to_owned(), |dir| folder.join(dir)));
-        for path in self.read.iter_mut().chain(&mut self.write) {
-            *path = folder.join(&path);
-        }
+        self.reach = self.reach.placed(|path| folder.join(path));
         self
     }
 
     fn access(&self) -> Access {
-        Access {
-            read: self.read.clone(),
-            write: self.write.clone(),
-            network: self.network.clone(),
-            memory_bytes: self.memory_mb.map(|mb| mb << 20),
-            pids: self.pids,
-            unconfined: !self.confined,
-        }
+        Access { memory_bytes: self.memory_mb.map(|mb| mb << 20), pids: self.pids, ..self.reach.access() }
     }
 }
 
@@ -139,7 +104,7 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
     let mut problems = check_command(&command, &args);
     let mut variables = Vec::new();
     for (name, value) in &env {
-        match read_variable(name, value) {
+        match Variable::read(name, value) {
             Ok(variable) => variables.push((name.clone(), variable)),
             Err(message) => problems.push(Problem { at: format!("env/{name}"), message }),
         }
@@ -177,32 +142,4 @@ fn check_command(command: &Path, args: &[String]) -> Vec<Problem> {
         refuse("args", "one contains a NUL character");
     }
     problems
-}
-
-fn read_variable(name: &str, value: &str) -> Result<Variable, String> {
-    if !is_variable_name(name) {
-        return Err("a name has letters, digits and `_`, and no digit first".to_owned());
-    }
-    if name.starts_with(OWN_PREFIX) {
-        return Err("names that begin with `HELVE_` are set by Helve".to_owned());
-    }
-    if value.contains('\0') {
-        return Err("the value contains a NUL character".to_owned());
-    }
-    if !value.contains("${") {
-        let is_place = PLACE_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-        let refusal = literal::refusal(if is_place { "" } else { name }, &Template::text(value));
-        return refusal.map_or_else(|| Ok(Variable::Literal(value.to_owned())), Err);
-    }
-    let reference = value.strip_prefix("${env:").and_then(|rest| rest.strip_suffix('}'));
-    match reference.filter(|source| is_variable_name(source)) {
-        Some(source) => Ok(Variable::FromEnvironment(source.to_owned())),
-        None => Err("a reference is the whole value and reads `${env:NAME}`".to_owned()),
-    }
-}
-
-fn is_variable_name(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -9,6 +9,7 @@ use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
 use serde_json::Value;
 
 use super::excerpt::{Part, excerpt};
+use super::variable::Variable;
 use crate::http::secrets::Secrets;
 
 /// Where a program finds others, unless its configuration says so.
@@ -24,15 +25,6 @@ pub(super) struct ProgramHandler {
     pub(super) work_dir: Option<PathBuf>,
     pub(super) output_bytes_max: usize,
     pub(super) access: Access,
-}
-
-/// The value of a variable.
-#[derive(Debug, Clone)]
-pub(super) enum Variable {
-    /// As it stands in the configuration.
-    Literal(String),
-    /// The value of this variable of Helve's own environment. Taken to be a secret.
-    FromEnvironment(String),
 }
 
 impl Handler for ProgramHandler {

@@ -9,8 +9,12 @@
 //! ```
 
 mod config;
+mod reach;
+mod variable;
 
 mod excerpt;
 mod handler;
 
 pub use config::{ProgramToolConfig, program_tool};
+pub use reach::Reach;
+pub(crate) use variable::Variable;

@@ -50,7 +50,7 @@ pub(super) fn block(text: &str) -> String {
             }
             '\t' | ' ' if breaks > 2 => {}
             '\t' => block.push('\t'),
-            c if c.is_control() || is_invisible(c) => {}
+            c if is_invisible(c) => {}
             c => {
                 block.push(c);
                 if c != ' ' {

@@ -418,7 +418,7 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
         ("{ type = 'mcp_tool', tool = 'x' }", "", "hooks/0/server"),
         ("{ type = 'prompt', prompt = 'x' }", "", "unknown"),
         ("{ type = 'command', command = 'x', comand = 'y' }", "", "unknown field"),
-        ("{ type = 'command', command = 'x', env = { HELVE_X = 'y' } }", "", "does not begin with"),
+        ("{ type = 'command', command = 'x', env = { HELVE_X = 'y' } }", "", "are set by Helve"),
         ("{ type = 'command', command = 'x' }", "matcher = '('", "matcher: "),
         (
             "{ type = 'command', command = 'x' }",
@@ -475,4 +475,71 @@ async fn a_server_answers_can_use_tool() {
         assert_eq!((&question["toolName"], &question["input"]), (&json!("deed"), &json!({ "n": 1 })));
     }
     assert!(AskUrl::new("file:///etc/passwd", LazyClient::new(NetPolicy::default())).is_err());
+}
+
+/// A hook that says in its first line that nobody need wait, and then what `then` does.
+fn going_on(first: &str, then: &str) -> Bench {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("out")).unwrap();
+    let toml = format!(
+        r#"
+        [[hooks.PreToolUse]]
+        hooks = [{{ type = "command", write = ["out"], timeout = 30, command = """
+        echo '{first}'
+        {then}
+        """ }}]"#
+    );
+    Bench::within(&toml, folder)
+}
+
+/// Waits until a file no longer grows.
+async fn until_still(file: &Path) {
+    let size = || std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
+    for _ in 0..100 {
+        let before = size();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if before > 0 && size() == before {
+            return;
+        }
+    }
+    panic!("it goes on for ever");
+}
+
+const FOR_EVER: &str = "while true; do echo x >> out/ticks; sleep 0.02; done";
+
+#[tokio::test]
+async fn a_command_that_says_async_is_not_waited_for() {
+    let wait = "while [ ! -e out/go ]; do sleep 0.02; done; echo denied >&2; touch out/done; exit 2";
+    let bench = going_on(r#"{"async": true}"#, wait);
+    let out = bench.folder.path().join("out");
+    assert!(bench.run("ls").await.is_success(), "it can no longer block");
+    assert!(!out.join("done").exists() && bench.ran() == 1);
+    std::fs::write(out.join("go"), "").unwrap();
+    bench.runtime.hooks().settle(Duration::from_secs(20)).await;
+    assert!(out.join("done").exists(), "it went on by itself");
+}
+
+#[tokio::test]
+async fn a_command_that_says_async_later_is_waited_for() {
+    let bench = going_on("first", r#"echo '{"async": true}'; echo no >&2; exit 2"#);
+    denied(&bench.run("ls").await, "no");
+}
+
+#[tokio::test]
+async fn a_command_goes_on_no_longer_than_it_asked_for() {
+    let bench = going_on(r#"{"async": true, "asyncTimeout": 500}"#, FOR_EVER);
+    assert!(bench.run("ls").await.is_success());
+    until_still(&bench.folder.path().join("out/ticks")).await;
+}
+
+#[tokio::test]
+async fn commands_that_go_on_end_with_the_runtime() {
+    let bench = going_on(r#"{"async": true, "asyncTimeout": 600000}"#, FOR_EVER);
+    assert!(bench.run("ls").await.is_success());
+    let ticks = bench.folder.path().join("out/ticks");
+    while !ticks.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    bench.runtime.hooks().stop(Duration::ZERO).await;
+    until_still(&ticks).await;
 }

@@ -47,6 +47,8 @@ pub enum Vouch {
     LocalUser,
     /// They have shown a key that is for deciding, and for nothing that callers do.
     Key,
+    /// They have opened a link that is good for one question.
+    Link,
 }
 
 impl Decider {
@@ -60,6 +62,7 @@ impl Decider {
         match self.vouch {
             Vouch::LocalUser => format!("local user {}", self.name),
             Vouch::Key => format!("key {}", self.name),
+            Vouch::Link => format!("link of the {}", self.name),
         }
     }
 
@@ -67,7 +70,7 @@ impl Decider {
     /// the store, which their own agents cannot.
     fn is(&self, caller: &Caller) -> bool {
         let own = [&caller.principal, &caller.agent].into_iter().flatten().any(|own| *own == self.name);
-        self.vouch == Vouch::Key && own
+        self.vouch != Vouch::LocalUser && own
     }
 }
 
@@ -194,6 +197,13 @@ impl Approvals<'_> {
         self.settle(id, verdict).await
     }
 
+    /// The arguments that would run if a question were approved with these instead: with the tool's
+    /// defaults, where they fit it. Decides nothing; the decision checks them again.
+    pub async fn check_edit(&self, id: ApprovalId, edited: Value) -> Result<Value, DecideError> {
+        let approval = self.get(id).await?.ok_or(DecideError::NotFound(id))?;
+        self.edited(&approval, edited)
+    }
+
     /// Takes a question back, for whoever asked. Nobody else learns that it is there.
     pub async fn withdraw(&self, id: ApprovalId, caller: &Caller) -> Result<Approval, DecideError> {
         let approval = self.get(id).await?.filter(|found| belongs_to(found, caller));
@@ -241,6 +251,13 @@ impl Approvals<'_> {
         }
     }
 
+    fn edited(&self, approval: &Approval, edited: Value) -> Result<Value, DecideError> {
+        match self.0.registry.tool(&approval.tool) {
+            Some(tool) => checked(self.0, approval, &tool, edited),
+            None => Err(DecideError::ToolUnknown(approval.tool.to_string())),
+        }
+    }
+
     fn approved(
         &self,
         approval: &Approval,
@@ -254,11 +271,7 @@ impl Approvals<'_> {
         if tool.as_ref().is_some_and(|tool| *tool.digest() != approval.digest) {
             return Err(DecideError::ToolChanged(approval.tool.to_string()));
         }
-        let arguments = match (edited, tool) {
-            (Some(edited), Some(tool)) => Some(checked(self.0, approval, &tool, edited)?),
-            (Some(_), None) => return Err(DecideError::ToolUnknown(approval.tool.to_string())),
-            (None, _) => None,
-        };
+        let arguments = edited.map(|edited| self.edited(approval, edited)).transpose()?;
         let granted = arguments
             .as_ref()
             .map_or_else(|| approval.binding.clone(), |edited| binding_of(approval, edited));
@@ -270,7 +283,7 @@ impl Approvals<'_> {
                 let expires_at = expires(ttl.unwrap_or(self.0.settings.approvals.rule_ttl));
                 check_rule(approval, &same)?;
                 let rule = Rule::new(RuleId::new(ruling.at), approval, same, &arguments, &ruling, expires_at);
-                check_edit(approval, edited_too, &rule, ruling.at)?;
+                check_rule_of_edit(approval, edited_too, &rule, ruling.at)?;
                 Some(rule)
             }
             None => None,
@@ -323,7 +336,12 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
 }
 
 /// A rule must not let the call run as it was asked, when whoever makes it has just edited that.
-fn check_edit(approval: &Approval, is_edited: bool, rule: &Rule, now: Timestamp) -> Result<(), DecideError> {
+fn check_rule_of_edit(
+    approval: &Approval,
+    is_edited: bool,
+    rule: &Rule,
+    now: Timestamp,
+) -> Result<(), DecideError> {
     let asked = parse(&approval.arguments);
     if !is_edited || !rule.allows(&approval.digest, &approval.caller, &asked, now) {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use helve_core::hidden::{self, Kind};
 use serde_json::Value;
 
 /// Removes terminal escape sequences, control characters other than newline and tab, and the
@@ -15,6 +16,10 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     while let Some(c) = rest.chars().next() {
         rest = match c {
             '\u{1b}' => skip_escape(&rest[1..]),
+            '\u{2028}' | '\u{2029}' => {
+                kept.push('\n');
+                &rest[c.len_utf8()..]
+            }
             '\r' => {
                 kept.push('\n');
                 rest[1..].strip_prefix('\n').unwrap_or(&rest[1..])
@@ -58,13 +63,11 @@ fn cleaned(value: &Value) -> Value {
 }
 
 fn is_unwanted(c: char) -> bool {
-    match c {
-        '\n' | '\t' => false,
-        // Bidirectional overrides and isolates: text that reads otherwise than it is stored.
-        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        // Tag characters: invisible to people, plain letters to models.
-        '\u{e0000}'..='\u{e007f}' => true,
-        other => other.is_control(),
+    match hidden::kind(c) {
+        // Text that reads otherwise than it is stored, or is invisible to people and plain letters to models.
+        Some(Kind::Control | Kind::Direction | Kind::Tag) => true,
+        // Joiners and selectors are part of many scripts and of emoji.
+        Some(Kind::Invisible | Kind::PrivateUse | Kind::Space) | None => false,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::hook::{HookEvent, HookInput};
+use helve_core::permission::PermissionMode;
 use helve_core::{CallId, Caller, Tool};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::run::TakenBack;
 use super::{Fired, Listed, Matched, Names, Spoken, combine, run_all};
 use crate::runtime::Parts;
+use crate::sessions;
 
 /// What hooks are told of one call.
 pub(crate) struct OfCall<'a> {
@@ -24,12 +26,13 @@ pub(crate) struct OfCall<'a> {
 
 impl OfCall<'_> {
     /// The event in a hook's words.
-    fn input(&self, parts: &Parts, spoken: Spoken) -> Arc<HookInput> {
+    fn input(&self, parts: &Parts, mode: PermissionMode, spoken: Spoken) -> Arc<HookInput> {
         let names = Names::of(self.tool);
         let mut input = HookInput::new(self.event.clone());
         // Scripts like to name files after it, so it is never empty.
         input.session_id = self.caller.session.clone().unwrap_or_else(|| "none".to_owned());
         input.cwd = parts.hooks.folder();
+        input.permission_mode = Some(mode.as_str().into());
         input.agent_id.clone_from(&self.caller.agent);
         let mut fields = Map::with_capacity(4 + self.more.len());
         fields.insert("tool_name".to_owned(), names.name(spoken).into());
@@ -47,13 +50,15 @@ impl OfCall<'_> {
     }
 
     /// Who is told, each in words of their own.
-    fn matching<'l>(&self, parts: &Parts, listed: &'l [Listed]) -> Vec<Matched<'l>> {
+    async fn matching<'l>(&self, parts: &Parts, listed: &'l [Listed]) -> Vec<Matched<'l>> {
         let names = Names::of(self.tool);
+        let mode = sessions::mode(parts, self.caller).await;
         let mut matched: Vec<Matched<'l>> = Vec::new();
         for one in listed {
             let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
             let told = matched.iter().find(|other| other.spoken.is_like(spoken));
-            let input = told.map_or_else(|| self.input(parts, spoken), |other| Arc::clone(&other.input));
+            let input =
+                told.map_or_else(|| self.input(parts, mode, spoken), |other| Arc::clone(&other.input));
             matched.push(Matched { listed: one, input, spoken });
         }
         matched
@@ -66,7 +71,7 @@ impl OfCall<'_> {
         listed: &[Listed],
         taken_back: Option<&CancellationToken>,
     ) -> Result<Option<Fired>, TakenBack> {
-        let matched = self.matching(parts, listed);
+        let matched = self.matching(parts, listed).await;
         if matched.is_empty() {
             return Ok(None);
         }
@@ -75,8 +80,8 @@ impl OfCall<'_> {
     }
 
     /// Tells them all while everything goes on, whatever they would say.
-    pub(crate) fn fire_in_background(self, parts: &Arc<Parts>, listed: &[Listed]) {
-        for mut one in self.matching(parts, listed) {
+    pub(crate) async fn fire_in_background(self, parts: &Arc<Parts>, listed: &[Listed]) {
+        for mut one in self.matching(parts, listed).await {
             let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
             let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
             one.listed = &listed;

@@ -19,8 +19,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use helve_core::hook::{Hook, HookEvent, HookInput, OnFailure};
-use helve_core::{Caller, PrincipalKind};
+use helve_core::{BoxFuture, Caller, PrincipalKind};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use call::OfCall;
 pub(crate) use combine::combine;
@@ -154,7 +155,15 @@ pub struct Hooks(Arc<Inner>);
 struct Inner {
     snapshot: ArcSwap<Snapshot>,
     background: Arc<Semaphore>,
+    /// Ends what still runs in the background.
+    ending: CancellationToken,
     caller: Arc<Caller>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.ending.cancel();
+    }
 }
 
 /// What is registered, ready to be looked up.
@@ -175,6 +184,7 @@ impl Hooks {
         Self(Arc::new(Inner {
             snapshot: ArcSwap::from_pointee(Snapshot::new(set)),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX as usize)),
+            ending: CancellationToken::new(),
             caller: Arc::new(Caller::principal("hook").kind(PrincipalKind::Service)),
         }))
     }
@@ -195,6 +205,24 @@ impl Hooks {
         let _ = tokio::time::timeout(at_most, self.0.background.acquire_many(BACKGROUND_MAX)).await;
     }
 
+    /// The same before the runtime ends: those that have not ended by then are stopped, and none starts
+    /// any more.
+    pub async fn stop(&self, at_most: Duration) {
+        self.settle(at_most).await;
+        self.0.ending.cancel();
+    }
+
+    /// Runs the rest of a hook that has answered. False where there is no room.
+    pub(crate) fn go_on(&self, rest: BoxFuture<'static, ()>) -> bool {
+        let Ok(room) = Arc::clone(&self.0.background).try_acquire_owned() else { return false };
+        let ending = self.0.ending.clone();
+        tokio::spawn(async move {
+            ending.run_until_cancelled_owned(rest).await;
+            drop(room);
+        });
+        true
+    }
+
     /// The hooks of an event, where there are some.
     pub(crate) fn of(&self, event: &HookEvent) -> Option<Arc<[Listed]>> {
         let snapshot = self.0.snapshot.load();
@@ -213,6 +241,11 @@ impl Hooks {
 
     pub(crate) fn background(&self) -> &Arc<Semaphore> {
         &self.0.background
+    }
+
+    /// Cancelled when nothing runs in the background any more.
+    pub(crate) fn ending(&self) -> CancellationToken {
+        self.0.ending.child_token()
     }
 
     pub(crate) fn folder(&self) -> Arc<str> {

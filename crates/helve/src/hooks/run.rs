@@ -116,7 +116,7 @@ pub(super) fn in_background(parts: &Arc<Parts>, one: &Matched<'_>) {
         return;
     };
     let (entry, input) = (one.listed.entry.clone(), Arc::clone(&one.input));
-    let context = HookContext::new(CancellationToken::new(), Arc::clone(parts) as _);
+    let context = HookContext::new(parts.hooks.ending(), Arc::clone(parts) as _);
     tokio::spawn(async move {
         let time = entry.time();
         let answer = within(time, Box::pin(async { entry.hook.fire(input, context).await })).await;

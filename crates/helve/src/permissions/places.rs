@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
-use helve_core::permission::{Destination, PermissionSet, PermissionUpdate, known_as};
+use helve_core::permission::{Destination, PermissionMode, PermissionSet, PermissionUpdate, known_as};
 use helve_core::{ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
@@ -49,6 +49,12 @@ impl Permissions {
             _ => places.get(&place).map(|set| (place, set)),
         });
         said(all, tool, &self.known_as(tool), arguments)
+    }
+
+    /// The mode in force, with what a session says.
+    pub(crate) fn mode(&self, session: Option<&PermissionSet>) -> PermissionMode {
+        let own = session.and_then(|set| set.mode);
+        own.or_else(|| self.places.load().values().filter_map(|set| set.mode).next_back()).unwrap_or_default()
     }
 
     /// Every place but sessions.

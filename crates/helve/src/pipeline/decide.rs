@@ -58,7 +58,6 @@ impl PermittedCall {
     }
 }
 
-#[expect(clippy::large_enum_variant, reason = "nearly every call is allowed, and none should pay for a box")]
 pub(super) enum Decision {
     Allow(PermittedCall),
     Ask(Pending),

@@ -2,6 +2,7 @@
 //! labels, the tool's risk. The strictest wins.
 
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::session::SessionState;
 use helve_core::{AdvisedAction, Call, ErrorCode, LabelSet, Tool, ToolError};
 
 use super::labels;
@@ -39,6 +40,9 @@ pub(super) async fn hear(
 ) -> Result<Reasons, ToolError> {
     let session = sessions::of(parts, &call.caller, Fresh::Known).await.map_err(unavailable)?;
     let mut reasons = Reasons::default();
+    if let Some(voice) = ended(session.as_deref()) {
+        reasons.add(voice, record)?;
+    }
     let mut is_waived = false;
     for voice in record.voices() {
         match voice.stance {
@@ -110,7 +114,8 @@ pub(super) async fn still_allowed(
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
     let said = parts.permissions.said(own, tool, &call.arguments).objection;
-    for voice in [policy(parts, tool, call, labels), said].into_iter().flatten() {
+    let ended = ended(session.as_deref());
+    for voice in [ended, policy(parts, tool, call, labels), said].into_iter().flatten() {
         if voice.stance == Stance::Deny {
             let error = denial(&voice);
             record.heard(voice);
@@ -118,6 +123,11 @@ pub(super) async fn still_allowed(
         }
     }
     Ok(())
+}
+
+/// A session that was ended is closed for good.
+fn ended(session: Option<&SessionState>) -> Option<Voice> {
+    session?.ended_at.map(|_| Voice::new("session", Stance::Deny).because("this session was ended"))
 }
 
 fn advice(call: &Call) -> Option<Voice> {
@@ -185,6 +195,8 @@ pub(super) fn denial(voice: &Voice) -> ToolError {
             error(ErrorCode::PermissionDenied, message)
                 .suggest("tell the user; a new session that has not read both may do it")
         }
+        "session" => error(ErrorCode::PermissionDenied, why.unwrap_or("this session was ended").to_owned())
+            .suggest("nothing runs in it any more; begin a new session"),
         by if by.starts_with("policy") => {
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
             error(ErrorCode::NotAuthorized, format!("denied by {by}{why}"))

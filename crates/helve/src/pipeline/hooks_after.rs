@@ -118,7 +118,7 @@ impl Watched {
         of.more.push(("duration_ms", self.duration_ms()));
         // Whoever took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
-            return of.fire_in_background(parts, &hooks);
+            return of.fire_in_background(parts, &hooks).await;
         }
         if let Ok(Some(fired)) = of.fire(parts, &hooks, None).await {
             tell_model(&fired, record);

@@ -103,6 +103,7 @@ impl<'p> OpenRecord<'p> {
             idempotency_key: call.idempotency_key.clone(),
             part: origin.part().cloned(),
             undo_of: None,
+            trace_parent: call.trace_parent,
         };
         Self {
             parts,

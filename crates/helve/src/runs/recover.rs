@@ -418,6 +418,7 @@ fn call_of(started: &Started) -> Call {
         Call::new(&*started.facts.tool, parse(&started.arguments)).by(Arc::clone(&started.facts.caller));
     call.idempotency_key = started.facts.idempotency_key.clone();
     call.correlation_id = started.facts.correlation_id.clone();
+    call.trace_parent = started.facts.trace_parent;
     call
 }
 

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
-use helve_core::session::{SessionKey, SessionState};
+use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, LabelSet, Tool, ToolError};
 
 use super::Runtime;
@@ -94,6 +94,21 @@ impl Runtime {
         limit: usize,
     ) -> Result<Vec<(SessionKey, SessionState)>, JournalError> {
         self.parts().ledger.sessions(principal, limit).await
+    }
+
+    /// Ends a session: what was allowed for it is taken back, and nothing runs in it any more. Its
+    /// labels stay, since what it has read stays read. `by` is who wants it, for the journal.
+    ///
+    /// None where it has no id: what a principal does outside of sessions does not end.
+    pub async fn end_session(
+        &self,
+        caller: &Caller,
+        by: Arc<Caller>,
+    ) -> Result<Option<Arc<SessionState>>, JournalError> {
+        if caller.session.is_none() {
+            return Ok(None);
+        }
+        sessions::change(self.parts(), caller, SessionChange::End { by }).await.map(Some)
     }
 
     /// Makes changes of permissions, in the caller's session or where they say.

@@ -17,6 +17,10 @@ impl HookHost for Parts {
         let call = call.by(Arc::clone(self.hooks.caller()));
         Box::pin(async move { pipeline::run(&self, call, Origin::Outside).await })
     }
+
+    fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
+        self.hooks.go_on(rest)
+    }
 }
 
 impl Host for Parts {

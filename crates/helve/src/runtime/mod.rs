@@ -150,6 +150,8 @@ impl Runtime {
         if input.cwd.is_empty() {
             input.cwd = self.0.hooks.folder();
         }
+        let mode = || self.0.permissions.mode(None).as_str().into();
+        input.permission_mode = Some(input.permission_mode.unwrap_or_else(mode));
         let input = Arc::new(input);
         let listed = self.0.hooks.of(&input.event).unwrap_or_default();
         let matched = Hooks::matching(&listed, &input);
@@ -194,6 +196,12 @@ impl Runtime {
     /// Learns of calls and of changes to the registry as they happen.
     pub fn subscribe(&self) -> Subscription {
         self.0.registry.subscribe()
+    }
+
+    /// How many calls traces do not have, because more came than whoever traces them could take. None
+    /// where nobody does.
+    pub fn dropped_traces(&self) -> Option<u64> {
+        self.0.tracer.as_ref().map(|tracer| tracer.dropped())
     }
 
     /// Waits until whoever traces calls has been told of all so far, but not for longer than this.

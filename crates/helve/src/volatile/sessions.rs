@@ -53,7 +53,11 @@ impl Sessions for VolatileLedger {
                 sessions.iter().min_by_key(|(_, state)| state.changed_at).map(|(key, _)| key.clone());
             oldest.map(|key| sessions.remove(&key));
         }
-        sessions.insert(key, state.clone());
+        sessions.insert(key.clone(), state.clone());
+        drop(sessions);
+        if let SessionChange::End { by } = *change {
+            self.tell(vec![key.ended(by, now)]);
+        }
         Box::pin(ready(Ok(state)))
     }
 }

@@ -73,7 +73,7 @@ impl Desk {
     }
 
     /// The same, which must be there.
-    fn needed(app: &mut App<'_>) -> Result<Self, Failure> {
+    pub(crate) fn needed(app: &mut App<'_>) -> Result<Self, Failure> {
         let loaded = app.load_config()?;
         Self::with(&loaded, Registry::default())?.ok_or_else(|| missing(&loaded))
     }

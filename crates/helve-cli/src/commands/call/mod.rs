@@ -145,7 +145,7 @@ async fn call(
         Some(error) => runtime.refuse(call, error).await,
         None => call_until_interrupt(&runtime, call, app.ui).await,
     };
-    runtime.hooks().settle(BACKGROUND_WAIT).await;
+    runtime.hooks().stop(BACKGROUND_WAIT).await;
     runtime.flush_traces(wire::TRACES_WAIT).await;
     // Closed before anything can fail on the way to the screen.
     let closed = store.close();

@@ -1,5 +1,6 @@
 //! `helve hooks import`: the hooks that people already have.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use helve_tools::hooks::import::{Imported, import};
@@ -22,8 +23,10 @@ Reads `.claude/settings.json` and `.claude/settings.local.json` of the project a
 or the file that you name. You see each hook before it is written into helve.toml; those of the project are
 trusted as they are shown.
 
-Here a command runs in a box: it reads the project, changes nothing and reaches nobody. Where one needs more,
-say so in helve.toml: write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
+Here a command runs in a box: it reads the project, changes nothing and reaches nobody, but for what its line
+shows that it needs: the files that it writes to, scripts in your home, and the project itself for whoever is told
+of what a tool has done, such as a formatter. You see these too. Where one needs more, say so in helve.toml:
+write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
 
 Exit codes:
   0 done   2 wrong use   3 a person must say yes
@@ -55,8 +58,9 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     for (path, own) in files(args, &loaded, app) {
         let text = read_text(&path, SETTINGS_BYTES_MAX)?;
-        let imported = import(text.as_bytes())
+        let mut imported = import(text.as_bytes())
             .map_err(|error| Failure::usage(format!("{} cannot be used", short(&path))).detail(error))?;
+        keep_what_is_there(&mut imported, &hooks::folder(&loaded));
         show(&path, &imported, app)?;
         let became =
             if imported.groups.is_empty() { "nothing" } else { take_over(&path, own, &imported, args, app)? };
@@ -101,6 +105,12 @@ fn show(path: &Path, imported: &Imported, app: &mut App<'_>) -> anyhow::Result<(
         for hook in &group.hooks {
             let (of, label) = (escape::one_line(matcher, 80), escape::one_line(&hook.label(), 600));
             app.ui.line(format!("  {event} {of}  {label}"))?;
+            for (what, granted) in [("reads", &hook.reach.read), ("changes", &hook.reach.write)] {
+                if !granted.is_empty() {
+                    let places: Vec<_> = granted.iter().map(|place| place.to_string_lossy()).collect();
+                    app.ui.line(format!("      and {what} {}", escape::one_line(&places.join(", "), 300)))?;
+                }
+            }
         }
     }
     for line in &imported.left_out {
@@ -131,6 +141,11 @@ fn take_over(
         app.ui.note("  they are configured already")?;
         return Ok("present");
     }
+    let folder = hooks::folder(&loaded);
+    make_what_is_written(
+        new.iter().flat_map(|(_, group)| &group.hooks).flat_map(|hook| &hook.reach.write),
+        &folder,
+    );
     let target = file::target(&loaded, own, &app.inputs.work_dir)?;
     let comment = format!("Imported from {}", escape::one_line(&short(path), 200));
     file::change(&target, |text| write::append(text, &new, &comment))?;
@@ -143,6 +158,33 @@ fn take_over(
         app.ui.line(format!("  {sign} they are in {}", short(&target)))?;
     }
     Ok("imported")
+}
+
+/// A box can only be given what is there.
+fn keep_what_is_there(imported: &mut Imported, folder: &Path) {
+    for hook in imported.groups.iter_mut().flat_map(|(_, group)| &mut group.hooks) {
+        hook.reach.read.retain(|place| within(folder, place).exists());
+    }
+}
+
+/// Makes the files that hooks write to, such as a log, for the same reason. Where that does not work,
+/// the hook says so when it runs.
+fn make_what_is_written<'p>(places: impl Iterator<Item = &'p PathBuf>, folder: &Path) {
+    for place in places.map(|place| within(folder, place)).filter(|place| !place.exists()) {
+        let made = place.parent().map(fs::create_dir_all).transpose();
+        let made = made.and_then(|_| fs::OpenOptions::new().append(true).create(true).open(&place));
+        if let Err(error) = made {
+            tracing::warn!(%error, place = %place.display(), "a hook writes there, and it cannot be made");
+        }
+    }
+}
+
+/// A path as a hook names it: from the project's folder, or from the person's home.
+fn within(folder: &Path, place: &Path) -> PathBuf {
+    match (place.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        (Ok(_), None) | (Err(_), _) => folder.join(place),
+    }
 }
 
 fn document(path: &Path, imported: &Imported, became: &str) -> Value {

@@ -52,6 +52,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut table = Table::new(["caller", "session", "labels", "rules", "changed"]);
     for (key, state) in &found {
         let labels: Vec<_> = state.labels().iter().map(|label| label.as_str()).collect();
+        let changed = match state.ended_at {
+            Some(at) => format!("ended {}", when::brief(at, &now)),
+            None => when::brief(state.changed_at, &now).to_string(),
+        };
         let tone = if state.labels().has_met() { Tone::Warn } else { Tone::Plain };
         let rules = &state.permissions;
         let count = rules.allow.len() + rules.ask.len() + rules.deny.len();
@@ -60,7 +64,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             Cell::new(key.session.as_deref().unwrap_or("-"), Tone::Plain),
             Cell::new(if labels.is_empty() { "-".to_owned() } else { labels.join(", ") }, tone),
             Cell::new(count.to_string(), Tone::Dim),
-            Cell::new(when::brief(state.changed_at, &now), Tone::Dim),
+            Cell::new(changed, Tone::Dim),
         ]);
     }
     app.ui.table(table)?;

@@ -1,5 +1,6 @@
 //! `helve session`: what sessions have touched, and what was allowed for them.
 
+mod end;
 mod list;
 mod show;
 
@@ -13,11 +14,14 @@ pub(crate) enum Command {
     List(list::Args),
     /// Explain the labels of one: where they came from, and what that keeps it from
     Show(show::Args),
+    /// End one for good: take back what was allowed for it, and let nothing run in it any more
+    End(end::Args),
 }
 
 pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     match command {
         Command::List(args) => list::run(&args, app),
         Command::Show(args) => show::run(&args, app),
+        Command::End(args) => end::run(&args, app),
     }
 }

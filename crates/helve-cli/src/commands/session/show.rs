@@ -50,6 +50,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     };
     let now = Zoned::now();
+    if let Some(ended_at) = state.ended_at {
+        app.ui.line(format!("ended {}: nothing runs in it any more", when::brief(ended_at, &now)))?;
+    }
     if !state.taints.is_empty() {
         app.ui.heading("Labels, and where they came from")?;
         let mut table = Table::new(["label", "tool", "call", "when"]);

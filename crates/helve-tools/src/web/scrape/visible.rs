@@ -124,9 +124,12 @@ pub(super) fn text(dom: &Dom, id: Id, chars_max: usize) -> String {
                 }
             }
             Step::Text(piece) => {
-                for c in piece.chars().filter(|c| !is_invisible(*c)) {
+                for c in piece.chars() {
                     if c.is_whitespace() || c.is_control() {
                         gap = if gap.is_empty() { " " } else { gap };
+                        continue;
+                    }
+                    if is_invisible(c) {
                         continue;
                     }
                     if !text.is_empty() {

@@ -213,3 +213,55 @@ async fn what_a_person_edits_meets_deny_rules_too() {
     assert_eq!(word(&bench.call("risky", json!({ "to": "ada" })).await), "permission_denied");
     assert!(bench.witness.ran().is_empty());
 }
+
+#[tokio::test]
+async fn hooks_are_told_the_mode_in_force() {
+    use helve::hook::{HookContext, HookEvent, HookInput, HookOutput};
+    use helve::hooks::{HookSet, Matcher};
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&heard);
+    let hook = move |input: Arc<HookInput>, _: HookContext| {
+        kept.lock().unwrap().push(input.permission_mode.clone().unwrap_or_default().into_owned());
+        async { Ok(HookOutput::none()) }
+    };
+    let bench = Bench::new(|builder| {
+        builder.permissions(user(json!({ "mode": "acceptEdits" }))).hooks(HookSet::default().on(
+            HookEvent::PreToolUse,
+            Matcher::all(),
+            hook,
+        ))
+    });
+    bench.call("look", json!({})).await;
+    let plan = update(json!({ "type": "setMode", "mode": "plan", "destination": "session" }));
+    bench.runtime.change_permissions(&bot(), &[plan]).await.unwrap();
+    bench.call("look", json!({})).await;
+    bench.runtime.call(helve::Call::new("look", json!({}))).await;
+    assert_eq!(*heard.lock().unwrap(), ["acceptEdits", "plan", "acceptEdits"]);
+}
+
+#[tokio::test]
+async fn nothing_runs_in_a_session_that_was_ended() {
+    let bench = Bench::new(|builder| builder);
+    let allow = PermissionUpdate::AddRules {
+        rules: vec![helve::permission::RuleValue { tool_name: "risky".to_owned(), rule_content: None }],
+        behavior: Stance::Allow,
+        destination: Destination::Session,
+    };
+    bench.runtime.change_permissions(&bot(), std::slice::from_ref(&allow)).await.unwrap();
+    assert_eq!(word(&bench.call("risky", json!({})).await), "done");
+    let ended = bench.runtime.end_session(&bot(), Arc::new(Caller::principal("ada"))).await.unwrap().unwrap();
+    assert!(ended.ended_at.is_some() && ended.permissions.is_empty());
+    assert_eq!(&*bench.last().facts.tool, "session end");
+    for tool in ["look", "risky", "change"] {
+        let outcome = bench.call(tool, json!({})).await;
+        assert_eq!(word(&outcome), "permission_denied");
+        assert!(outcome.error().unwrap().message().contains("ended"));
+    }
+    assert_eq!(bench.witness.ran(), ["risky"]);
+    assert!(bench.runtime.change_permissions(&bot(), &[allow]).await.is_err(), "it is closed for good");
+    // Another session of the same agent is another.
+    let other = helve::Call::new("look", json!({})).by(Caller::agent("bot").session("s-2"));
+    assert_eq!(word(&bench.runtime.call(other).await), "done");
+    // What belongs to no session does not end.
+    assert!(bench.runtime.end_session(&Caller::agent("bot"), Caller::local()).await.unwrap().is_none());
+}

@@ -1,0 +1,109 @@
+//! A running `helve up`, and a client that says exactly what a test wants.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+
+/// A `helve up`, ended with the test.
+pub(crate) struct Up {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    pub(crate) told: Value,
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Up {
+    pub(crate) fn start(home: &Home) -> Self {
+        Self::start_with(home, &[])
+    }
+
+    pub(crate) fn start_with(home: &Home, args: &[&str]) -> Self {
+        let mut command = home.command(&[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut up = Self { child, address: String::new(), told: Value::Null };
+        let mut text = String::new();
+        for line in BufReader::new(up.child.stdout.take().unwrap()).lines() {
+            text.push_str(&line.unwrap());
+            let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+            if let Some(told) = documents.flatten().find(|document| document["listening"].is_string()) {
+                up.address = told["listening"].as_str().unwrap().to_owned();
+                up.told = told;
+                return up;
+            }
+        }
+        panic!("it does not listen: {text}");
+    }
+
+    /// Status, headers and body.
+    pub(crate) fn send(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> (u16, String, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.send_as("application/json", line, headers, &body)
+    }
+
+    pub(crate) fn send_as(
+        &self,
+        media: &str,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, Value) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let mut text = format!(
+            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: {media}\r\nContent-Length: {}\r\n",
+            self.address,
+            body.len()
+        );
+        headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
+        write!(stream, "{text}\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, head.to_owned(), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    pub(crate) fn with(&self, line: &str, key: &str, body: Value) -> (u16, Value) {
+        let (status, _, body) = self.send(line, &[("Authorization", &format!("Bearer {key}"))], &body);
+        (status, body)
+    }
+
+    /// The token that it made itself.
+    pub(crate) fn token(&self) -> String {
+        let text = std::fs::read_to_string(self.told["token_file"].as_str().unwrap()).unwrap();
+        text.trim().to_owned()
+    }
+
+    /// A new key's text, once it is known to be one.
+    pub(crate) fn key(&self, home: &Home, args: &[&str]) -> String {
+        let made = home.json(&[&["keys", "create"], args].concat());
+        let key = made["key"].as_str().unwrap().to_owned();
+        let until = Instant::now() + Duration::from_secs(10);
+        while self.with("GET /v1/me", &key, Value::Null).0 != 200 {
+            assert!(Instant::now() < until, "the key is never known");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        key
+    }
+
+    /// Calls a tool.
+    pub(crate) fn call(&self, key: &str, tool: &str, arguments: Value) -> (u16, Value) {
+        self.with("POST /v1/calls", key, json!({ "tool": tool, "arguments": arguments }))
+    }
+
+    /// Ends it without a warning, as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}

@@ -1,0 +1,173 @@
+//! Deciding: by keyboard, with edits, with a reason, without a script.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_signs_in_sees_what_hides_and_approves_with_the_keyboard_alone() {
+    let desk = Arc::new(desk().await);
+    let call = desk.call(json!({ "to": "ada@example.com\u{202e}moc.live", "subject": "tag\u{e0041}" }));
+    desk.until_pending(1).await;
+    let mut browser = desk.browser().await;
+    assert_eq!(browser.eval("location.hash + location.pathname").await, json!("/"), "the code is not kept");
+    let shown = browser.eval("document.querySelector('pre.args').textContent").await;
+    assert!(shown.as_str().unwrap().contains(r"ada@example.com\u{202e}moc.live"), "{shown}");
+    let marked =
+        browser.eval("[...document.querySelectorAll('pre.args mark')].map((m) => m.textContent)").await;
+    assert_eq!(marked, json!([r"\u{e0041}", r"\u{202e}"]));
+    assert_eq!(
+        browser.eval("/[\\u202e\\u{e0041}]/u.test(document.documentElement.outerHTML)").await,
+        json!(false)
+    );
+    // A filter is text: the letters in it decide nothing.
+    browser.press(&["/"]).await;
+    browser.until("document.activeElement.id === 'filter'").await;
+    browser.press(&["a", "d", "Escape"]).await;
+    assert_eq!(desk.pending().await, 1);
+    settle().await;
+    browser.press(&["a"]).await;
+    let reply = call.await.unwrap();
+    assert_eq!(reply.status, 200, "{reply:?}");
+    browser.until("document.querySelectorAll('#rows .row').length === 0").await;
+    assert_eq!(desk.sent().len(), 1, "exactly once");
+    assert_eq!(desk.sent()[0]["to"], "ada@example.com\u{202e}moc.live");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edited_arguments_are_checked_and_compared_before_they_run() {
+    let desk = Arc::new(desk().await);
+    let call = desk.call(json!({ "to": "everybody@example.com", "subject": "Hello" }));
+    desk.until_pending(1).await;
+    let mut browser = desk.browser().await;
+    settle().await;
+    let replace = |text: &str| {
+        format!(
+            "(() => {{ const t = document.querySelector('textarea[name=edited]'); t.focus(); t.value = {}; }})()",
+            json!(text)
+        )
+    };
+    browser.press(&["e"]).await;
+    browser.until("document.activeElement.name === 'edited'").await;
+    browser.eval(&replace(r#"{"to": 7}"#)).await;
+    browser.press(&["Ctrl+Enter"]).await;
+    browser.until("/expected string/.test(document.querySelector('[role=alert]').textContent)").await;
+    assert_eq!(
+        browser.eval("document.activeElement.value").await,
+        json!(r#"{"to": 7}"#),
+        "what was typed stays"
+    );
+    browser.eval(&replace(r#"{"to": "ada@example.com", "subject": "Hello"}"#)).await;
+    browser.press(&["Ctrl+Enter"]).await;
+    browser.until("document.querySelector('.review ins')").await;
+    let lines = browser
+        .eval("[...document.querySelectorAll('.review del, .review ins')].map((l) => l.textContent)")
+        .await;
+    assert_eq!(lines, json!([r#"-   "to": "everybody@example.com""#, r#"+   "to": "ada@example.com""#]));
+    browser.picture("review.png").await;
+    assert_eq!((desk.pending().await, desk.sent().len()), (1, 0), "looking decides nothing");
+    browser.until("document.activeElement.matches('button[data-first]')").await;
+    browser.press(&["Enter"]).await;
+    let reply = call.await.unwrap();
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(desk.sent(), [json!({ "to": "ada@example.com", "subject": "Hello" })]);
+    browser.until("document.querySelector('.ruling') && document.querySelector('pre.diff ins')").await;
+    browser.picture("decided.png").await;
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_comes_back_with_its_reason_and_nothing_runs() {
+    let desk = Arc::new(desk().await);
+    let call = desk.call(json!({ "to": "eve@example.org" }));
+    desk.until_pending(1).await;
+    let mut browser = desk.browser().await;
+    settle().await;
+    browser.press(&["d"]).await;
+    browser.until("document.activeElement.name === 'reason'").await;
+    browser.write("Ask Ada first <script>alert(1)</script>").await;
+    browser.press(&["Ctrl+Enter"]).await;
+    let reply = call.await.unwrap();
+    assert_eq!(reply.status, 403);
+    assert!(reply.body.contains("Ask Ada first") && reply.body.contains("approval_denied"), "{reply:?}");
+    assert_eq!(desk.sent(), Vec::<Value>::new());
+    browser.go(&desk.server.url("/history")).await;
+    browser.until("/Ask Ada first <script>/.test(document.querySelector('td.reason').textContent)").await;
+    assert_eq!(browser.eval("document.querySelectorAll('main script').length").await, json!(0));
+    browser.picture("history.png").await;
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn forms_decide_without_a_script_and_only_with_their_token() {
+    let desk = desk().await;
+    let (yes, no) = (desk.ask_mail("a@example.com").await, desk.ask_mail("b@example.com").await);
+    let (cookie, token) = desk.sign_in().await;
+    let page = desk.get("/", &cookie).await;
+    assert!(page.body.contains(&format!("href=\"/approvals/{no}\"")) && page.body.contains("mail/send"));
+    let approve = format!("/approvals/{yes}/approve");
+    // Without the token, with another, twice, in the address, by GET, as another sort of body.
+    for body in ["", "csrf=", "csrf=guess", &format!("csrf={token}&csrf={token}")] {
+        assert_eq!(desk.form(&approve, &cookie, body).await.status, 403, "{body}");
+    }
+    let good = format!("csrf={token}");
+    assert_eq!(desk.form(&format!("{approve}?{good}"), &cookie, "").await.status, 403);
+    assert_eq!(desk.get(&format!("{approve}?{good}"), &cookie).await.status, 405);
+    let plain = [("authorization", "-"), ("cookie", cookie.as_str()), ("content-type", "text/plain")];
+    assert_eq!(desk.server.send(&format!("POST {approve}"), &plain, &good).await.status, 403);
+    let media = ("content-type", "application/x-www-form-urlencoded");
+    for foreign in [
+        ("origin", "http://127.0.0.1:1"),
+        ("origin", "null"),
+        ("origin", "http://evil.example.com"),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+    ] {
+        let headers = [plain[0], plain[1], media, foreign];
+        assert_eq!(
+            desk.server.send(&format!("POST {approve}"), &headers, &good).await.status,
+            403,
+            "{foreign:?}"
+        );
+    }
+    // Without a cookie the token is worth nothing; with a caller's own secret neither.
+    assert_eq!(desk.form(&approve, "-", &good).await.headers["location"], "/sign-in");
+    let bearer = format!("Bearer {BOB}");
+    let own = desk.server.send(&format!("POST {approve}"), &[("authorization", &bearer), media], &good).await;
+    assert_eq!(own.status, 303, "{own:?}");
+    assert_eq!((desk.state(yes).await, desk.sent().len()), (ApprovalState::Pending, 0));
+    // The field opens no door of the API.
+    let api = desk.form(&format!("/v1/approvals/{yes}/decision"), &cookie, &good).await;
+    assert_eq!(api.status, 403);
+    let decided = desk.form(&approve, &cookie, &good).await;
+    assert_eq!(
+        (decided.status, decided.headers["location"].as_str()),
+        (303, format!("/approvals/{yes}").as_str())
+    );
+    assert_eq!(desk.state(yes).await, ApprovalState::Approved);
+    let again = desk.form(&format!("/approvals/{yes}/deny"), &cookie, &good).await;
+    assert_eq!(again.status, 409);
+    assert!(again.body.contains("was approved by local user ada"), "{}", again.body);
+    let denied =
+        desk.form(&format!("/approvals/{no}/deny"), &cookie, &format!("{good}&reason=not+now")).await;
+    assert_eq!(denied.status, 303);
+    let page = desk.get(&format!("/approvals/{no}"), &cookie).await;
+    assert!(page.body.contains("<blockquote>not now</blockquote>"), "{}", page.body);
+    // An edit is shown first, by form as well.
+    let third = desk.ask_mail("c@example.com").await;
+    let edited = "edited=%7B%22to%22%3A%22d%40example.com%22%7D";
+    let shown = desk.form(&format!("/approvals/{third}/edit"), &cookie, &format!("{good}&{edited}")).await;
+    assert!(shown.status == 200 && shown.body.contains("<ins>"), "{shown:?}");
+    assert_eq!(desk.state(third).await, ApprovalState::Pending);
+    let approve = format!("/approvals/{third}/approve");
+    assert_eq!(desk.form(&approve, &cookie, &format!("{good}&edited=%7B")).await.status, 422);
+    assert_eq!(desk.form(&approve, &cookie, &format!("{good}&edited=%7B%22to%22%3A7%7D")).await.status, 422);
+    assert_eq!(desk.state(third).await, ApprovalState::Pending);
+    assert_eq!(desk.form(&approve, &cookie, &format!("{good}&{edited}")).await.status, 303);
+    let outcome =
+        desk.server.runtime.outcome_of(third, &Caller::agent("reviewer").session("s-7")).await.unwrap();
+    assert!(matches!(outcome.status, Status::Done(_)), "{outcome:?}");
+    assert_eq!(desk.sent(), [json!({ "to": "d@example.com" })]);
+    let out = desk.form("/sign-out/form", &cookie, &good).await;
+    assert_eq!(out.headers["location"], "/sign-in");
+    assert_eq!(desk.get("/", &cookie).await.status, 303);
+}

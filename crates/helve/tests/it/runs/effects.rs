@@ -1,0 +1,120 @@
+//! Effects, applied and taken back.
+
+use super::*;
+
+#[tokio::test]
+async fn effects_are_taken_back_in_reverse_when_one_fails_and_the_outcome_says_all() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let notice = Change::Notification { event: "order:placed".to_owned(), payload: None };
+    let order = world
+        .act("order")
+        .effect(count_up(true))
+        .effect(Effect::new("tells", notice))
+        .effect(cascade("pack"))
+        .effect(cascade("broken"))
+        .effect(count_up(true));
+    let tools = [order, failing("broken")].into_iter().chain(world.doable("pack"));
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let outcome = runtime.call(Call::new("order", json!({}))).await;
+    assert_eq!(code(&outcome), "effect_failed");
+    assert_eq!(world.done(), ["order", "pack", "unpack"]);
+    assert_eq!(orders(&*ledger).await, json!(null));
+    let states: Vec<_> = outcome.effects.iter().map(|effect| effect.state).collect();
+    assert_eq!(
+        states,
+        [
+            EffectState::RolledBack,
+            EffectState::Applied,
+            EffectState::RolledBack,
+            EffectState::Failed,
+            EffectState::NotReached
+        ]
+    );
+    let message = outcome.error().unwrap().message();
+    assert!(message.contains("“tells”") && message.contains("“counts orders”"), "{message}");
+}
+
+#[tokio::test]
+async fn a_rollback_that_fails_is_recorded_and_the_others_go_on() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    // Whoever cascades last changes the state after the effect did.
+    let meddle = Tool::builder("meddle").description("Meddles.").handler(|_, context| async move {
+        let change = helve::memory::MemoryChange::new(helve::memory::Operation::Write(json!("mine")));
+        context.memory().change(MemoryScope::ShortTerm, "url", change).await.unwrap();
+        Ok(json!(null))
+    });
+    let set_url = Change::StateChange {
+        state: Template::literal(json!("url")),
+        change: StateOperation::Set,
+        value: Some(Template::literal(json!("new"))),
+        scope: MemoryScope::ShortTerm,
+    };
+    let go = world
+        .act("go")
+        .effect(count_up(true))
+        .effect(Effect::new("sets the url", set_url).reversible())
+        .effect(cascade("meddle"))
+        .effect(cascade("broken"));
+    let runtime = runtime(ledger.clone(), [go, meddle, failing("broken")], Settings::default());
+    let outcome = runtime.call(Call::new("go", json!({}))).await;
+    let states: Vec<_> = outcome.effects.iter().map(|effect| effect.state).collect();
+    assert_eq!(states[..2], [EffectState::RolledBack, EffectState::RollbackFailed]);
+    assert_eq!(orders(&*ledger).await, json!(null));
+    let failed = ledger.entries().into_iter().any(|entry| {
+        matches!(entry, helve::record::Entry::Step(step) if step.kind == StepKind::RollbackFailed { index: 1 })
+    });
+    assert!(failed);
+}
+
+#[tokio::test]
+async fn a_part_whose_effect_failed_is_undone_with_its_saga() {
+    let world = World::default();
+    let [order, unorder] = world.doable("order");
+    let tools = [order.effect(cascade("pack")).effect(cascade("broken")), unorder, failing("broken")];
+    let tools = tools.into_iter().chain(world.doable("pack")).chain(world.doable("write"));
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "order"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(code(&outcome), "effect_failed");
+    assert_eq!(world.done(), ["write", "order", "pack", "unpack", "unorder", "unwrite"]);
+    // The same without a saga: what stands is undone when somebody asks.
+    let alone = runtime.call(Call::new("order", json!({}))).await;
+    assert_eq!(code(&alone), "effect_failed");
+    assert_eq!(world.count("unorder"), 1);
+    let undone = runtime.undo_run(alone.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!((world.count("unorder"), world.count("unpack")), (2, 2));
+}
+
+#[tokio::test]
+async fn what_a_part_set_off_is_undone_once() {
+    let world = World::default();
+    let [order, unorder] = world.doable("order");
+    let tools = [order.effect(cascade("pack")), unorder, failing("broken")];
+    let tools = tools.into_iter().chain(world.doable("pack"));
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["order", "broken"], OnError::Undo);
+    runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["order", "pack", "unpack", "unorder"]);
+    let alone = runtime.call(Call::new("order", json!({}))).await;
+    assert!(alone.is_success());
+    runtime.undo_run(alone.call_id, Caller::local()).await.unwrap();
+    assert_eq!((world.count("unpack"), world.count("unorder")), (2, 2));
+}
+
+#[tokio::test]
+async fn effects_that_go_in_a_circle_are_stopped() {
+    let world = World::default();
+    let tools = [
+        world.act("a").effect(cascade("b")),
+        world.act("b").effect(cascade("c")),
+        world.act("c").effect(cascade("a")),
+    ];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    let outcome = runtime.call(Call::new("a", json!({}))).await;
+    assert_eq!(code(&outcome), "effect_failed");
+    assert_eq!(world.done(), ["a", "b", "c"]);
+    assert!(outcome.error().unwrap().message().contains("`a` → `b` → `c` → `a`"), "{outcome:?}");
+}

@@ -1,0 +1,145 @@
+//! What was done is undone, newest first, once.
+
+use super::*;
+
+#[tokio::test]
+async fn a_saga_whose_third_step_fails_is_undone_newest_first() {
+    let world = World::default();
+    let tools = [world.doable("write"), world.doable("post")].into_iter().flatten().chain([failing("plan")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "post", "plan"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(code(&outcome), "execution_failed");
+    assert_eq!(world.done(), ["write", "post", "unpost", "unwrite"]);
+    let states = states(&outcome);
+    for expected in [("write", PartState::Undone), ("post", PartState::Undone), ("plan", PartState::Failed)] {
+        assert!(states.contains(&expected), "{states:?}");
+    }
+    assert!(outcome.error().unwrap().suggestions().iter().any(|line| line.contains("nothing stands")));
+}
+
+#[tokio::test]
+async fn an_undo_names_only_what_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("burn")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "mixed", &["write", "burn"], OnError::Stop);
+    let outcome = runtime.call(Call::new("mixed", json!({}))).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    let message = undone.error().unwrap().message();
+    let stands = message.split("what stands: ").nth(1).unwrap();
+    assert!(stands.starts_with("`burn` (call_") && !stands.contains("write"), "{message}");
+}
+
+#[tokio::test]
+async fn without_undo_the_outcome_says_what_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([failing("plan")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "careless", &["write", "plan"], OnError::Stop);
+    let outcome = runtime.call(Call::new("careless", json!({}))).await;
+    assert_eq!(states(&outcome), [("write", PartState::Done), ("plan", PartState::Failed)]);
+    // What stands can still be undone, once.
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!(world.done(), ["write", "unwrite"]);
+    runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert_eq!(world.count("unwrite"), 1);
+}
+
+#[tokio::test]
+async fn a_single_call_can_be_undone_and_asks_where_undoing_needs_it() {
+    let world = World::default();
+    let [book, unbook] = world.doable("book");
+    let ledger = Arc::new(VolatileLedger::default());
+    let tools = [book, unbook.risk(helve::Risk::Critical)];
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let outcome = runtime.call(Call::new("book", json!({}))).await;
+    assert!(outcome.is_success());
+    let undo = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(matches!(undo.status, helve::Status::Pending(_)), "{undo:?}");
+    assert_eq!(world.count("unbook"), 0);
+    let open = ledger.open_runs(None, 10).await.unwrap();
+    assert_eq!(open[0].run, undo.call_id);
+}
+
+#[tokio::test]
+async fn a_saga_with_a_step_that_cannot_be_undone_says_that_it_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("shout"), failing("broken")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "shout", "broken"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["write", "shout", "unwrite"]);
+    let suggestions = outcome.error().unwrap().suggestions().join(" ");
+    assert!(suggestions.contains("could not all be undone"), "{suggestions}");
+    assert!(states(&outcome).contains(&("shout", PartState::Done)));
+}
+
+#[tokio::test]
+async fn an_undo_that_failed_is_tried_again_when_somebody_asks_again() {
+    let world = World::default();
+    let fails = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let (broken, undone) = (fails.clone(), world.clone());
+    let book = world.act("book").undo_handled(move |_: Value, _: Value, _: helve::Context| {
+        let (broken, undone) = (broken.clone(), undone.clone());
+        async move {
+            if broken.load(std::sync::atomic::Ordering::SeqCst) {
+                return Err(ToolError::failed("the line is dead"));
+            }
+            undone.0.lock().unwrap().push("unbook".to_owned());
+            Ok(())
+        }
+    });
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [book], Settings::default());
+    let outcome = runtime.call(Call::new("book", json!({}))).await;
+    let first = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!first.is_success());
+    fails.store(false, std::sync::atomic::Ordering::SeqCst);
+    let second = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(second.is_success(), "{second:?}");
+    assert_eq!(world.done(), ["book", "unbook"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_undone_once_however_many_ask_at_the_same_time() {
+    let world = World::default();
+    let runtime = runtime(Arc::new(VolatileLedger::default()), world.doable("pay"), Settings::default());
+    let paid = runtime.call(Call::new("pay", json!({}))).await.call_id;
+    let asking: Vec<_> = (0..8)
+        .map(|_| {
+            let runtime = runtime.clone();
+            tokio::spawn(async move { runtime.undo_run(paid, Caller::local()).await })
+        })
+        .collect();
+    for asked in asking {
+        match asked.await.unwrap() {
+            Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
+            Err(error) => assert!(matches!(error, helve::runs::RunError::Busy(_)), "{error}"),
+        }
+    }
+    assert_eq!(world.count("unpay"), 1);
+}
+
+#[tokio::test]
+async fn an_effect_that_stands_is_said_to_stand_when_a_run_is_undone() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let set = Change::StateChange {
+        state: Template::literal(json!("n")),
+        change: StateOperation::Set,
+        value: Some(Template::literal(json!(5))),
+        scope: MemoryScope::ShortTerm,
+    };
+    let [pay, unpay] = world.doable("pay");
+    let tools = [pay.effect(Effect::new("sets n", set).reversible()), unpay];
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let outcome = runtime.call(Call::new("pay", json!({}))).await;
+    let place = MemoryPlace::of(&Caller::local(), MemoryScope::ShortTerm, "n");
+    let change = helve::memory::MemoryChange::new(helve::memory::Operation::Write(json!(99)));
+    ledger.change(place.clone(), change).await.unwrap();
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!undone.is_success(), "{undone:?}");
+    assert_eq!(ledger.read(place).await.unwrap().unwrap().value, json!(99));
+}
