@@ -154,7 +154,7 @@ impl Shown<'_> {
         let approval = &self.approval;
         html.raw("<section class=\"why\"><h3>Why you are asked</h3><ul>");
         for reason in &approval.reasons {
-            html.raw("<li>").shown(reason).raw("</li>");
+            html.raw("<li>").sentence(reason).raw("</li>");
         }
         for mark in &approval.marks {
             let class = if is_grave(*mark) { "grave" } else { "note" };

@@ -47,6 +47,21 @@ impl Html {
         self
     }
 
+    /// The same for a sentence in which names stand between backticks, as they do in Helve's own.
+    pub(super) fn sentence(&mut self, text: &str) -> &mut Self {
+        let pieces: Vec<_> = text.split('`').collect();
+        if pieces.len() % 2 == 0 {
+            return self.shown(text);
+        }
+        for (n, piece) in pieces.into_iter().enumerate() {
+            match n % 2 {
+                0 => self.shown(piece),
+                _ => self.raw("<code>").shown(piece).raw("</code>"),
+            };
+        }
+        self
+    }
+
     /// HTML that was written before.
     pub(super) fn add(&mut self, other: &Self) -> &mut Self {
         self.0.push_str(&other.0);
@@ -97,5 +112,8 @@ mod tests {
             html.into_string(),
             "a<mark class=\"hid\" title=\"right-to-left override\">\\u{202e}</mark>&lt;b&gt;"
         );
+        let mut html = Html::default();
+        html.sentence("`<a>` is high").sentence(" and `<b> stays");
+        assert_eq!(html.into_string(), "<code>&lt;a&gt;</code> is high and `&lt;b&gt; stays");
     }
 }
