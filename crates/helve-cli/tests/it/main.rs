@@ -51,6 +51,7 @@ mod rules;
 mod runs;
 mod sandbox;
 mod serve;
+mod session;
 mod start;
 #[cfg(unix)]
 mod telemetry;

@@ -8,7 +8,7 @@ use helve_server::ServerConfig;
 use serde_json::{Value, json};
 
 use crate::harness::{ADA, BOB};
-use crate::identity::{Api, api, api_with};
+use crate::identity::{Api, api, api_on, api_with};
 
 /// Every route of the document, with something in the place of each parameter.
 async fn routes(api: &Api) -> Vec<(String, bool)> {
@@ -360,4 +360,39 @@ async fn it_says_whether_it_is_there_and_can_work() {
     assert_eq!((&me["name"], &me["purpose"]), (&json!("bob"), &json!("call")));
     assert_eq!(api.get("/v1/mcp/servers", BOB).await.status, 403);
     assert_eq!(api.get("/v1/audit", BOB).await.status, 501, "no journal is kept here");
+}
+
+/// Takes no more than it can, which is nothing.
+struct Overrun;
+
+impl helve::ports::Tracer for Overrun {
+    fn samples(&self, _: [u8; 16]) -> bool {
+        true
+    }
+
+    fn wants_content(&self) -> bool {
+        false
+    }
+
+    fn ended(&self, _: Box<helve::trace::TracedCall>) {}
+
+    fn dropped(&self) -> u64 {
+        7
+    }
+
+    fn flush(&self) -> helve::BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn traces_that_were_dropped_are_counted_where_somebody_traces() {
+    let figures = |api: Api| async move { api.get("/metrics", ADA).await.body };
+    assert!(!figures(api().await).await.contains("helve_traces_dropped_total"));
+    let traced = helve::Runtime::builder().tracer(std::sync::Arc::new(Overrun));
+    let text = figures(api_on(traced, helve_server::ServerConfig::default()).await).await;
+    assert!(
+        text.contains("# TYPE helve_traces_dropped_total counter\nhelve_traces_dropped_total 7\n"),
+        "{text}"
+    );
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use helve::identity::{Key, Purpose};
-use helve::{Access, Caller, Registry, Runtime, Tool};
+use helve::{Access, Caller, Registry, Runtime, RuntimeBuilder, Tool};
 use helve_mcp::server::{McpServer, RuntimeBackend, ServerOptions};
 use helve_server::{Door, HttpServer, ServerConfig, Tokens};
 use jiff::{SignedDuration, Timestamp};
@@ -24,6 +24,11 @@ pub(crate) async fn api() -> Api {
 }
 
 pub(crate) async fn api_with(config: ServerConfig) -> Api {
+    api_on(Runtime::builder(), config).await
+}
+
+/// The same on a runtime with something more.
+pub(crate) async fn api_on(builder: RuntimeBuilder, config: ServerConfig) -> Api {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
     let deed = Tool::builder("deed")
@@ -38,7 +43,7 @@ pub(crate) async fn api_with(config: ServerConfig) -> Api {
         .unwrap();
     let registry = Registry::default();
     registry.register_many(helve::Layer::Project, [deed, tool("echo"), tool("secret/echo")]).unwrap();
-    let runtime = Runtime::builder().registry(registry.clone()).build();
+    let runtime = builder.registry(registry.clone()).build();
     let mcp = McpServer::new(Arc::new(RuntimeBackend::new(runtime.clone())), ServerOptions::default());
     let bob = Caller::principal("bob").allow_only(["echo", "deed"]);
     let ada = Caller::principal("ada").roles(["admin"]);
