@@ -13,7 +13,7 @@ use super::shape::{
 };
 use super::step::{Code, OnError, Step, Transform};
 use crate::registry::Registry;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Most steps of one list.
 const STEPS_MAX: usize = 256;
@@ -67,10 +67,30 @@ pub(super) struct Part {
     pub(super) tool: String,
     /// What its arguments must fit, as it was when the composition was built.
     pub(super) schema: Schema,
+    pub(super) fields: Fields,
     pub(super) arguments: Arguments,
     pub(super) when: Option<Test>,
     pub(super) on_error: OnError,
     pub(super) timeout: Option<Duration>,
+}
+
+/// The fields that a schema speaks of, found once and not at every step.
+#[derive(Debug)]
+pub(super) struct Fields {
+    pub(super) named: Vec<String>,
+    /// Whether it takes no others.
+    pub(super) closed: bool,
+}
+
+impl Fields {
+    fn of(schema: &Schema) -> Self {
+        let nodes = schema.at("");
+        let properties = nodes.iter().filter_map(|node| node.get("properties")?.as_object());
+        Self {
+            named: properties.flat_map(Map::keys).cloned().collect(),
+            closed: nodes.iter().any(|node| node.get("additionalProperties") == Some(&Value::Bool(false))),
+        }
+    }
 }
 
 /// Where a step's arguments come from.
@@ -333,6 +353,7 @@ impl<'a> Planner<'a> {
             name: name.to_owned(),
             path,
             tool: step.tool.clone(),
+            fields: Fields::of(tool.input()),
             schema: tool.input().clone(),
             arguments,
             when,

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::run::Progress;
 use helve_core::{Call, Context, ErrorCode, Status, ToolError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::plan::{Make, Part, Test};
+use super::plan::{Fields, Make, Part, Test};
 
 /// One run of a composition.
 pub(super) struct Run<'a> {
@@ -175,10 +175,7 @@ pub(super) fn as_result(error: &ToolError) -> Value {
 /// The fields of the input that a part's schema names.
 pub(super) fn named_fields(part: &Part, input: &Value) -> Value {
     let Value::Object(fields) = input else { return input.clone() };
-    let nodes = part.schema.at("");
-    let named: Vec<_> =
-        nodes.iter().filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).collect();
-    let closed = nodes.iter().any(|node| node.get("additionalProperties") == Some(&Value::Bool(false)));
+    let Fields { named, closed } = &part.fields;
     if named.is_empty() && !closed {
         // A tool that names nothing takes anything.
         return input.clone();
@@ -198,8 +195,6 @@ pub(super) fn fits(part: &Part, value: &Value) -> bool {
             return false;
         }
     }
-    let nodes = part.schema.at("");
-    let mut named =
-        nodes.iter().filter_map(|node| node.get("properties")?.as_object()).flat_map(Map::keys).peekable();
-    named.peek().is_none() || named.any(|key| fields.contains_key(key))
+    let named = &part.fields.named;
+    named.is_empty() || named.iter().any(|key| fields.contains_key(key))
 }

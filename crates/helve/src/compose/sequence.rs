@@ -101,15 +101,14 @@ pub(super) async fn run_steps(run: &Run<'_>, parts: &[Part], trail: &mut Trail) 
 
 /// The arguments of a step, or `None` where it is not due.
 pub(super) fn prepare(run: &Run<'_>, part: &Part, trail: &Trail) -> Result<Option<Value>, ToolError> {
-    let scope = trail.scope(run);
     if let Some(when) = &part.when
-        && !when.holds(&scope)?
+        && !when.holds(&trail.scope(run))?
     {
         return Ok(None);
     }
     let previous = trail.previous();
     let arguments = match &part.arguments {
-        Arguments::Template(template) => template.render(&scope).map_err(unreadable)?,
+        Arguments::Template(template) => template.render(&trail.scope(run)).map_err(unreadable)?,
         Arguments::Code(transform) => transform.make(previous.unwrap_or(&Value::Null), run.input)?,
         Arguments::Passed => match previous.filter(|previous| fits(part, previous)) {
             Some(previous) => previous.clone(),
