@@ -175,13 +175,8 @@ async fn ask_by_every_route(server: &Server, token: &str) {
     let session = server.session(token, json!({})).await;
     let hello = json!({ "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     let mut legacy = server.open("GET /mcp/sse", &[auth], "").await;
-    let place = legacy.until("data: ").await.to_owned();
-    let place = loop {
-        match place.split("data: ").nth(1).and_then(|rest| rest.split_once('\n')) {
-            Some((line, _)) => break line.trim().to_owned(),
-            None => break legacy.until("\n\n").await.split("data: ").nth(1).unwrap().trim().to_owned(),
-        }
-    };
+    let told = legacy.until("\n\n").await;
+    let place = told.split("data: ").nth(1).and_then(|rest| rest.lines().next()).unwrap().trim().to_owned();
     let line = format!("POST {place}");
     server.send(&line, &[auth], &request(0, "initialize", hello.clone()).to_string()).await;
     legacy.until("protocolVersion").await;
