@@ -60,10 +60,16 @@ async fn paths(api: &Api, question: &str, rule: &str) -> Vec<String> {
     paths
 }
 
+/// The same secret but for its last digit.
+fn wrong(secret: &str) -> String {
+    let last = if secret.ends_with('0') { '1' } else { '0' };
+    format!("{}{last}", &secret[..secret.len() - 1])
+}
+
 /// A body that would do something, if anybody in particular had sent it.
 fn body(path: &str, code: &str) -> Value {
     match path {
-        "/sign-in" | "/sign-in/form" => json!({ "code": format!("{}0", &code[..code.len() - 1]) }),
+        "/sign-in" | "/sign-in/form" => json!({ "code": wrong(code) }),
         path if path.starts_with("/mcp") => call(1, "deed", json!({ "n": 1 })),
         path if path.ends_with("/decision") => json!({ "decision": "approve" }),
         path if path.ends_with("/hooks") => json!({ "hook_event_name": "SessionEnd", "reason": "other" }),
@@ -97,7 +103,7 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
     let signed_in = cookie(&api.sign_in(&decider).await);
     let before = standing(&api).await;
 
-    let wrong_key = format!("Bearer {}0", &decider[..decider.len() - 1]);
+    let wrong_key = format!("Bearer {}", wrong(&decider));
     let none = "Bearer eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEiLCJleHAiOjk5OTk5OTk5OTl9.";
     let (as_token, as_revoked) = (format!("Bearer {code}"), format!("Bearer {revoked}"));
     let basic = format!("Basic {ADA}");
