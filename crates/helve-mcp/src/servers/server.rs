@@ -413,10 +413,10 @@ impl Server {
         }
         match reason {
             // We closed it, as nobody needs it.
-            None => self.tell(ServerState::Pending, Some("nobody uses it".to_owned()), |_| ()),
+            None => self.lost(&line, ServerState::Pending, "nobody uses it".to_owned()),
             Some(reason) => {
                 self.log.add(Source::Helve, &reason);
-                self.tell(ServerState::Failed, Some(reason), |_| ());
+                self.lost(&line, ServerState::Failed, reason);
             }
         }
     }
@@ -560,6 +560,21 @@ impl Server {
         if let Ok(connection) = self.own_connection().await {
             // What went wrong stands in its status.
             let _ = self.read_offer(&connection).await;
+        }
+    }
+
+    /// Says that its connection is gone, unless a call has made another meanwhile: that one has said, or
+    /// is about to say, how it is.
+    fn lost(&self, line: &Line, state: ServerState, reason: String) {
+        let is_lost = self.status.send_if_modified(|told| {
+            let is_lost = self.live(line).is_none();
+            if is_lost {
+                (told.state, told.reason, told.since) = (state, Some(reason), Timestamp::now());
+            }
+            is_lost
+        });
+        if is_lost {
+            self.send(ServerEventKind::State(state));
         }
     }
 
