@@ -96,69 +96,24 @@ would, and `helve runs resume` or `helve runs cancel` takes it up. A reader that
 `helve tools list | head -1`, is no error.
 ";
 
-const COMMANDS: &[&str] = &[
-    "up",
-    "init",
-    "tools list",
-    "tools show",
-    "tools search",
-    "tools check",
-    "tools export",
-    "tools lint",
-    "call",
-    "mcp list",
-    "mcp add",
-    "mcp remove",
-    "mcp import",
-    "mcp trust",
-    "mcp status",
-    "mcp logs",
-    "mcp test",
-    "mcp restart",
-    "mcp diff",
-    "mcp accept",
-    "mcp login",
-    "mcp logout",
-    "mcp serve",
-    "memory list",
-    "memory get",
-    "memory set",
-    "memory delete",
-    "sandbox run",
-    "approvals list",
-    "approvals show",
-    "approvals approve",
-    "approvals deny",
-    "approvals watch",
-    "approvals rules",
-    "approvals revoke",
-    "runs list",
-    "runs show",
-    "runs resume",
-    "runs undo",
-    "runs cancel",
-    "audit list",
-    "audit show",
-    "audit verify",
-    "audit export",
-    "config show",
-    "config keys",
-    "config schema",
-    "config path",
-    "net check",
-    "doctor",
-    "completions",
-];
+/// Every command that does something, with its help, in the order of the help.
+fn commands(home: &Home, above: &[&str]) -> Vec<(String, String)> {
+    let help = home.run(&[above, &["--help"]].concat()).stdout;
+    if !help.contains(" <COMMAND>") {
+        return vec![(above.join(" "), help)];
+    }
+    let listed = help.split("\nOptions:").next().unwrap().split("\nExamples:").next().unwrap();
+    let names =
+        listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).map(|(name, _)| name);
+    names.filter(|name| *name != "help").flat_map(|name| commands(home, &[above, &[name]].concat())).collect()
+}
 
 #[test]
 fn the_page_on_the_command_line_is_up_to_date() {
     let home = Home::new();
     let mut page = CLI_INTRODUCTION.to_owned();
     write!(page, "\n## `helve`\n\n```text\n{}```\n", home.run(&["--help"]).stdout).unwrap();
-    for command in COMMANDS {
-        let mut args: Vec<_> = command.split(' ').collect();
-        args.push("--help");
-        let help = home.run(&args).stdout;
+    for (command, help) in commands(&home, &[]) {
         // The global flags stand above.
         let (own, rest) = help.split_once("\nGlobal options:\n").unwrap();
         let after = rest.split_once("\n\n").map_or(String::new(), |(_, after)| format!("\n{after}"));
