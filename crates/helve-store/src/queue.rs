@@ -399,3 +399,43 @@ fn overloaded() -> JournalError {
 pub(crate) fn closed() -> JournalError {
     JournalError::new("the journal is closed")
 }
+
+#[cfg(test)]
+mod tests {
+    use helve_testkit::entries::SampleCall;
+    use serde_json::json;
+
+    use super::*;
+
+    fn record() -> Job {
+        Job::Append(SampleCall::new("add").done(json!(3)))
+    }
+
+    fn take(queue: &Queue) -> usize {
+        let mut held = VecDeque::new();
+        queue.take(&mut held, usize::MAX, Patience::UntilWork);
+        queue.settle(held.len());
+        held.len()
+    }
+
+    #[test]
+    fn records_gather_until_there_are_many_or_somebody_waits() {
+        let queue = Queue::new(10 * GATHER_MAX);
+        queue.submit(record()).unwrap();
+        assert!(queue.lock().gathers(), "nobody waits");
+        let (reply, _answer) = oneshot::channel();
+        queue.submit(Job::Flush(reply)).unwrap();
+        assert!(!queue.lock().gathers(), "somebody does");
+        assert_eq!(take(&queue), 2);
+
+        (0..GATHER_MAX - 1).for_each(|_| queue.submit(record()).unwrap());
+        assert!(queue.lock().gathers(), "whoever waited before has their answer");
+        queue.submit(record()).unwrap();
+        assert!(!queue.lock().gathers(), "enough for one fsync");
+        assert_eq!(take(&queue), GATHER_MAX);
+
+        // What nobody waits for comes too, without a push by anybody.
+        queue.submit(record()).unwrap();
+        assert_eq!(take(&queue), 1);
+    }
+}
