@@ -5,6 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 
 #[path = "../core/measure.rs"]
+use helve_benches as _;
+
 mod measure;
 
 use std::path::Path;
