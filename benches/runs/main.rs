@@ -4,9 +4,9 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 
-#[path = "../core/measure.rs"]
 use helve_benches as _;
 
+#[path = "../core/measure.rs"]
 mod measure;
 
 use std::path::Path;
