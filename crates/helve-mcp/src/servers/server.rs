@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use helve::{Registry, ToolName};
+use helve::{Registry, Tool, ToolName};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::task::JoinHandle;
@@ -17,6 +17,7 @@ use super::discover::{Found, LAYER, discover, register};
 use super::in_process::{self, Service};
 use super::lines::{Behalf, Failures, Line, Slot};
 use super::offer::Offer;
+use super::served::Piece;
 use super::status::{ServerState, ServerStatus};
 use super::updates::{Watched, listen_for_changes};
 use super::{ServerEvent, ServerEventKind, Surroundings};
@@ -76,6 +77,8 @@ pub(crate) struct Server {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// The value that it is, where it is one of this process.
     service: OnceLock<Service>,
+    /// What reads its resources and its prompts, once somebody did.
+    readers: [OnceLock<Tool>; Piece::ALL.len()],
     /// The resources whose changes somebody wants to hear of.
     pub(super) watched: watch::Sender<Watched>,
 }
@@ -132,6 +135,7 @@ impl Server {
             challenge: Mutex::default(),
             tasks: Mutex::default(),
             service: OnceLock::new(),
+            readers: Default::default(),
             watched: watch::Sender::default(),
         })
     }
@@ -170,6 +174,19 @@ impl Server {
     /// Where its tools are remembered. Those of this process are as trustworthy as the process.
     pub(super) fn pins(&self) -> Option<&Pins> {
         self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
+    }
+
+    /// What reads a piece of it, made once.
+    pub(super) fn reader(
+        &self,
+        piece: Piece,
+        make: impl FnOnce() -> Result<Tool, String>,
+    ) -> Result<Tool, String> {
+        let kept = &self.readers[piece as usize];
+        match kept.get() {
+            Some(tool) => Ok(tool.clone()),
+            None => make().map(|tool| kept.get_or_init(|| tool).clone()),
+        }
     }
 
     pub(super) fn other_namespaces(&self) -> impl Iterator<Item = &str> {
