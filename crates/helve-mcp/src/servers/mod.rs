@@ -287,7 +287,7 @@ impl Servers {
     pub async fn login(&self, name: &str, open: impl FnOnce(&Url)) -> Result<LoggedIn, OAuthError> {
         let setting = |reason: String| OAuthError::Setting { reason };
         let server = self.get(name).ok_or_else(|| setting(format!("no MCP server named `{name}`")))?;
-        let session = shared_login(server.config(), &self.0.surroundings);
+        let session = shared_login(server.config(), &self.0.surroundings).await;
         let session = session.map_err(|error| setting(error.to_string()))?;
         let session = session.ok_or_else(|| setting(format!("nobody can log in to `{name}`")))?;
         let challenged = match server.challenge() {

@@ -58,8 +58,18 @@ impl Client {
 
     /// Waits until it was told something.
     pub(crate) async fn told(&mut self, method: &str) -> Value {
+        self.heard_of(|heard| heard["method"] == method).await
+    }
+
+    /// Waits until it was told that a resource has changed.
+    pub(crate) async fn told_of(&mut self, uri: &str) -> Value {
+        let updated = "notifications/resources/updated";
+        self.heard_of(|heard| heard["method"] == updated && heard["params"]["uri"] == uri).await
+    }
+
+    async fn heard_of(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
-            if let Some(found) = self.heard.iter().find(|heard| heard["method"] == method) {
+            if let Some(found) = self.heard.iter().find(|heard| is_it(heard)) {
                 return found.clone();
             }
             let message = self.hear().await;
