@@ -142,6 +142,16 @@ impl Gateway {
 
     /// The server that has a prompt, and its own name for it, whether or not the visitor may have it.
     async fn prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
+        match self.known_prompt(name, visitor).await {
+            Some(found) => Some(found),
+            None => {
+                self.settled().await;
+                self.known_prompt(name, visitor).await
+            }
+        }
+    }
+
+    async fn known_prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
         self.offers_to(visitor).await.into_iter().find_map(|(server, offer)| {
             let namespace = server.config().namespace(server.name());
             let own = match namespace {
@@ -155,6 +165,17 @@ impl Gateway {
     /// The server that has a resource: listed, by a template, or because a result of this session spoke of
     /// it. Whether the visitor may have it is another question.
     async fn resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        match self.known_resource(uri, visitor).await {
+            Some(server) => Some(server),
+            None => {
+                // Its server may still be coming.
+                self.settled().await;
+                self.known_resource(uri, visitor).await
+            }
+        }
+    }
+
+    async fn known_resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
         let servers = self.offers_to(visitor).await;
         let listed = servers.iter().find(|(_, offer)| offer.has_resource(uri));
         let fits = || servers.iter().find(|(_, offer)| offer.has_template(uri));
