@@ -150,6 +150,11 @@ impl<'p> OpenRecord<'p> {
         self.facts.call_id
     }
 
+    /// Where the call comes from.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// Books the time so far to the stage that ends, and begins another.
     pub(super) fn enter(&mut self, stage: Stage) {
         let now = Instant::now();
