@@ -290,7 +290,7 @@ impl Upstream {
 /// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
 /// that are wrong stay as they were, since without them less might be denied.
 fn follow_gate(loaded: &Loaded, runtime: &Runtime) {
-    runtime.set_policy(Arc::new(wire::policy::policies(loaded, runtime.registry())));
+    runtime.set_policy(wire::unboxed::gate(loaded, runtime.registry()));
     match crate::config::rules::places(loaded) {
         Ok(places) => places.sets.into_iter().for_each(|(place, set)| runtime.set_permissions(place, set)),
         Err(failure) => {

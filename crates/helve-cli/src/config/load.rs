@@ -45,6 +45,9 @@ pub(crate) struct Loaded {
     pub(crate) journal_path: PathBuf,
     /// Where policies are read from: all layers, because one must not replace another's.
     pub(crate) policy_files: Vec<PolicyPath>,
+    /// Whether the project's file was found in a folder. One that is named on the command line is the
+    /// user's own choice.
+    project_was_found: bool,
     merged: Value,
     origins: HashMap<String, Origin>,
 }
@@ -59,6 +62,11 @@ impl Loaded {
             }
         });
         found
+    }
+
+    /// Whether what this layer says came with a folder, and so could come from anybody.
+    pub(crate) fn is_foreign(&self, layer: Layer) -> bool {
+        layer == Layer::Project && self.project_was_found
     }
 
     /// Whether the journal is in the project's own folder for such things.
@@ -103,6 +111,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
     let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    let project_was_found = inputs.config.is_none();
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
@@ -110,8 +119,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
                 return;
             }
             let before = merged.pointer(&pointer).unwrap_or(&Value::Null);
-            // A file that is named on the command line is the user's own choice.
-            let is_foreign = *layer == Layer::Project && inputs.config.is_none();
+            let is_foreign = *layer == Layer::Project && project_was_found;
             let refusal = is_foreign.then(|| narrow::refusal(&pointer, value, before, document)).flatten();
             if let Some(remark) = refusal {
                 refused.push(remark);
@@ -149,6 +157,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         remarks,
         journal_path,
         policy_files,
+        project_was_found,
         merged,
         origins,
     })

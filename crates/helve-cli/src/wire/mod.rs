@@ -13,6 +13,8 @@ pub(crate) mod rules;
 mod sandbox;
 mod telemetry;
 mod tools;
+pub(crate) mod trust;
+pub(crate) mod unboxed;
 pub(crate) mod web;
 
 use std::path::Path;
@@ -143,7 +145,7 @@ pub(crate) fn runtime(
         .integrations(integrations)
         .hooks(hooks::set(loaded)?)
         .permissions(rules::options(loaded)?)
-        .policy(Arc::new(policy::policies(loaded, &registry)))
+        .policy(unboxed::gate(loaded, &registry))
         .settings(settings);
     if let Some(telemetry) = telemetry::telemetry(loaded)? {
         builder = builder.tracer(Arc::new(telemetry));

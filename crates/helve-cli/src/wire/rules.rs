@@ -97,6 +97,18 @@ impl RuleFiles {
             Ok(document.to_string())
         })
     }
+
+    /// Trusts the project's rules no longer. Says whether any were trusted.
+    pub(crate) fn distrust(&self) -> Result<bool, Failure> {
+        let Some(local) = self.local.as_deref().filter(|file| file.is_file()) else { return Ok(false) };
+        let mut was = false;
+        file::change(local, |text| {
+            let mut document = parse(text, local)?;
+            was = document.remove("trusted_rules").is_some();
+            Ok(document.to_string())
+        })?;
+        Ok(was)
+    }
 }
 
 impl PermissionKeeper for RuleFiles {

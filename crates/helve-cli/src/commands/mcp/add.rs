@@ -16,6 +16,7 @@ use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::wire;
+use crate::wire::trust::Store;
 
 /// Programs that fetch what they then run: they need the network, and a cache in your home.
 const RUNNERS: [&str; 12] =
@@ -122,7 +123,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let after = load(&app.inputs)?;
     let one = wire::mcp::find_configured(&after, name)?;
     // Who typed it has seen it.
-    wire::mcp::trust()?.accept(&one.scope, name, &one.config)?;
+    wire::trust::open(Store::Servers)?.accept(&one.scope, name, &one.config)?;
     if let Some(runner) = runner {
         app.ui.note(format!(
             "note: `{runner}` fetches what it runs, so `{name}` is written with `confined = false`: it can do all that \
