@@ -80,8 +80,8 @@ fn trust(loaded: &Loaded) -> Option<Check> {
         })
         .collect();
     (!named.is_empty()).then(|| {
-        let found = format!("of this project wait to be trusted: {}", named.join(", "));
-        Check::warning("trust", found, "`helve trust` shows what they would run or allow")
+        let found = format!("what this project brings waits to be trusted: {}", named.join(", "));
+        Check::warning("trust", found, "`helve trust` shows what it would run or allow")
     })
 }
 

@@ -5,7 +5,7 @@
 //! earlier, so that nobody is asked to approve what could not run anyway.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
@@ -92,6 +92,21 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded) -> Option<Unboxed> {
         scope: trust::scope(loaded),
         origin: entry.origin(),
     })
+}
+
+/// The files that programs without a box are made of, whoever brought them: what another tool could
+/// change would run with all that the user may do.
+pub(super) fn scripts(loaded: &Loaded) -> Vec<PathBuf> {
+    let programs = loaded.tools.iter().filter(|entry| entry.kind == ToolKind::Program);
+    let configs = programs
+        .filter_map(|entry| Some(typed::<ProgramToolConfig>(entry).ok()?.relative_to(&entry.base_dir())));
+    configs.filter(|config| !config.reach.confined).flat_map(|config| files_of(&config)).collect()
+}
+
+fn files_of(config: &ProgramToolConfig) -> Vec<PathBuf> {
+    let folder = config.work_dir.as_deref().unwrap_or(Path::new(""));
+    let words = std::iter::once(config.command.as_path()).chain(config.args.iter().map(Path::new));
+    words.map(|word| folder.join(word)).filter(|file| file.is_file()).collect()
 }
 
 /// The same tool, which runs only while it is trusted.

@@ -29,7 +29,12 @@ pub(super) fn print(one: &Brought, loaded: &Loaded, app: &mut App<'_>) -> anyhow
         }
         What::Rules { held, .. } => {
             app.ui.heading("Rules")?;
-            rules::trust::print(held, app)
+            rules::trust::print(held, app)?;
+            if matches!(one.verdict, Verdict::Changed { .. }) {
+                let said = app.ui.paint().warn("the rules have changed since they were trusted");
+                app.ui.line(format!("  {said}"))?;
+            }
+            Ok(())
         }
         What::Gone(_) => Ok(()),
     }
