@@ -29,14 +29,27 @@ Helve writes one with a token of its own, which only you can read.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Serve MCP clients on this address, until Ctrl-C
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Let in whoever has a token of this file; made where it is not there
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
 }
 
+/// `127.0.0.1:7777`, or as people write it: `7777`, `:7777`, `localhost:7777`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let text = match (host, port.parse::<u16>()) {
+        ("" | "localhost", Ok(port)) => format!("127.0.0.1:{port}"),
+        _ => text.to_owned(),
+    };
+    text.parse().map_err(|_| "it is an address and a port, as in 127.0.0.1:7777".to_owned())
+}
+
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    if let Some(address) = args.listen {
+        serve::refuse_open(address, args.token_file.as_deref())?;
+    }
     // First, so that the checks see how things stand afterwards.
     let recovered = checks::recover(app);
     // Opening the journal is one of the checks, and makes it where there is none.

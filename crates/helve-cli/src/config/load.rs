@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
-use super::hooks::{HookSection, hook_sections, is_hook};
+use super::hooks::{self, HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
 use super::{Config, Origin, PolicyPath, Resource, find, keys, narrow, policy, schema};
 use crate::failure::Failure;
@@ -147,6 +147,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     merged["journal"]["path"] = json!(journal_path);
     let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
     remarks.append(&mut refused);
+    remarks.extend(hooks::remarks(&hooks));
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,

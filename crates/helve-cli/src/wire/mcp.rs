@@ -55,7 +55,7 @@ impl Configured {
     }
 
     /// Whether its tools could have this name. A server without a namespace could have any.
-    fn may_have(&self, tool: &str) -> bool {
+    pub(crate) fn may_have(&self, tool: &str) -> bool {
         let namespace = self.config.namespace(&self.name);
         let has = |separator: &str| {
             let prefix = format!("{}{separator}", namespace.replace('/', separator));

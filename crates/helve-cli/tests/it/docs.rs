@@ -33,7 +33,8 @@ An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/
 `~/.cache/helve/openapi`), and longer where it cannot be fetched again.
 
 A project file that belongs to another user is not used unless `--config` names it, because its
-tools would run as you.
+tools would run as you. Of any project's file, programs without a box, MCP servers, hooks and rules
+that allow wait until you have seen them: `helve trust`. A file that `--config` names is your word.
 
 `helve config show` says where each value came from. Unknown keys are refused. `helve config schema`
 prints a JSON Schema for editors. Secrets never stand in the file: tools and integrations name the

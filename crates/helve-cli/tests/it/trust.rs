@@ -108,6 +108,20 @@ fn a_projects_program_without_a_box_never_runs_before_it_is_trusted() {
     let run = outcome["call_id"].as_str().unwrap();
     assert_ne!(home.run(&["runs", "undo", run]).code, 0);
     assert_eq!(deeds(&home), 0);
+
+    // Each of these ways leads there, once a person agrees.
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    for (args, total) in [
+        (&["call", "deploy"][..], 1),
+        (&["call", "both"], 2),
+        (&["call", "each", "of=[1,2]"], 4),
+        (&["call", "told"], 5),
+        (&["call", "undone"], 6),
+        (&["runs", "undo", run], 7),
+    ] {
+        let ran = home.run(args);
+        assert_eq!(deeds(&home), total, "{args:?} {}", ran.all());
+    }
 }
 
 #[test]
