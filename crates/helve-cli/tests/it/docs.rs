@@ -106,7 +106,11 @@ fn commands(home: &Home, above: &[&str]) -> Vec<(String, String)> {
     let listed = help.split("\nOptions:").next().unwrap().split("\nExamples:").next().unwrap();
     let names =
         listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).map(|(name, _)| name);
-    names.filter(|name| *name != "help").flat_map(|name| commands(home, &[above, &[name]].concat())).collect()
+    let names = names.filter(|name| !["", "help"].contains(name));
+    let below = names.flat_map(|name| commands(home, &[above, &[name]].concat()));
+    // One that has two usages does something by itself, too.
+    let by_itself = help.contains("\n       helve ").then(|| (above.join(" "), help.clone()));
+    by_itself.into_iter().chain(below).collect()
 }
 
 #[test]

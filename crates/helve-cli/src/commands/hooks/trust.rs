@@ -12,9 +12,10 @@ use crate::wire::hooks;
 use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
-What a project brings never runs before you have seen it; until then the calls that its hooks would see
-are denied. Its hooks are trusted exactly as they are shown, all together; when they change you are asked
-again. `helve trust` does the same for all that a project brings. What a script does that a hook starts is not part of that: look into it, too.
+What a project brings never runs before you have seen it; until then the calls that its hooks would
+see are denied. Its hooks are trusted exactly as they are shown, all together; when they change you
+are asked again. What a script does that a hook starts is not part of that: look into it, too.
+`helve trust` does the same for all that a project brings.
 
 Exit codes:
   0 trusted   2 wrong use   3 a person must say yes   4 somebody said no

@@ -17,9 +17,9 @@ use crate::wire::trust::{self, Brought};
 use crate::wire::unboxed;
 
 const AFTER_HELP: &str = "\
-What a project brings does no harm before you have seen it: programs without a box, MCP servers, hooks,
-and rules that allow. Each is trusted exactly as it is shown, in this folder; when it changes you are asked
-again. What a script does that is started is not part of that: look into it, too.
+What a project brings does no harm before you have seen it: programs without a box, MCP servers,
+hooks, and rules that allow. Each is trusted exactly as it is shown, in this folder; when it changes
+you are asked again. What a script does that is started is not part of that: look into it, too.
 
 Your own helve.toml, and a file that you name with --config, need no trust: they are your word.
 
