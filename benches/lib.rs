@@ -1,1 +1,4 @@
-//! Benchmarks only; see `benches/core`.
+//! What all benchmarks share: the allocator that the `helve` binary has.
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

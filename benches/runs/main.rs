@@ -4,6 +4,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 
+use helve_benches as _;
+
 #[path = "../core/measure.rs"]
 mod measure;
 

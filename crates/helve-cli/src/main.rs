@@ -23,6 +23,10 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{Detail, Format, Ui, escape, json, log};
 
+/// A fifth less work in a call than with the system's, which is slow with what another thread frees.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match usage::read(std::env::args_os().collect()) {
         Ok(cli) => cli,

@@ -47,7 +47,17 @@ pub struct HookInput {
     /// What sort of agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_type: Option<String>,
-    /// What the event brings, by the names of the reference: `tool_name`, `prompt`, `reason`.
+    /// The tool, where the event is about one. These three have places of their own: every call of a
+    /// tool that a hook looks at has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_input: Option<Value>,
+    /// The call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_use_id: Option<String>,
+    /// What else the event brings, by the names of the reference: `prompt`, `reason`.
     #[serde(flatten)]
     pub fields: Map<String, Value>,
 }
@@ -64,13 +74,22 @@ impl HookInput {
             permission_mode: None,
             agent_id: None,
             agent_type: None,
+            tool_name: None,
+            tool_input: None,
+            tool_use_id: None,
             fields: Map::new(),
         }
     }
 
     /// Adds a field.
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.fields.insert(name.into(), value.into());
+        let (name, value) = (name.into(), value.into());
+        match (name.as_str(), value) {
+            ("tool_name", Value::String(text)) => self.tool_name = Some(text),
+            ("tool_input", value) => self.tool_input = Some(value),
+            ("tool_use_id", Value::String(text)) => self.tool_use_id = Some(text),
+            (_, value) => drop(self.fields.insert(name, value)),
+        }
         self
     }
 
@@ -82,17 +101,21 @@ impl HookInput {
 
     /// A field that is a text.
     pub fn text(&self, name: &str) -> Option<&str> {
-        self.fields.get(name).and_then(Value::as_str)
+        match name {
+            "tool_name" => self.tool_name.as_deref(),
+            "tool_use_id" => self.tool_use_id.as_deref(),
+            _ => self.fields.get(name).and_then(Value::as_str),
+        }
     }
 
     /// The tool's name; empty where the event is not about one.
     pub fn tool_name(&self) -> &str {
-        self.text("tool_name").unwrap_or_default()
+        self.tool_name.as_deref().unwrap_or_default()
     }
 
     /// The tool's arguments; null where the event is not about a tool.
     pub fn tool_input(&self) -> &Value {
-        self.fields.get("tool_input").unwrap_or(&Value::Null)
+        self.tool_input.as_ref().unwrap_or(&Value::Null)
     }
 
     /// What the matcher of a hook is held against. None: every hook is told.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use helve::BoxFuture;
 use helve::ports::{Client, Question};
+use serde::Serialize;
 use serde_json::json;
 
 use super::hub::Identity;
@@ -49,24 +50,15 @@ impl Answers {
     }
 
     fn capabilities(&self, can: impl Fn(Question) -> bool) -> Raw {
-        let mut capabilities = serde_json::Map::new();
-        if can(Question::ListRoots) {
-            capabilities.insert("roots".into(), json!({ "listChanged": true }));
-        }
-        if (self.sampling || self.sampler.is_some()) && can(Question::Sample) {
-            capabilities.insert("sampling".into(), json!({ "tools": {}, "context": {} }));
-        }
-        let mut modes = serde_json::Map::new();
-        for (mode, question) in [("form", Question::FillForm), ("url", Question::VisitPage)] {
-            if self.elicitation && can(question) {
-                modes.insert(mode.into(), json!({}));
-            }
-        }
-        if !modes.is_empty() {
-            capabilities.insert("elicitation".into(), modes.into());
-        }
-        capabilities.insert("extensions".into(), json!({ "io.modelcontextprotocol/tasks": {} }));
-        raw(&capabilities)
+        let may_elicit = |question| (self.elicitation && can(question)).then_some(Nothing {});
+        let (form, url) = (may_elicit(Question::FillForm), may_elicit(Question::VisitPage));
+        let samples = (self.sampling || self.sampler.is_some()) && can(Question::Sample);
+        raw(&Capabilities {
+            roots: can(Question::ListRoots).then_some(Roots { list_changed: true }),
+            sampling: samples.then_some(Sampling { tools: Nothing {}, context: Nothing {} }),
+            elicitation: (form.is_some() || url.is_some()).then_some(Elicitation { form, url }),
+            extensions: Extensions { tasks: Nothing {} },
+        })
     }
 
     /// The answer to `method`, from whoever called if they can be asked.
@@ -122,3 +114,45 @@ impl Answers {
         }
     }
 }
+
+/// What we can, in MCP's form. Types of their own: it is written with every call of the stateless era.
+#[derive(Serialize)]
+struct Capabilities {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    roots: Option<Roots>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampling: Option<Sampling>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elicitation: Option<Elicitation>,
+    extensions: Extensions,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Roots {
+    list_changed: bool,
+}
+
+#[derive(Serialize)]
+struct Sampling {
+    tools: Nothing,
+    context: Nothing,
+}
+
+#[derive(Serialize)]
+struct Elicitation {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    form: Option<Nothing>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    url: Option<Nothing>,
+}
+
+#[derive(Serialize)]
+struct Extensions {
+    #[serde(rename = "io.modelcontextprotocol/tasks")]
+    tasks: Nothing,
+}
+
+/// `{}`.
+#[derive(Serialize)]
+struct Nothing {}

@@ -8,7 +8,8 @@ use futures_util::future::try_join_all;
 use helve::BoxFuture;
 use helve::ports::Client;
 use helve::run::Progress;
-use serde::Deserialize;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -193,23 +194,19 @@ impl Connection {
 
     /// The parameters with what goes along in `_meta`.
     fn params(&self, ask: &Ask, id: i64) -> Result<Raw, LinkError> {
-        let mut fields = ask.params.clone();
         let unfit = |error: RpcError| LinkError::Protocol(error.to_string());
-        let mut about = Fields::read(fields.get("_meta")).map_err(unfit)?;
+        let mut about = Fields::read(ask.params.get("_meta")).map_err(unfit)?;
         about.set("progressToken", raw(&id));
         if self.greeting.era == Era::Stateless {
-            self.hub.identity.add_to(&mut about, &self.greeting.version);
-            if let Some(client) = &ask.client {
-                about.set(meta::CAPABILITIES, self.hub.answers.capabilities_with(&**client));
-                // Whoever called gets those that it wants; else a server of this era keeps them to
-                // itself.
-                if self.greeting.has("logging") {
-                    about.set(meta::LOG_LEVEL, raw(&"debug"));
-                }
+            let capabilities =
+                ask.client.as_ref().map(|client| self.hub.answers.capabilities_with(&**client));
+            self.hub.identity.add_to(&mut about, &self.greeting.version, capabilities);
+            // Whoever called gets those that it wants; else a server of this era keeps them to itself.
+            if ask.client.is_some() && self.greeting.has("logging") {
+                about.set(meta::LOG_LEVEL, raw(&"debug"));
             }
         }
-        fields.set("_meta", about.to_raw());
-        Ok(fields.to_raw())
+        Ok(raw(&Sent { params: &ask.params, about: &about }))
     }
 
     /// Answers to what a server of the stateless era needs before it can go on, and what it wants
@@ -254,6 +251,24 @@ impl Connection {
             responses.set(key, answer);
         }
         Ok(responses.to_raw())
+    }
+}
+
+/// Parameters as they go out, written in one go: arguments can be large.
+struct Sent<'a> {
+    params: &'a Fields,
+    /// In place of their own `_meta`.
+    about: &'a Fields,
+}
+
+impl Serialize for Sent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in self.params.iter().filter(|(name, _)| *name != "_meta") {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry("_meta", self.about)?;
+        map.end()
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) async fn stateless(link: &dyn Link, hub: &Hub, timeout: Duration) -> 
     let version = Era::Stateless.version();
     link.greeted(version, true);
     let mut about = Fields::default();
-    hub.identity.add_to(&mut about, version);
+    hub.identity.add_to(&mut about, version, None);
     let mut params = Fields::default();
     let headers = headers::standard("server/discover", &params);
     params.set("_meta", about.to_raw());

@@ -26,11 +26,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Puts it into the `_meta` of a request of the stateless era.
-    pub(crate) fn add_to(&self, about: &mut Fields, version: &str) {
+    /// Puts it into the `_meta` of a request of the stateless era, with what we can on behalf of one
+    /// client in place of all that we can.
+    pub(crate) fn add_to(&self, about: &mut Fields, version: &str, capabilities: Option<Raw>) {
         about.set(meta::VERSION, raw(&version));
         about.set(meta::CLIENT, self.info.clone());
-        about.set(meta::CAPABILITIES, self.capabilities.clone());
+        about.set(meta::CAPABILITIES, capabilities.unwrap_or_else(|| self.capabilities.clone()));
     }
 }
 

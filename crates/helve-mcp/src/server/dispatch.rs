@@ -25,14 +25,17 @@ const NAME_BYTES_MAX: usize = 8_192;
 
 pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let backend = &session.shared.backend;
-    let has = backend.capabilities(&session.visitor(&asked.peer));
     if let (Era::Stateless, Some(state)) = (asked.peer.era, &asked.params.request_state)
         && matches!(asked.method, "tools/call" | "resources/read" | "prompts/get")
     {
         return Box::pin(work::resume(session, &asked, state)).await;
     }
+    // First, and without asking what else there is: of a server that has no tools, none is known.
+    if asked.method == "tools/call" {
+        return Box::pin(call_tool(session, asked)).await;
+    }
+    let has = backend.capabilities(&session.visitor(&asked.peer));
     match (asked.peer.era, asked.method) {
-        (_, "tools/call") if has.tools => Box::pin(call_tool(session, asked)).await,
         (_, "tools/list") if has.tools => list(session, asked, Kind::Tools).await,
         (_, "resources/list") if has.resources => list(session, asked, Kind::Resources).await,
         (_, "resources/templates/list") if has.resources => {

@@ -229,6 +229,10 @@ impl Backend for RuntimeBackend {
         let Some(definition) = registered.tool.handler().mcp_definition() else {
             return Some(TaskSupport::Optional);
         };
+        // Few speak of tasks, and reading each definition with every call would cost.
+        if !definition.get().contains("taskSupport") {
+            return Some(TaskSupport::Forbidden);
+        }
         let execution = Fields::read(Some(&definition)).ok()?.remove("execution");
         let support =
             execution.and_then(|execution| Fields::read(Some(&execution)).ok()?.text("taskSupport"));
@@ -316,7 +320,10 @@ fn attached(outcome: &Outcome) -> Option<ToolAnswer> {
         Status::Pending(_) => false,
     };
     let content = outcome.content.as_ref().filter(|_| is_the_tools_own)?;
-    let head: Head = serde_json::from_str(content.get()).unwrap_or(Head { is_error: None });
+    let head = match content.get().contains("isError") {
+        true => serde_json::from_str(content.get()).unwrap_or(Head { is_error: None }),
+        false => Head { is_error: None },
+    };
     let result = with_notes(outcome, content).unwrap_or_else(|| Arc::clone(content));
     Some(ToolAnswer::Done { result, is_error: head.is_error == Some(true) })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_core::hook::{HookEvent, HookInput};
 use helve_core::permission::PermissionMode;
 use helve_core::{CallId, Caller, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
@@ -34,18 +34,16 @@ impl OfCall<'_> {
         input.cwd = parts.hooks.folder();
         input.permission_mode = Some(mode.as_str().into());
         input.agent_id.clone_from(&self.caller.agent);
-        let mut fields = Map::with_capacity(4 + self.more.len());
-        fields.insert("tool_name".to_owned(), names.name(spoken).into());
-        fields.insert("tool_input".to_owned(), spoken.input(self.arguments));
+        input.tool_name = Some(names.name(spoken).into_owned());
+        input.tool_input = Some(spoken.input(self.arguments));
         if self.event != HookEvent::PermissionRequest {
-            fields.insert("tool_use_id".to_owned(), self.call_id.to_string().into());
+            input.tool_use_id = Some(self.call_id.to_string());
         }
         if let Some(server) = names.server() {
             let source = self.tool.definition().source.as_str();
-            fields.insert("mcp_server".to_owned(), json!({ "name": server, "source": source }));
+            input.fields.insert("mcp_server".to_owned(), json!({ "name": server, "source": source }));
         }
-        fields.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        input.fields = fields;
+        input.fields.extend(self.more.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         Arc::new(input)
     }
 
