@@ -124,7 +124,11 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
         registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
     });
-    let mut next = vec![("helve tools list", "every tool")];
+    let mut next = Vec::new();
+    if wire::trust::waiting(&loaded).is_ok_and(|waiting| !waiting.is_empty()) {
+        next.push(("helve trust", "see what this project brings, and let it"));
+    }
+    next.push(("helve tools list", "every tool"));
     if has_builtin {
         next.push(("helve call math-eval expression='2^10 / 3'", "call one"));
     }

@@ -75,6 +75,16 @@ impl Loaded {
         project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
     }
 
+    /// Whether it is for the project to say where the journal is.
+    pub(crate) fn journal_is_foreign(&self) -> bool {
+        let named_by = |file: &Path| match self.origin("/journal/path") {
+            Origin::File { path, .. } => path == file,
+            Origin::Default => self.is_in_project(),
+            Origin::Env { .. } | Origin::Flag { .. } => false,
+        };
+        self.is_foreign(Layer::Project) && self.project_file.as_deref().is_some_and(named_by)
+    }
+
     /// Where a relative path in the value at `pointer` starts, if a file gave it.
     pub(crate) fn folder_of(&self, pointer: &str) -> Option<&Path> {
         match self.origins.get(pointer)? {

@@ -319,6 +319,7 @@ fn one_command_shows_all_that_waits_and_takes_it_back() {
     let doctor = home.run(&["doctor"]).stdout;
     assert!(doctor.contains("tool deploy, server small, hooks, rules"), "{doctor}");
     assert!(doctor.contains("helve trust"), "{doctor}");
+    assert_eq!(home.json(&["up"])["next"][0], "helve trust");
 
     assert_eq!(home.json(&["trust", "--yes"])["trusted"].as_array().unwrap().len(), 4);
     // What the older commands say is the same.
@@ -359,4 +360,35 @@ fn an_import_of_hooks_does_not_trust_what_else_is_there() {
     assert_eq!(home.json(&["hooks", "list"])[0]["trust"], "unknown");
     assert_eq!(home.run(&["call", "time-now"]).code, 4);
     assert!(!home.project().join("world").exists());
+}
+
+#[test]
+fn an_approval_does_not_come_with_a_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tool = "[[tool.program]]\nname = 'wipe'\ndescription = 'Wipes.'\ncommand = 'sh'\nrisk = 'critical'\nwrite = ['.']\n\
+                args = ['-c', 'cat >/dev/null; echo wiped >> world; echo 1']\n";
+    for file in ["", "[journal]\npath = '.helve/helve.db'\n"] {
+        // Somebody asks themselves, agrees, and gives the folder away with the answer in it.
+        let theirs = Home::new();
+        theirs.write("helve.toml", format!("{tool}{file}"));
+        assert_eq!(theirs.run(&["call", "wipe"]).code, 3);
+        let question = theirs.json(&["approvals", "list"])[0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(theirs.run(&["approvals", "approve", &question]).code, 0);
+
+        let mine = Home::new();
+        std::fs::create_dir_all(mine.project().join(".helve")).unwrap();
+        for name in ["helve.toml", ".helve/helve.db", ".helve/helve.db.head", ".helve/helve.db.key"] {
+            let to = mine.project().join(name);
+            std::fs::copy(theirs.project().join(name), &to).unwrap();
+            // As a checkout leaves it.
+            std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+        let ran = mine.run(&["call", "wipe"]);
+        assert!(ran.code == 4 && ran.stderr.contains("did not come from Helve"), "{}", ran.all());
+        assert_eq!(deeds(&mine), 0, "nobody here has agreed");
+        assert_eq!(mine.run(&["up"]).code, 1);
+        std::fs::remove_dir_all(mine.project().join(".helve")).unwrap();
+        assert_eq!(mine.run(&["call", "wipe"]).code, 3, "and here a person is asked");
+        assert_eq!(deeds(&mine), 0);
+    }
 }
