@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     approvals, audit, call, completions, config, doctor, hook, hooks, init, keys, mcp, memory, net, policy,
-    rules, runs, sandbox, session, tools, up,
+    rules, runs, sandbox, session, tools, trust, up,
 };
 use crate::ui::Colour;
 
@@ -76,6 +76,8 @@ pub(crate) enum Command {
     /// Use the tools of MCP servers, and serve tools to MCP clients
     #[command(subcommand)]
     Mcp(mcp::Command),
+    /// See what a project brings that could do harm, and let it
+    Trust(trust::Args),
     /// See, trust, import and test hooks
     #[command(subcommand)]
     Hooks(hooks::Command),
@@ -126,7 +128,10 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
     ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
-    ("Decide and look back", &["policy", "rules", "hooks", "hook", "approvals", "session", "runs", "audit"]),
+    (
+        "Decide and look back",
+        &["trust", "policy", "rules", "hooks", "hook", "approvals", "session", "runs", "audit"],
+    ),
     ("Set up", &["config", "keys", "net", "doctor", "completions"]),
 ];
 

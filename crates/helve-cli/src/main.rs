@@ -61,6 +61,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Init(args) => commands::init::run(&args, &mut app),
         Command::Tools(command) => commands::tools::run(command, &mut app),
         Command::Call(args) => commands::call::run(args, &mut app),
+        Command::Trust(args) => commands::trust::run(&args, &mut app),
         Command::Mcp(command) => commands::mcp::run(command, &mut app),
         Command::Hooks(command) => commands::hooks::run(command, &mut app),
         Command::Hook(command) => commands::hook::run(&command, &mut app),

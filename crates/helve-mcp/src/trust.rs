@@ -153,6 +153,12 @@ impl Trust {
         Ok(was)
     }
 
+    /// What is trusted in a scope, by name.
+    pub fn names(&self, scope: &Scope) -> Vec<String> {
+        let trusted = self.state.as_ref().ok().and_then(|state| state.trusted.get(&scope.key()));
+        trusted.map(|servers| servers.keys().cloned().collect()).unwrap_or_default()
+    }
+
     /// Reads the file again: another process may have changed it.
     pub fn reload(&mut self) {
         self.state = self.file.read();
@@ -244,6 +250,7 @@ mod tests {
         assert_eq!(trust.check(&Scope::Project("/elsewhere".into()), "a", &server()), Verdict::Unknown);
         let again = Trust::open(folder.path().join("trust.json"));
         assert_eq!(again.check(&scope, "a", &server()), Verdict::Trusted);
+        assert_eq!((again.names(&scope), again.names(&Scope::User)), (vec!["a".to_owned()], vec![]));
         assert!(trust.revoke(&scope, "a").unwrap());
         assert!(!trust.revoke(&scope, "a").unwrap());
         assert_eq!(trust.check(&scope, "a", &server()), Verdict::Unknown);

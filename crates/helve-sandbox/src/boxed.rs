@@ -1,6 +1,6 @@
 //! The port: a program of a tool, in a box.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +22,12 @@ const CLEAN_UP_GRACE: Duration = Duration::from_secs(5);
 impl Sandbox {
     /// Whether the program that `command` names is there and may be started. Starts nothing.
     pub fn check(&self, command: &Path) -> Result<(), LaunchError> {
-        find(command, &self.options.path).map(drop)
+        self.locate(command).map(drop)
+    }
+
+    /// The file that `command` names. Starts nothing.
+    pub fn locate(&self, command: &Path) -> Result<PathBuf, LaunchError> {
+        find(command, &self.options.path)
     }
 }
 

@@ -26,7 +26,13 @@ pub(crate) fn find(command: &Path, path: &[PathBuf]) -> Result<PathBuf, LaunchEr
             Err(_) => {}
         }
     }
-    let folders: Vec<_> = path.iter().map(|folder| folder.display().to_string()).collect();
+    // Each once: a user's own `PATH` often has the usual ones, too.
+    let mut folders: Vec<String> = Vec::new();
+    for folder in path.iter().map(|folder| folder.display().to_string()) {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    }
     let absent =
         || format!("no such program in {}; install it there or give its full path", folders.join(", "));
     Err(refuse(unfit.unwrap_or_else(absent)))

@@ -17,6 +17,7 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     checks.extend(remarks.iter().map(|remark| Check::from_remark("tools", remark)));
     checks.extend(programs(loaded));
     checks.extend(servers(loaded));
+    checks.extend(trust(loaded));
     checks.extend(integrations(&registry, loaded));
     checks
 }
@@ -61,12 +62,27 @@ fn servers(loaded: &Loaded) -> Option<Check> {
     match (servers.is_empty(), waiting.is_empty()) {
         (true, _) => None,
         (false, true) => Some(Check::good("mcp", format!("{found}; `helve mcp status` connects them"))),
-        (false, false) => Some(Check::warning(
-            "mcp",
-            format!("{found}; not trusted: {}", waiting.join(", ")),
-            format!("`helve mcp trust {}` shows what would run", waiting.join(" ")),
-        )),
+        (false, false) => Some(Check::good("mcp", format!("{found}; not trusted: {}", waiting.join(", ")))),
     }
+}
+
+/// What the project brings and nobody has seen yet.
+fn trust(loaded: &Loaded) -> Option<Check> {
+    let waiting = match wire::trust::waiting(loaded) {
+        Ok(waiting) => waiting,
+        Err(failure) => return Some(Check::from_failure("trust", &failure)),
+    };
+    let named: Vec<_> = waiting
+        .iter()
+        .map(|one| match one.kind() {
+            kind if kind == one.name => kind.to_owned(),
+            kind => format!("{kind} {}", one.name),
+        })
+        .collect();
+    (!named.is_empty()).then(|| {
+        let found = format!("what this project brings waits to be trusted: {}", named.join(", "));
+        Check::warning("trust", found, "`helve trust` shows what it would run or allow")
+    })
 }
 
 /// Accounts that some tool needs and that are not connected.

@@ -75,7 +75,7 @@ fn show(args: &ShowArgs, app: &mut App<'_>) -> anyhow::Result<()> {
     };
     let rows: Vec<_> = values.chain(tools).filter(wanted).collect();
     if app.ui.is_json() {
-        app.ui.json(&rows)?;
+        app.ui.json(&json!({ "values": rows, "remarks": loaded.remarks }))?;
         return Ok(());
     }
     if rows.is_empty() {

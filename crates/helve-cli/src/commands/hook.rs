@@ -54,9 +54,18 @@ pub(crate) struct Args {
     input: Option<String>,
 }
 
+/// The event of this name. One that Helve does not know may be an agent's own, or mistyped.
+pub(super) fn read_event(name: &str, app: &mut App<'_>) -> anyhow::Result<HookEvent> {
+    let event: HookEvent = name.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    if let Some(meant) = crate::config::hooks::meant(&event) {
+        app.ui.note(format!("note: Helve knows no event `{event}`; did you mean `{meant}`?"))?;
+    }
+    Ok(event)
+}
+
 pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let Command::Fire(args) = command;
-    let event = args.event.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    let event = read_event(&args.event, app)?;
     let fired = fire(read_input(event, args.input.as_deref())?, app)?;
     app.ui.json(&fired.to_output())?;
     for (by, failure) in fired.failures() {

@@ -1,6 +1,7 @@
 //! Everything there is, served to MCP clients: over HTTP (`helve up --listen`) or over standard
 //! input and output (`helve mcp serve`).
 
+use std::error::Error as _;
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -16,7 +17,7 @@ use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
 use helve_mcp::servers::{Servers, SetServers};
-use helve_server::{Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
+use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -44,18 +45,22 @@ const REACHED_WITHIN: Duration = Duration::from_millis(300);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
+/// Refuses an address that other machines reach, where nobody said who may come in.
+pub(crate) fn refuse_open(address: SocketAddr, token_file: Option<&Path>) -> Result<(), Failure> {
+    match token_file.is_some() || address.ip().is_loopback() {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("`{address}` can be reached from other machines"))
+            .hint("say where their token is to be kept: --token-file FILE; Helve makes one")
+            .hint("or listen on 127.0.0.1")),
+    }
+}
+
 /// Serves over HTTP until Ctrl-C.
 pub(crate) fn http(
     address: SocketAddr,
     token_file: Option<PathBuf>,
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
-    if token_file.is_none() && !address.ip().is_loopback() {
-        return Err(Failure::usage(format!("`{address}` can be reached from other machines"))
-            .hint("say where their token is to be kept: --token-file FILE; Helve makes one")
-            .hint("or listen on 127.0.0.1")
-            .into());
-    }
     let loaded = app.load_config()?;
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
@@ -77,7 +82,9 @@ pub(crate) fn http(
         let deciding = follow_decisions(runtime.clone());
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
-        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await?;
+        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default())
+            .await
+            .map_err(|error| cannot_bind(&error))?;
         let mut server = server
             .with_servers(upstream.servers.clone())
             .with_runtime(runtime.clone())
@@ -107,6 +114,16 @@ pub(crate) fn http(
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
+}
+
+fn cannot_bind(error: &BindError) -> Failure {
+    let failure = Failure::failed(error.to_string()).details(error.source().map(ToString::to_string));
+    match error {
+        BindError::Address(_, cause) if cause.kind() == io::ErrorKind::AddrInUse => failure
+            .hint("another program listens there, perhaps another `helve up`")
+            .hint("take another port, or 0 for any that is free: --listen 127.0.0.1:0"),
+        _ => failure,
+    }
 }
 
 /// Serves one client over standard input and output, until the input ends.
@@ -290,7 +307,7 @@ impl Upstream {
 /// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
 /// that are wrong stay as they were, since without them less might be denied.
 fn follow_gate(loaded: &Loaded, runtime: &Runtime) {
-    runtime.set_policy(Arc::new(wire::policy::policies(loaded, runtime.registry())));
+    runtime.set_policy(wire::unboxed::gate(loaded, runtime.registry()));
     match crate::config::rules::places(loaded) {
         Ok(places) => places.sets.into_iter().for_each(|(place, set)| runtime.set_permissions(place, set)),
         Err(failure) => {

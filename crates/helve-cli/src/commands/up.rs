@@ -29,14 +29,27 @@ Helve writes one with a token of its own, which only you can read.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Serve MCP clients on this address, until Ctrl-C
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Let in whoever has a token of this file; made where it is not there
     #[arg(long, value_name = "FILE", requires = "listen")]
     token_file: Option<PathBuf>,
 }
 
+/// `127.0.0.1:7777`, or as people write it: `7777`, `:7777`, `localhost:7777`.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+    let text = match (host, port.parse::<u16>()) {
+        ("" | "localhost", Ok(port)) => format!("127.0.0.1:{port}"),
+        _ => text.to_owned(),
+    };
+    text.parse().map_err(|_| "it is an address and a port, as in 127.0.0.1:7777".to_owned())
+}
+
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    if let Some(address) = args.listen {
+        serve::refuse_open(address, args.token_file.as_deref())?;
+    }
     // First, so that the checks see how things stand afterwards.
     let recovered = checks::recover(app);
     // Opening the journal is one of the checks, and makes it where there is none.
@@ -111,7 +124,11 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
         registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
     });
-    let mut next = vec![("helve tools list", "every tool")];
+    let mut next = Vec::new();
+    if wire::trust::waiting(&loaded).is_ok_and(|waiting| !waiting.is_empty()) {
+        next.push(("helve trust", "see what this project brings, and let it"));
+    }
+    next.push(("helve tools list", "every tool"));
     if has_builtin {
         next.push(("helve call math-eval expression='2^10 / 3'", "call one"));
     }

@@ -4,12 +4,15 @@
 use std::rc::Rc;
 
 use helve::Layer;
+use helve::hook::HookEvent;
 use helve_tools::hooks::HookGroup;
 use serde_json::Value;
 
 use super::Origin;
 use super::document::{Document, at};
 use crate::failure::Failure;
+use crate::remark::Remark;
+use crate::suggest;
 
 /// Most groups of hooks, all files together.
 const GROUPS_MAX: usize = 512;
@@ -54,6 +57,32 @@ pub(super) fn hook_sections(layer: Layer, document: &Rc<Document>) -> Result<Vec
         return Err(Failure::usage(format!("there are more than {GROUPS_MAX} groups of hooks")));
     }
     Ok(sections)
+}
+
+/// The event that was probably meant, where this is none that Helve knows. An agent may have events of
+/// its own; but a check that is never told of anything is worse than a word too many.
+pub(crate) fn meant(event: &HookEvent) -> Option<&'static str> {
+    const KNOWN: &[HookEvent] = &HookEvent::KNOWN;
+    match event {
+        HookEvent::Other(name) => suggest::nearest(name, KNOWN.iter().map(HookEvent::as_str)),
+        _ => None,
+    }
+}
+
+/// What should be known about hooks: that nothing fires them.
+pub(super) fn remarks(sections: &[HookSection]) -> Vec<Remark> {
+    let mistyped = sections.iter().filter_map(|section| {
+        let meant = meant(&section.event.parse().ok()?)?;
+        Some(Remark {
+            found: format!(
+                "Helve knows no event `{}`, so its hooks are told of nothing ({})",
+                section.event,
+                at(&section.origin())
+            ),
+            fix: format!("did you mean `{meant}`?"),
+        })
+    });
+    mistyped.collect()
 }
 
 /// Whether a pointer leads to hooks, or into them.

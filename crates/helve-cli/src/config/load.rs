@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
-use super::hooks::{HookSection, hook_sections, is_hook};
+use super::hooks::{self, HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
 use super::{Config, Origin, PolicyPath, Resource, find, keys, narrow, policy, schema};
 use crate::failure::Failure;
@@ -45,6 +45,9 @@ pub(crate) struct Loaded {
     pub(crate) journal_path: PathBuf,
     /// Where policies are read from: all layers, because one must not replace another's.
     pub(crate) policy_files: Vec<PolicyPath>,
+    /// Whether the project's file was found in a folder. One that is named on the command line is the
+    /// user's own choice.
+    project_was_found: bool,
     merged: Value,
     origins: HashMap<String, Origin>,
 }
@@ -61,10 +64,25 @@ impl Loaded {
         found
     }
 
+    /// Whether what this layer says came with a folder, and so could come from anybody.
+    pub(crate) fn is_foreign(&self, layer: Layer) -> bool {
+        layer == Layer::Project && self.project_was_found
+    }
+
     /// Whether the journal is in the project's own folder for such things.
     pub(crate) fn is_in_project(&self) -> bool {
         let project_dir = self.project_file.as_deref().and_then(Path::parent);
         project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
+    }
+
+    /// Whether it is for the project to say where the journal is.
+    pub(crate) fn journal_is_foreign(&self) -> bool {
+        let named_by = |file: &Path| match self.origin("/journal/path") {
+            Origin::File { path, .. } => path == file,
+            Origin::Default => self.is_in_project(),
+            Origin::Env { .. } | Origin::Flag { .. } => false,
+        };
+        self.is_foreign(Layer::Project) && self.project_file.as_deref().is_some_and(named_by)
     }
 
     /// Where a relative path in the value at `pointer` starts, if a file gave it.
@@ -103,6 +121,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
     let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    let project_was_found = inputs.config.is_none();
     for (layer, document) in &documents {
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
@@ -110,8 +129,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
                 return;
             }
             let before = merged.pointer(&pointer).unwrap_or(&Value::Null);
-            // A file that is named on the command line is the user's own choice.
-            let is_foreign = *layer == Layer::Project && inputs.config.is_none();
+            let is_foreign = *layer == Layer::Project && project_was_found;
             let refusal = is_foreign.then(|| narrow::refusal(&pointer, value, before, document)).flatten();
             if let Some(remark) = refusal {
                 refused.push(remark);
@@ -139,6 +157,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     merged["journal"]["path"] = json!(journal_path);
     let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
     remarks.append(&mut refused);
+    remarks.extend(hooks::remarks(&hooks));
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
@@ -149,6 +168,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         remarks,
         journal_path,
         policy_files,
+        project_was_found,
         merged,
         origins,
     })

@@ -10,7 +10,7 @@ mod types;
 pub(crate) mod document;
 mod entry;
 pub(crate) mod find;
-mod hooks;
+pub(crate) mod hooks;
 pub(crate) mod keys;
 mod load;
 mod narrow;

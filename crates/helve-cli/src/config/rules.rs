@@ -3,8 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use helve::Layer;
 use helve::json::{canonical, sha256_hex};
 use helve::permission::{Destination, PermissionMode, PermissionSet};
+use helve_mcp::trust::Verdict;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -36,7 +38,8 @@ pub(crate) fn places(loaded: &Loaded) -> Result<Places, Failure> {
     let user = of_file(loaded.user_file.as_deref())?;
     let project = of_file(loaded.project_file.as_deref())?;
     let local = local(loaded)?;
-    let is_trusted = local.trusted_rules.as_deref() == Some(&*digest(&project));
+    let is_trusted =
+        !loaded.is_foreign(Layer::Project) || local.trusted_rules.as_deref() == Some(&*digest(&project));
     let (project, held) = if is_trusted { (project, PermissionSet::default()) } else { apart(project) };
     let sets = vec![
         (Destination::UserSettings, user),
@@ -45,6 +48,33 @@ pub(crate) fn places(loaded: &Loaded) -> Result<Places, Failure> {
         (Destination::CliArg, typed(loaded)),
     ];
     Ok(Places { sets, held: (!held.is_empty()).then_some(held) })
+}
+
+/// What a project's rules allow, and whether that counts.
+pub(crate) struct BroughtRules {
+    pub(crate) held: PermissionSet,
+    /// All of them, as they are trusted.
+    pub(crate) all: PermissionSet,
+    pub(crate) verdict: Verdict,
+    pub(crate) origin: Origin,
+}
+
+/// What the project's rules allow, if they allow anything.
+pub(crate) fn brought(loaded: &Loaded) -> Result<Option<BroughtRules>, Failure> {
+    let Some(file) = loaded.project_file.as_deref() else { return Ok(None) };
+    let document = Document::read(file)?;
+    let all: PermissionSet = read(document.value.get("rules"), file)?;
+    let (_, held) = apart(all.clone());
+    if held.is_empty() {
+        return Ok(None);
+    }
+    let now = digest(&all);
+    let verdict = match local(loaded)?.trusted_rules {
+        Some(was) if was == now => Verdict::Trusted,
+        Some(was) => Verdict::Changed { was, now, diff: Vec::new() },
+        None => Verdict::Unknown,
+    };
+    Ok(Some(BroughtRules { held, all, verdict, origin: document.origin("/rules") }))
 }
 
 /// What only makes a project laxer, apart from the rest.

@@ -42,7 +42,7 @@ pub(crate) struct Config {
     /// Everyday rules: what runs, asks or does not run, as in `deny = ["file-read(.env)"]`. Those of
     /// every file count together; of a project's file, what only makes things laxer (`allow`,
     /// `directories`, the modes `acceptEdits` and `bypassPermissions`) counts once you trust it:
-    /// `helve rules trust`.
+    /// `helve trust`.
     pub(crate) rules: helve::permission::PermissionSet,
     /// What sessions have touched, so that strangers' words and private data do not meet unseen.
     pub(crate) labels: LabelsSection,

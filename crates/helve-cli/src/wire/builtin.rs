@@ -65,7 +65,11 @@ pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
 pub(super) fn unwritable(loaded: &Loaded) -> Vec<PathBuf> {
     let files = loaded.project_file.iter().chain(&loaded.user_file).cloned();
     let policies = loaded.policy_files.iter().map(|policy| policy.path.clone());
-    files.chain(policies).chain(super::hooks::scripts(loaded)).collect()
+    files
+        .chain(policies)
+        .chain(super::hooks::scripts(loaded))
+        .chain(super::unboxed::scripts(loaded))
+        .collect()
 }
 
 fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {

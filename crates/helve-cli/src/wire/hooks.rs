@@ -10,17 +10,17 @@ use std::sync::Arc;
 use helve::Layer;
 use helve::hook::{HookEvent, OnFailure};
 use helve::hooks::{HookEntry, HookSet};
-use helve_mcp::trust::{Scope, Trust, Verdict};
+use helve_mcp::trust::Verdict;
 use helve_tools::hooks::{HeldHook, HookConfig, HookGroup, HookMaker};
 use helve_tools::web::client::LazyClient;
 use serde_json::{Value, json};
 
-use crate::config::{HookSection, Loaded, document, find};
+use super::trust::{self, Store};
+use crate::config::{HookSection, Loaded, document};
 use crate::failure::Failure;
 
 /// Why a hook that is not trusted says no.
-const HELD: &str =
-    "the project's hooks are not trusted; a person must look at them first: `helve hooks trust`";
+const HELD: &str = "the project's hooks are not trusted; a person must look at them first: `helve trust`";
 
 /// Every hook that the configuration names, in order: the person's own first.
 pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
@@ -83,11 +83,15 @@ pub(crate) fn folder(loaded: &Loaded) -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }
 
-/// Whether the project's hooks may run. Where there are none, nothing needs to be trusted.
+/// Whether the project's hooks may run. Where there are none, or the user named the file that has them,
+/// nothing needs to be trusted.
 pub(crate) fn verdict(loaded: &Loaded) -> Verdict {
     let Some(hooks) = of_project(loaded) else { return Verdict::Trusted };
-    match find::mcp_state().map(|state| Trust::open(trust_file(&state))) {
-        Some(trust) => trust.check_value(&scope(loaded), NAME, &hooks),
+    if !loaded.is_foreign(Layer::Project) {
+        return Verdict::Trusted;
+    }
+    match trust::look(Store::Hooks) {
+        Some(trust) => trust.check_value(&trust::scope(loaded), NAME, &hooks),
         None => Verdict::Unknown,
     }
 }
@@ -116,17 +120,3 @@ pub(crate) fn of_project(loaded: &Loaded) -> Option<Value> {
 
 /// The name under which hooks are trusted: there is one list a project.
 pub(crate) const NAME: &str = "hooks";
-
-pub(crate) fn scope(loaded: &Loaded) -> Scope {
-    Scope::Project(folder(loaded))
-}
-
-/// What a person trusted.
-pub(crate) fn trust() -> Result<Trust, Failure> {
-    Ok(Trust::open(trust_file(&super::mcp::state_folder()?)))
-}
-
-/// A file of its own: a server may be called `hooks`.
-pub(super) fn trust_file(state: &Path) -> PathBuf {
-    state.join("trusted-hooks.json")
-}

@@ -8,15 +8,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use helve::json::{escape_pointer, sha256_hex};
-use helve::{ErrorCode, Registry, ToolError};
+use helve::{ErrorCode, Layer, Registry, ToolError};
 use helve_mcp::config::{Place, Secrets, ServerConfig};
 use helve_mcp::log::Line;
 use helve_mcp::oauth::TokenStore;
 use helve_mcp::pins::Pins;
 use helve_mcp::servers::{ServerState, ServerStatus, Servers, Surroundings};
-use helve_mcp::trust::{Scope, Trust, Verdict};
+use helve_mcp::trust::{Scope, Verdict};
 use helve_net::{Client, HostPattern, NetPolicy};
 
+use super::trust::{self, Store};
 use crate::app::App;
 use crate::commands::progress;
 use crate::config::{Inputs, Loaded, Origin, find};
@@ -38,13 +39,12 @@ pub(crate) struct Configured {
 impl Configured {
     /// Why it may not be started, if it may not.
     pub(crate) fn hold(&self) -> Option<String> {
-        let name = &self.name;
         match &self.verdict {
             Verdict::Trusted => None,
-            Verdict::Changed { .. } => Some(format!(
-                "its configuration has changed since it was trusted; `helve mcp trust {name}` shows how"
-            )),
-            _ => Some(format!("not trusted yet; run `helve mcp trust {name}`")),
+            Verdict::Changed { .. } => {
+                Some("its configuration has changed since it was trusted; `helve trust` shows how".to_owned())
+            }
+            Verdict::Unknown => Some("not trusted yet; `helve trust` shows what it would run".to_owned()),
         }
     }
 
@@ -55,7 +55,7 @@ impl Configured {
     }
 
     /// Whether its tools could have this name. A server without a namespace could have any.
-    fn may_have(&self, tool: &str) -> bool {
+    pub(crate) fn may_have(&self, tool: &str) -> bool {
         let namespace = self.config.namespace(&self.name);
         let has = |separator: &str| {
             let prefix = format!("{}{separator}", namespace.replace('/', separator));
@@ -67,7 +67,7 @@ impl Configured {
 
 /// Every server that the configuration names, by name, with whether it may be started.
 pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
-    let trust = find::mcp_state().map(|folder| Trust::open(trust_file(&folder)));
+    let trust = trust::look(Store::Servers);
     let servers = loaded.config.mcp.servers.iter();
     servers
         .map(|(name, config)| {
@@ -80,6 +80,7 @@ pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
             let verdict = match (&scope, &trust) {
                 // What the person wrote into a file of their own is what they want.
                 (Scope::User, _) => Verdict::Trusted,
+                (Scope::Project(_), _) if !loaded.is_foreign(Layer::Project) => Verdict::Trusted,
                 (Scope::Project(_), Some(trust)) => trust.check(&scope, name, &config),
                 (Scope::Project(_), None) => Verdict::Unknown,
             };
@@ -135,15 +136,6 @@ pub(crate) fn state_folder() -> Result<PathBuf, Failure> {
         .create(&folder)
         .map_err(|error| Failure::failed(format!("cannot make {}", folder.display())).because(&error))?;
     Ok(folder)
-}
-
-/// What a person trusted.
-pub(crate) fn trust() -> Result<Trust, Failure> {
-    Ok(Trust::open(trust_file(&state_folder()?)))
-}
-
-fn trust_file(state: &Path) -> PathBuf {
-    state.join("trust.json")
 }
 
 /// The folder of a scope: of two projects with a server of one name, each has its own.
@@ -370,10 +362,10 @@ pub(crate) fn fingerprint(inputs: &Inputs) -> String {
         Some(file) => Some(inputs.work_dir.join(file)),
         None => find::project_file(&inputs.work_dir).ok().flatten(),
     };
-    let trust = find::mcp_state().map(|state| trust_file(&state));
-    let hooks = find::mcp_state().map(|state| super::hooks::trust_file(&state));
     let local = project.as_deref().and_then(Path::parent).and_then(find::local_file);
-    fingerprint_of([find::user_file(), project, trust, hooks, local].iter().flatten().map(PathBuf::as_path))
+    let files: Vec<_> =
+        [find::user_file(), project, local].into_iter().flatten().chain(trust::files()).collect();
+    fingerprint_of(files.iter().map(PathBuf::as_path))
 }
 
 /// What files look like: another text when one of them has changed.

@@ -13,6 +13,8 @@ pub(crate) mod rules;
 mod sandbox;
 mod telemetry;
 mod tools;
+pub(crate) mod trust;
+pub(crate) mod unboxed;
 pub(crate) mod web;
 
 use std::path::Path;
@@ -35,6 +37,7 @@ pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
 pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};
 
+use crate::config::origin::short;
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
 
@@ -143,7 +146,7 @@ pub(crate) fn runtime(
         .integrations(integrations)
         .hooks(hooks::set(loaded)?)
         .permissions(rules::options(loaded)?)
-        .policy(Arc::new(policy::policies(loaded, &registry)))
+        .policy(unboxed::gate(loaded, &registry))
         .settings(settings);
     if let Some(telemetry) = telemetry::telemetry(loaded)? {
         builder = builder.tracer(Arc::new(telemetry));
@@ -154,6 +157,9 @@ pub(crate) fn runtime(
 /// Opens the journal, and makes it where there is none.
 pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
     let path = &loaded.journal_path;
+    if loaded.journal_is_foreign() {
+        refuse_brought(path)?;
+    }
     let store = Store::open(path, StoreOptions::default()).map_err(|error| {
         Failure::failed("the journal cannot be used, and without a record no tool runs")
             .because(&error)
@@ -163,6 +169,29 @@ pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
         keep_out_of_git(path);
     }
     Ok(store)
+}
+
+/// A journal that came with a folder is not used: approvals, keys and rules in it would count as if its
+/// user had given them. Helve makes one that only its user can read, and a checkout does not.
+#[cfg(unix)]
+fn refuse_brought(journal: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_private = |found: &std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o077 == 0;
+    match std::fs::symlink_metadata(journal) {
+        Ok(found) if !is_private(&found) => {
+            let shown = short(journal);
+            let refusal = format!("the journal {shown} did not come from Helve: others can read it");
+            Err(Failure::denied(refusal)
+                .detail("what came with a folder could hold approvals and keys that nobody here gave")
+                .hint(format!("delete it and what lies beside it, and Helve makes a new one; if it is yours: `chmod 600 {shown}`")))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn refuse_brought(_journal: &Path) -> Result<(), Failure> {
+    Ok(())
 }
 
 /// What was said to tools should not be committed by accident. Failing at that is no reason not

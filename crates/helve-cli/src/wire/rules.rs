@@ -54,18 +54,8 @@ impl RuleFiles {
     pub(crate) fn change(&self, update: &PermissionUpdate) -> Result<PermissionSet, Failure> {
         let _turn = self.turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let place = update.destination();
-        let path = match place {
-            Destination::UserSettings => &self.user,
-            Destination::ProjectSettings => &self.project,
-            Destination::LocalSettings => &self.local,
-            Destination::Session | Destination::CliArg => &None,
-        };
-        let none = || {
-            Failure::usage(format!("there is no file for the rules of the {}", place.as_str()))
-                .hint("a project has a helve.toml; `helve init` makes one")
-        };
-        let path = path.as_deref().ok_or_else(none)?;
-        let before = if path.is_file() { rules::of_file(Some(path))? } else { PermissionSet::default() };
+        let path = self.path(place)?;
+        let before = self.rules(place)?;
         let mut set = before.clone();
         set.apply(update).map_err(|error| Failure::usage(error.to_string()))?;
         file::change(path, |text| write_rules(text, &set, path))?;
@@ -74,6 +64,25 @@ impl RuleFiles {
             self.trust(&set)?;
         }
         Ok(set)
+    }
+
+    /// The rules of a place, as its file has them.
+    pub(crate) fn rules(&self, place: Destination) -> Result<PermissionSet, Failure> {
+        let path = self.path(place)?;
+        if path.is_file() { rules::of_file(Some(path)) } else { Ok(PermissionSet::default()) }
+    }
+
+    fn path(&self, place: Destination) -> Result<&Path, Failure> {
+        let path = match place {
+            Destination::UserSettings => &self.user,
+            Destination::ProjectSettings => &self.project,
+            Destination::LocalSettings => &self.local,
+            Destination::Session | Destination::CliArg => &None,
+        };
+        path.as_deref().ok_or_else(|| {
+            Failure::usage(format!("there is no file for the rules of the {}", place.as_str()))
+                .hint("a project has a helve.toml; `helve init` makes one")
+        })
     }
 
     /// Whether these rules of the project are trusted.
@@ -97,6 +106,18 @@ impl RuleFiles {
             Ok(document.to_string())
         })
     }
+
+    /// Trusts the project's rules no longer. Says whether any were trusted.
+    pub(crate) fn distrust(&self) -> Result<bool, Failure> {
+        let Some(local) = self.local.as_deref().filter(|file| file.is_file()) else { return Ok(false) };
+        let mut was = false;
+        file::change(local, |text| {
+            let mut document = parse(text, local)?;
+            was = document.remove("trusted_rules").is_some();
+            Ok(document.to_string())
+        })?;
+        Ok(was)
+    }
 }
 
 impl PermissionKeeper for RuleFiles {
@@ -115,7 +136,12 @@ fn parse(text: &str, path: &Path) -> Result<DocumentMut, Failure> {
 /// Writes the section `[rules]` and leaves the rest as it is.
 fn write_rules(text: &str, set: &PermissionSet, path: &Path) -> Result<String, Failure> {
     let mut document = parse(text, path)?;
-    let section = document.entry("rules").or_insert_with(|| Item::Table(Table::new()));
+    if !document.contains_key("rules") {
+        let mut section = Table::new();
+        section.decor_mut().set_prefix(format!("{}\n", file::take_ending(&mut document)));
+        document.insert("rules", Item::Table(section));
+    }
+    let section = &mut document["rules"];
     let broken = || Failure::usage(format!("`rules` in {} is no table", path.display()));
     let section = section.as_table_like_mut().ok_or_else(broken)?;
     for stance in [Stance::Allow, Stance::Ask, Stance::Deny] {

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::{openapi, web};
+use super::{openapi, unboxed, web};
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     let mut unregistered = Vec::new();
     circles.iter().for_each(|(entry, error)| refuse(entry, error));
     for entry in entries {
-        match maker.make(entry, &registry) {
+        match maker.make(entry, &registry).and_then(|made| guard(entry, made, loaded)) {
             Ok(Made { tools, skipped, reduced }) => {
                 for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
                     tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
@@ -69,6 +69,16 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     Err(Failure::usage("the configuration has tools that are refused").details(refused).hint(
         "`helve tools lint helve.toml` checks the whole file; `helve config keys tool` documents the keys",
     ))
+}
+
+/// The same, where an entry is a project's program without a box: it runs only while it is trusted.
+fn guard(entry: &ToolEntry, mut made: Made, loaded: &Loaded) -> Result<Made, DefinitionError> {
+    if let Some(unboxed) = unboxed::of_entry(entry, loaded) {
+        for tool in &mut made.tools {
+            *tool = unboxed::guarded(tool, unboxed.clone())?;
+        }
+    }
+    Ok(made)
 }
 
 fn register_builtin(registry: &Registry, all: Vec<Tool>, without: &[String]) -> Result<Vec<Remark>, Failure> {

@@ -31,10 +31,22 @@ fn show_says_where_each_value_came_from() {
         insta::assert_snapshot!("config_show", home.run_with(&args, &variables, b"").all());
         insta::assert_snapshot!("config_changed", home.run(&["config", "show", "--changed"]).all());
     });
-    let rows = layered().json(&["config", "show", "execution.default"]);
+    let rows = layered().json(&["config", "show", "execution.default"])["values"].take();
     assert_eq!(rows[0]["value"], 1000);
     assert_eq!(rows[0]["source"]["kind"], "file");
     assert_eq!(rows[0]["source"]["line"], 2);
+}
+
+#[test]
+fn a_program_reads_the_same_remarks_as_a_person() {
+    let home = Home::new();
+    home.write("helve.toml", "[approvals]\nask_url = 'https://evil.example'\n");
+    let ran = home.run_with(&["config", "show", "approvals", "--json"], &[("HELVE_ZZZ", "x")], b"");
+    let shown: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let remarks = shown["remarks"].as_array().unwrap();
+    assert!(remarks[0]["found"].as_str().unwrap().contains("`HELVE_ZZZ` sets nothing"), "{shown}");
+    assert!(remarks[1]["found"].as_str().unwrap().contains("`approvals.ask_url` of the project"), "{shown}");
+    assert!(remarks.iter().all(|one| one["fix"].is_string()), "{shown}");
 }
 
 #[test]

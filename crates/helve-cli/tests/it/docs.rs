@@ -33,7 +33,8 @@ An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/
 `~/.cache/helve/openapi`), and longer where it cannot be fetched again.
 
 A project file that belongs to another user is not used unless `--config` names it, because its
-tools would run as you.
+tools would run as you. Of any project's file, programs without a box, MCP servers, hooks and rules
+that allow wait until you have seen them: `helve trust`. A file that `--config` names is your word.
 
 `helve config show` says where each value came from. Unknown keys are refused. `helve config schema`
 prints a JSON Schema for editors. Secrets never stand in the file: tools and integrations name the
@@ -105,7 +106,11 @@ fn commands(home: &Home, above: &[&str]) -> Vec<(String, String)> {
     let listed = help.split("\nOptions:").next().unwrap().split("\nExamples:").next().unwrap();
     let names =
         listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_once("  ")).map(|(name, _)| name);
-    names.filter(|name| *name != "help").flat_map(|name| commands(home, &[above, &[name]].concat())).collect()
+    let names = names.filter(|name| !["", "help"].contains(name));
+    let below = names.flat_map(|name| commands(home, &[above, &[name]].concat()));
+    // One that has two usages does something by itself, too.
+    let by_itself = help.contains("\n       helve ").then(|| (above.join(" "), help.clone()));
+    by_itself.into_iter().chain(below).collect()
 }
 
 #[test]

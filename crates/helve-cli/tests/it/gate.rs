@@ -142,7 +142,9 @@ fn runs_over_http_are_changed_by_who_began_them_and_nobody_else() {
     assert_eq!(world(&home).len(), 5);
     let (status, undone) = up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
     assert_eq!((status, world(&home).last().map(String::as_str)), (200, Some("remove")), "{undone}");
-    up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
+    let (status, again) = up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
+    assert_eq!((status, &again["status"]), (409, &json!(409)), "{again}");
+    assert!(again["detail"].as_str().unwrap().contains("is undone already"), "{again}");
     assert_eq!(world(&home).len(), 6, "once, however often she asks");
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }

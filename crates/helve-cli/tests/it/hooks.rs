@@ -49,7 +49,7 @@ fn hooks_of_a_project_never_run_and_are_never_skipped_before_they_are_trusted() 
     ] {
         let (code, outcome) = outcome(&home, &call);
         assert_eq!((code, &outcome["error"]["code"]), (4, &json!("hook_denied")), "{outcome}");
-        assert!(outcome["error"]["message"].as_str().unwrap().contains("helve hooks trust"), "{outcome}");
+        assert!(outcome["error"]["message"].as_str().unwrap().contains("helve trust"), "{outcome}");
     }
     // No hook of theirs is about this tool.
     assert_eq!(outcome(&home, &["call", "file-list", "path=."]).0, 0);

@@ -18,6 +18,7 @@
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
+//! - `trust`: what a project brings and a person must have seen first;
 //! - `telemetry`: traces, at a collector;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
@@ -57,4 +58,5 @@ mod start;
 #[cfg(unix)]
 mod telemetry;
 mod tools;
+mod trust;
 mod up;

@@ -43,7 +43,7 @@ fn nothing_of_a_project_runs_before_it_is_trusted() {
     let outcome: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.code, &outcome["error"]["code"]), (4, &json!("permission_denied")), "{}", ran.all());
     let ran = home.run(&["tools", "list"]);
-    assert!(ran.code == 0 && ran.stderr.contains("helve mcp trust small"), "{}", ran.all());
+    assert!(ran.code == 0 && ran.stderr.contains("`helve trust`"), "{}", ran.all());
     assert_eq!(home.run(&["mcp", "test", "small"]).code, 4);
     // The server says so when it starts.
     let logs = home.run(&["mcp", "logs", "small"]);

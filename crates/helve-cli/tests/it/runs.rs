@@ -388,7 +388,7 @@ fn a_finished_run_is_undone_once() {
     let undo = undo["run"].as_str().unwrap();
     assert_says(&home.run(&["runs", "undo", undo]), 2, &["undoes another run", "helve runs show"]);
     assert_says(&home.run(&["runs", "show", undo]), 0, &[&format!("undoes {run}"), "first/undo"]);
-    assert_says(&home.run(&["runs", "undo", &run]), 0, &[]);
+    assert_says(&home.run(&["runs", "undo", &run]), 0, &["undone already", "helve runs show"]);
     assert_eq!(world(&home).len(), 4);
 }
 

@@ -159,6 +159,7 @@ fn a_program_tool_gets_what_its_configuration_grants() {
         ]
         .concat(),
     );
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     for (tool, code) in [("online", 0), ("offline", 1), ("writes", 0), ("reads", 1), ("free", 0)] {
         let ran = home.run(&["call", tool, "{}"]);
         assert_eq!(ran.code, code, "{tool}: {}", ran.all());

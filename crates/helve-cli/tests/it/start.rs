@@ -152,3 +152,50 @@ fn doctor_notices_a_program_that_is_not_there() {
         insta::assert_snapshot!("doctor_programs", found.join("\n"));
     });
 }
+
+#[test]
+fn an_address_is_understood_as_people_write_it() {
+    let home = Home::new();
+    let ran = home.run(&["up", "--listen", "nowhere"]);
+    assert!(ran.code == 2 && ran.stderr.contains("as in 127.0.0.1:7777"), "{}", ran.all());
+    // Refused before anything else is said.
+    let ran = home.run(&["up", "--listen", "0.0.0.0:7777"]);
+    assert!(ran.code == 2 && ran.stdout.is_empty() && ran.stderr.contains("--token-file"), "{}", ran.all());
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for address in [port.to_string(), format!(":{port}"), format!("localhost:{port}")] {
+        let ran = home.run(&["up", "--listen", &address]);
+        assert!(ran.code == 1 && ran.stderr.contains(&format!("127.0.0.1:{port}")), "{}", ran.all());
+        assert!(ran.stderr.contains("--listen 127.0.0.1:0"), "{}", ran.all());
+    }
+}
+
+#[test]
+fn small_mistakes_are_answered_with_what_was_meant() {
+    let home = Home::new();
+    home.write("helve.toml", "[[hooks.PreToolUs]]\nhooks = [{ type = 'command', command = 'exit 2' }]\n");
+    let check = |args: &[&str], code: i32, says: &str| {
+        let ran = home.run(args);
+        assert!(ran.code == code && ran.all().contains(says), "{args:?}: expected `{says}`:\n{}", ran.all());
+    };
+    check(
+        &["hooks", "list"],
+        0,
+        "so its hooks are told of nothing (helve.toml:1:1); did you mean `PreToolUse`?",
+    );
+    check(&["doctor"], 0, "Helve knows no event `PreToolUs`");
+    check(&["hooks", "test", "PreToolUs"], 0, "did you mean `PreToolUse`?");
+    check(&["hook", "fire", "SesionStart"], 0, "did you mean `SessionStart`?");
+    check(
+        &["rules", "deny", "fil-read(.env)"],
+        0,
+        "no tool here is named `fil-read`; did you mean `file-read`?",
+    );
+    check(&["rules", "deny", "fil-read(.env)"], 0, "nothing changed");
+    check(&["rules", "deny", "fil-read(.env)", "--remove"], 0, "no longer there");
+    check(&["rules", "deny", "fil-read(.env)", "--remove"], 0, "nothing changed");
+    check(&["keys", "revoke", "ada"], 2, "`helve keys list` shows the ids");
+    check(&["session", "show", "nobody"], 0, "nothing is known of it");
+    check(&["net", "check", "example.com"], 4, "as in https://example.com/");
+    check(&["mcp", "add", "time"], 2, "`helve mcp add time -- CMD ARGS…`");
+}

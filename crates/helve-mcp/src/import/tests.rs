@@ -53,6 +53,15 @@ fn one(path: &str, text: &str) -> Imported {
 }
 
 #[test]
+fn comments_that_end_a_file_stay_where_they_belong() {
+    let before = "[redact]\n# names = [\"iban\"]\n\n# Tools of your own:\n#\n# [[tool.http]]\n";
+    let server = crate::config::ServerConfig::program("x", ["y"]);
+    let after = super::insert_server(before, "a", &server).unwrap();
+    assert_eq!(after, format!("{before}\n[mcp.servers.a]\ncommand = \"x\"\nargs = [\"y\"]\n"));
+    assert_eq!(super::remove_server(&after, "a").unwrap().as_deref(), Some(before));
+}
+
+#[test]
 fn all_files_are_found_where_they_are() {
     let folders = Folders::new();
     let places = [

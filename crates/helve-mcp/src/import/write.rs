@@ -48,17 +48,33 @@ pub fn remove_server(helve_toml: &str, name: &str) -> Result<Option<String>, Imp
     let mut document = parse(helve_toml)?;
     let servers = document.get_mut("mcp").and_then(|mcp| mcp.get_mut("servers"));
     let removed = servers.and_then(Item::as_table_like_mut).and_then(|servers| servers.remove(name));
-    Ok(removed.map(|_| document.to_string()))
+    let Some(removed) = removed else { return Ok(None) };
+    // Comments above it go with it, unless a blank line sets them apart: those are about something else.
+    let above = removed.as_table().and_then(|table| table.decor().prefix()?.as_str()).unwrap_or_default();
+    if let Some((others, _)) = above.rsplit_once("\n\n").filter(|(others, _)| !others.trim().is_empty()) {
+        let ending = document.trailing().as_str().unwrap_or_default();
+        let ending = format!("{others}\n{ending}");
+        document.set_trailing(ending);
+    }
+    Ok(Some(document.to_string()))
 }
 
 fn insert(document: &mut DocumentMut, name: &str, config: &ServerConfig, before: &str) -> Result<(), String> {
+    // A first server stands last in the file, and what comments end it belongs to what was there.
+    let ending = match document.contains_key("mcp") {
+        true => String::new(),
+        false => document.trailing().as_str().unwrap_or_default().to_owned(),
+    };
+    if !ending.is_empty() {
+        document.set_trailing("");
+    }
     let mcp = subtable(document.as_table_mut(), "mcp")?;
     let servers = subtable(mcp, "servers")?;
     if servers.contains_key(name) {
         return Err(format!("there is a server `{name}` already"));
     }
     let mut table = table(config);
-    table.decor_mut().set_prefix(before);
+    table.decor_mut().set_prefix(format!("{ending}{before}"));
     servers.insert(name, Item::Table(table));
     Ok(())
 }

@@ -98,7 +98,14 @@ pub(super) async fn undo(
 ) -> Result<Response<Body>, Problem> {
     let api = app.api()?;
     changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
-    Ok(answer(&Box::pin(api.runtime.undo_run(id, caller)).await?))
+    let outcome = Box::pin(api.runtime.undo_run(id, caller)).await?;
+    match outcome.replay_of {
+        Some(earlier) if outcome.is_success() => {
+            let undone = Problem::new(StatusCode::CONFLICT, format!("{id} is undone already"));
+            Err(undone.suggest(format!("nothing is undone twice; {earlier} says what was undone")))
+        }
+        Some(_) | None => Ok(answer(&outcome)),
+    }
 }
 
 /// Whether a run is this visitor's to change: their own, or they administer. Who may only look is

@@ -84,7 +84,8 @@ impl ProgramToolConfig {
     /// program start there unless it says where. A bare command name stays one.
     pub fn relative_to(mut self, folder: &Path) -> Self {
         if self.command.components().count() > 1 {
-            self.command = folder.join(self.command);
+            // Without the `.` of `./run.sh`, which nobody wants to read in the middle of a path.
+            self.command = folder.join(self.command).components().collect();
         }
         self.work_dir = Some(self.work_dir.map_or_else(|| folder.to_owned(), |dir| folder.join(dir)));
         self.reach = self.reach.placed(|path| folder.join(path));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use helve_mcp::trust::Verdict;
 use helve_tools::hooks::import::{Imported, import};
 use serde_json::{Value, json};
 
@@ -17,6 +18,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 use crate::wire::hooks;
+use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 Reads `.claude/settings.json` and `.claude/settings.local.json` of the project and `~/.claude/settings.json`,
@@ -149,9 +151,11 @@ fn take_over(
     let target = file::target(&loaded, own, &app.inputs.work_dir)?;
     let comment = format!("Imported from {}", escape::one_line(&short(path), 200));
     file::change(&target, |text| write::append(text, &new, &comment))?;
+    // What else the project brought is not what was just shown and wanted.
+    let was_trusted = hooks::verdict(&loaded) == Verdict::Trusted;
     let loaded = load(&app.inputs)?;
-    if let Some(of_project) = hooks::of_project(&loaded).filter(|_| !own) {
-        hooks::trust()?.accept_value(&hooks::scope(&loaded), hooks::NAME, of_project)?;
+    if let Some(of_project) = hooks::of_project(&loaded).filter(|_| !own && was_trusted) {
+        trust::open(Store::Hooks)?.accept_value(&trust::scope(&loaded), hooks::NAME, of_project)?;
     }
     if !app.ui.is_json() {
         let sign = app.ui.paint().good("✓");

@@ -26,7 +26,7 @@ pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     app.ui.table(table(&loaded, &verdict))?;
     if verdict != Verdict::Trusted {
-        app.ui.note("calls that the project's hooks would see are denied until: helve hooks trust")?;
+        app.ui.note("calls that the project's hooks would see are denied until: helve trust")?;
     } else if app.ui.on_terminal() {
         app.ui.note("\nhelve hooks test PreToolUse --tool NAME --args JSON")?;
     }

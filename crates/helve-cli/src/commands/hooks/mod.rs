@@ -3,7 +3,7 @@
 mod import;
 mod list;
 mod test;
-mod trust;
+pub(super) mod trust;
 mod write;
 
 use crate::app::App;

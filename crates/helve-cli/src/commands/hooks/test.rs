@@ -1,12 +1,10 @@
 //! `helve hooks test`: which hooks an event fires, and what they answer. No tool is called.
 
-use helve::hook::HookEvent;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::hook;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
 
@@ -38,7 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let event: HookEvent = args.event.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+    let event = hook::read_event(&args.event, app)?;
     let mut input = hook::read_input(event, args.input.as_deref())?;
     if let Some(tool) = &args.tool {
         let arguments = match &args.args {

@@ -1,20 +1,21 @@
 //! `helve hooks trust`: let a project's hooks run, after a look at what they are.
 
 use helve_mcp::trust::Verdict;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::mcp::trust::print_diff;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::ui::escape;
 use crate::wire::hooks;
+use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
-What a project brings never runs before you have seen it; until then the calls that its hooks would see
-are denied. Its hooks are trusted exactly as they are shown, all together; when they change you are asked
-again. What a script does that a hook starts is not part of that: look into it, too.
+What a project brings never runs before you have seen it; until then the calls that its hooks would
+see are denied. Its hooks are trusted exactly as they are shown, all together; when they change you
+are asked again. What a script does that a hook starts is not part of that: look into it, too.
+`helve trust` does the same for all that a project brings.
 
 Exit codes:
   0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
@@ -39,11 +40,8 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     hooks::set(&loaded)?;
-    let mut trust = hooks::trust()?;
-    if let Some(problem) = trust.problem() {
-        return Err(Failure::failed("what was trusted cannot be read").because(problem).into());
-    }
-    let scope = hooks::scope(&loaded);
+    let mut trust = trust::open(Store::Hooks)?;
+    let scope = trust::scope(&loaded);
     if args.revoke {
         let was = trust.revoke(&scope, hooks::NAME)?;
         if app.ui.is_json() {
@@ -67,13 +65,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if !app.ui.is_json() {
-        let paint = app.ui.paint();
-        // All of it: what a hook may read, change and reach counts as much as its command.
-        app.ui.line(escape::visible(&serde_json::to_string_pretty(&of_project)?))?;
-        if let Verdict::Changed { diff, .. } = &verdict {
-            app.ui.line(format!("  {}", paint.warn("they have changed since they were trusted:")))?;
-            print_diff(diff, app)?;
-        }
+        print(&of_project, &verdict, app)?;
     }
     let answer = ask("Let the project's hooks run like this?", args.yes, app)?;
     let exit = match answer {
@@ -94,4 +86,20 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.line(format!("{sign} the project's hooks are trusted"))?;
     }
     Ok(exit)
+}
+
+/// Shows a project's hooks. All of it: what one may read, change and reach counts as much as its
+/// command.
+pub(in crate::commands) fn print(
+    of_project: &Value,
+    verdict: &Verdict,
+    app: &mut App<'_>,
+) -> anyhow::Result<()> {
+    app.ui.line(escape::visible(&serde_json::to_string_pretty(of_project)?))?;
+    if let Verdict::Changed { diff, .. } = verdict {
+        let paint = app.ui.paint();
+        app.ui.line(format!("  {}", paint.warn("they have changed since they were trusted:")))?;
+        print_diff(diff, app)?;
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use helve_tools::hooks::HookGroup;
 use serde_json::{Map, Value as Json};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
+use crate::commands::mcp::file;
 use crate::failure::Failure;
 
 /// The text of a helve.toml with more hooks in it, behind those that are there. All that stood there
@@ -16,6 +17,11 @@ pub(super) fn append(
 ) -> Result<String, Failure> {
     let mut document: DocumentMut =
         helve_toml.parse().map_err(|_| Failure::usage("helve.toml is not valid TOML"))?;
+    // First hooks stand last in the file, and what comments end it belongs to what was there.
+    let mut ending = match document.contains_key("hooks") {
+        true => String::new(),
+        false => file::take_ending(&mut document),
+    };
     let hooks = document.as_table_mut().entry("hooks").or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);
@@ -30,7 +36,7 @@ pub(super) fn append(
             )));
         };
         let mut table = table(group)?;
-        table.decor_mut().set_prefix(format!("\n# {comment}\n"));
+        table.decor_mut().set_prefix(format!("{}\n# {comment}\n", std::mem::take(&mut ending)));
         list.push(table);
     }
     Ok(document.to_string())

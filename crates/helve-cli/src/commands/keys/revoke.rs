@@ -17,7 +17,12 @@ use crate::wire;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key's id: the public part, as `helve keys list` shows it
+    #[arg(value_parser = key_id)]
     id: KeyId,
+}
+
+fn key_id(text: &str) -> Result<KeyId, String> {
+    text.parse().map_err(|error| format!("{error}; `helve keys list` shows the ids of all keys"))
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {

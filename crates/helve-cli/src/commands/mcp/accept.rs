@@ -37,7 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (one, mut pending) = diff::pending(&args.name, app)?;
+    let diff::Waiting { one, mut pending, .. } = diff::pending(&args.name, app)?;
     if let Some(unknown) = args.tools.iter().find(|tool| pending.iter().all(|one| one.tool != **tool)) {
         return Err(Failure::usage(format!("`{unknown}` of `{}` does not wait to be accepted", args.name))
             .hint(format!("`helve mcp diff {}` shows what does", args.name))

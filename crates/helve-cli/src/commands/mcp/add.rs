@@ -1,7 +1,7 @@
 //! `helve mcp add`: a server into helve.toml.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use helve_mcp::config::{Place, ServerConfig, Setting, TransportChoice};
@@ -15,7 +15,10 @@ use crate::config::load;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::escape;
 use crate::wire;
+use crate::wire::mcp::Configured;
+use crate::wire::trust::Store;
 
 /// Programs that fetch what they then run: they need the network, and a cache in your home.
 const RUNNERS: [&str; 12] =
@@ -38,7 +41,7 @@ pub(crate) struct Args {
     /// Its name, which stands before the names of its tools
     name: String,
     /// Its address
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    #[arg(conflicts_with = "command")]
     url: Option<String>,
     /// A variable of its environment; `K=env:VAR` refers to yours
     #[arg(long, value_name = "K=V", requires = "command")]
@@ -122,7 +125,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let after = load(&app.inputs)?;
     let one = wire::mcp::find_configured(&after, name)?;
     // Who typed it has seen it.
-    wire::mcp::trust()?.accept(&one.scope, name, &one.config)?;
+    wire::trust::open(Store::Servers)?.accept(&one.scope, name, &one.config)?;
     if let Some(runner) = runner {
         app.ui.note(format!(
             "note: `{runner}` fetches what it runs, so `{name}` is written with `confined = false`: it can do all that \
@@ -137,11 +140,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             Some(wire::block_on(async { Ok(probe.look(one.config.clone(), found).await) })?)
         }
     };
-    print(name, &target, report.as_ref(), app)?;
+    print(&one, &target, report.as_ref(), app)?;
     Ok(if report.is_none_or(|report| report.ok) { Exit::Done } else { Exit::Failed })
 }
 
-fn print(name: &str, target: &Path, report: Option<&Report>, app: &mut App<'_>) -> anyhow::Result<()> {
+fn print(one: &Configured, target: &Path, report: Option<&Report>, app: &mut App<'_>) -> anyhow::Result<()> {
+    let name = &one.name;
     if app.ui.is_json() {
         app.ui.json(&json!({ "added": name, "file": target, "test": report }))?;
         return Ok(());
@@ -157,12 +161,33 @@ fn print(name: &str, target: &Path, report: Option<&Report>, app: &mut App<'_>) 
         Some(error) if error.code == "integration_missing" => {
             app.ui.note(format!("it wants somebody to log in: helve mcp login {name}"))?;
         }
-        Some(_) => app.ui.note(format!(
-            "it stays in {}; mend it and `helve mcp test {name}`, or `helve mcp remove {name}`",
-            short(target)
-        ))?,
+        Some(_) => {
+            for path in unseen(&one.config) {
+                let path = escape::one_line(&path.display().to_string(), 300);
+                app.ui.note(format!(
+                    "its box does not show it {path}: add `read = [\"{path}\"]`, or the folder that it needs, to \
+                     [mcp.servers.{name}]"
+                ))?;
+            }
+            app.ui.note(format!(
+                "it stays in {}; mend it and `helve mcp test {name}`, or `helve mcp remove {name}`",
+                short(target)
+            ))?;
+        }
     }
     Ok(())
+}
+
+/// What its command line names and its box does not show.
+fn unseen(config: &ServerConfig) -> Vec<&Path> {
+    let shown: Vec<&Path> =
+        [&config.read, &config.write].into_iter().flatten().map(PathBuf::as_path).collect();
+    let is_shown =
+        |path: &Path| shown.iter().chain(&config.cwd.as_deref()).any(|seen| path.starts_with(seen));
+    let system = ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc"];
+    let words = config.args.iter().map(Path::new);
+    let words = words.filter(|word| word.is_absolute() && word.exists() && !is_shown(word));
+    words.filter(|word| config.confined && !system.iter().any(|folder| word.starts_with(folder))).collect()
 }
 
 /// The server as it was typed, and the package runner that starts it, if one does.
@@ -174,7 +199,9 @@ fn described(args: &Args, work_dir: &Path) -> Result<(ServerConfig, Option<Strin
         return Ok((config, None));
     }
     let (program, rest) = args.command.split_first().ok_or_else(|| {
-        Failure::usage("a server has an address or a command").hint("`helve mcp add NAME -- CMD ARGS…`")
+        let name = &args.name;
+        Failure::usage(format!("where is `{name}`? a server has an address or a command"))
+            .hint(format!("`helve mcp add {name} https://…`, or `helve mcp add {name} -- CMD ARGS…`"))
     })?;
     let mut config = ServerConfig::program(program, rest);
     config.env = settings("--env", &args.env)?;

@@ -1,6 +1,7 @@
 //! `helve mcp diff`: tools that are not what was accepted.
 
 use helve_mcp::pins::Pending;
+use helve_mcp::servers::ServerState;
 use serde_json::{Value, json};
 
 use super::trust::print_diff;
@@ -15,7 +16,7 @@ A tool is held to what it was when it was first seen or accepted: its name, desc
 annotations, and its server's configuration. One that has changed is not used until you accept it.
 
 Exit codes:
-  0 nothing waits   1 tools wait to be accepted   2 wrong use
+  0 nothing waits   1 tools wait to be accepted, or the server could not be asked   2 wrong use
 
 Examples:
   helve mcp diff github
@@ -30,33 +31,47 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (one, pending) = pending(&args.name, app)?;
+    let Waiting { one, pending, was_asked } = pending(&args.name, app)?;
     if app.ui.is_json() {
         app.ui.json(&pending.iter().map(document).collect::<Vec<_>>())?;
     } else if pending.is_empty() {
-        app.ui.note(format!("the tools of `{}` are what was accepted", one.name))?;
+        app.ui.note(match was_asked {
+            true => format!("the tools of `{}` are what was accepted", one.name),
+            false => {
+                format!("`{}` could not be asked; of what was seen of it before, nothing waits", one.name)
+            }
+        })?;
     } else {
         print(&pending, app)?;
         let name = &one.name;
         app.ui.note(format!("accept them: helve mcp accept {name} TOOL…, or --all"))?;
     }
-    Ok(if pending.is_empty() { Exit::Done } else { Exit::Failed })
+    Ok(if pending.is_empty() && was_asked { Exit::Done } else { Exit::Failed })
+}
+
+/// The tools of a server that wait.
+pub(super) struct Waiting {
+    pub(super) one: Configured,
+    pub(super) pending: Vec<Pending>,
+    /// Whether the server could be asked just now.
+    pub(super) was_asked: bool,
 }
 
 /// The tools that wait, after a look at the server if it can be had.
-pub(super) fn pending(name: &str, app: &mut App<'_>) -> anyhow::Result<(Configured, Vec<Pending>)> {
+pub(super) fn pending(name: &str, app: &mut App<'_>) -> anyhow::Result<Waiting> {
     let loaded = app.load_config()?;
     let one = mcp::find_configured(&loaded, name)?;
     let registry = wire::registry(&loaded)?;
-    let remarks = wire::block_on(async {
+    let (remarks, was_asked) = wire::block_on(async {
         let attached = mcp::attach(&loaded, &registry, Which::Named(name), app).await?;
         let remarks = attached.remarks();
+        let was_asked = attached.status().iter().all(|one| one.state == ServerState::Connected);
         attached.close().await;
-        Ok(remarks)
+        Ok((remarks, was_asked))
     })?;
     app.note(&remarks);
     let pending = mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).pending(name)?;
-    Ok((one, pending))
+    Ok(Waiting { one, pending, was_asked })
 }
 
 pub(super) fn document(one: &Pending) -> Value {

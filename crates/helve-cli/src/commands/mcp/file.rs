@@ -4,6 +4,8 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use toml_edit::DocumentMut;
+
 use crate::config::origin::short;
 use crate::config::{Loaded, find};
 use crate::failure::Failure;
@@ -42,6 +44,14 @@ pub(crate) fn change(
         let _ = fs::remove_file(&new);
         refuse(error)
     })
+}
+
+/// Takes the comments that end a document, so that they stay behind what they were written for when
+/// something new comes last.
+pub(crate) fn take_ending(document: &mut DocumentMut) -> String {
+    let ending = document.trailing().as_str().unwrap_or_default().to_owned();
+    document.set_trailing("");
+    ending
 }
 
 fn write(new: &Path, text: &str, like: &Path) -> std::io::Result<()> {

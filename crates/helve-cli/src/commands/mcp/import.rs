@@ -14,6 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 use crate::wire::mcp;
+use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 Reads `.mcp.json`, `.vscode/mcp.json` and `.cursor/mcp.json` of the project, and the files of Claude
@@ -169,7 +170,7 @@ fn write(server: &Imported, user: bool, loaded: &Loaded, app: &mut App<'_>) -> a
         server.insert_into(text).map_err(|error| Failure::usage(error.to_string()))
     })?;
     let one = mcp::find_configured(&load(&app.inputs)?, &server.name)?;
-    mcp::trust()?.accept(&one.scope, &one.name, &one.config)?;
+    trust::open(Store::Servers)?.accept(&one.scope, &one.name, &one.config)?;
     if !app.ui.is_json() {
         let sign = app.ui.paint().good("✓");
         app.ui.line(format!("  {sign} {} is in {}", server.name, short(&target)))?;

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::show;
 use crate::app::App;
 use crate::exit::Exit;
+use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::ui::{Table, escape};
 use crate::wire::mcp::{Configured, configured};
 
 pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -35,14 +35,8 @@ pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
         ]);
     }
     app.ui.table(table)?;
-    let waiting: Vec<_> = servers
-        .iter()
-        .filter(|one| one.hold().is_some())
-        .map(|one| escape::one_line(&one.name, 64))
-        .collect();
-    if !waiting.is_empty() {
-        app.ui
-            .note(format!("see what they would run, and let them: helve mcp trust {}", waiting.join(" ")))?;
+    if servers.iter().any(|one| one.hold().is_some()) {
+        app.ui.note("see what they would run, and let them: helve trust")?;
     } else if app.ui.on_terminal() {
         app.ui.note("\nhelve mcp status · helve mcp test NAME · helve tools list --source mcp")?;
     }

@@ -13,7 +13,7 @@ mod logs;
 mod remove;
 mod restart;
 mod serve;
-mod show;
+pub(super) mod show;
 mod status;
 mod test;
 pub(super) mod trust;

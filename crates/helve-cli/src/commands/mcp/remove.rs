@@ -10,6 +10,7 @@ use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::wire::mcp;
+use crate::wire::trust::{self, Store};
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         removed.ok_or_else(|| Failure::usage(format!("`{name}` is not in {}", short(path))))
     })?;
     // What was known of it would otherwise hold for the next one of this name.
-    mcp::trust()?.revoke(&one.scope, name)?;
+    trust::open(Store::Servers)?.revoke(&one.scope, name)?;
     mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).forget(name)?;
     if app.ui.is_json() {
         app.ui.json(&json!({ "removed": name, "file": path }))?;

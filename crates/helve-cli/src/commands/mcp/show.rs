@@ -23,7 +23,7 @@ pub(super) fn place(config: &ServerConfig) -> String {
     }
 }
 
-fn quoted(word: &str) -> String {
+pub(in crate::commands) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

@@ -7,13 +7,13 @@ use super::ask::{Answer, ask};
 use super::show;
 use crate::app::App;
 use crate::exit::Exit;
-use crate::failure::Failure;
 use crate::ui::escape;
 use crate::wire::mcp::{self, Configured};
+use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 What a project brings never runs before you have seen it. A server is trusted exactly as it is shown
-here, in this project; when its configuration changes you are asked again.
+here, in this project; when its configuration changes you are asked again. `helve trust` does the same for all that a project brings.
 
 Exit codes:
   0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
@@ -42,10 +42,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // All names first: a typing error must not leave half of it done.
     let find = |name: &String| mcp::find_configured(&loaded, name);
     let servers = args.names.iter().map(find).collect::<Result<Vec<_>, _>>()?;
-    let mut trust = mcp::trust()?;
-    if let Some(problem) = trust.problem() {
-        return Err(Failure::failed("what was trusted cannot be read").because(problem).into());
-    }
+    let mut trust = trust::open(Store::Servers)?;
     let mut said = Vec::new();
     let mut exit = Exit::Done;
     for one in &servers {
@@ -93,7 +90,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn print(one: &Configured, app: &mut App<'_>) -> anyhow::Result<()> {
+/// Shows a server as it would run.
+pub(in crate::commands) fn print(one: &Configured, app: &mut App<'_>) -> anyhow::Result<()> {
     let paint = app.ui.paint();
     let origin = one.origin.to_string();
     app.ui.line(format!("{}  {}", paint.bold(&one.name), paint.dim(escape::one_line(&origin, 200))))?;

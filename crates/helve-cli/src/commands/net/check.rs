@@ -64,6 +64,9 @@ fn show(report: &Report, app: &mut App<'_>) -> anyhow::Result<()> {
         escape::one_line(&report.url, SHOWN_CHARS_MAX)
     ))?;
     app.ui.paragraph(&escape::one_line(&report.reason, SHOWN_CHARS_MAX))?;
+    if !report.url.contains("://") {
+        app.ui.note("give the whole address, as in https://example.com/")?;
+    }
     if report.addresses.is_empty() {
         return Ok(());
     }

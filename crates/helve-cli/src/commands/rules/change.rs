@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
+use crate::wire;
 use crate::wire::rules::RuleFiles;
 
 /// As typed.
@@ -74,7 +75,11 @@ pub(crate) fn run(behavior: Stance, args: &Args, app: &mut App<'_>) -> anyhow::R
     };
     let done = if args.remove { "no longer there" } else { "there" };
     let said: Vec<_> = args.rules.iter().map(|rule| format!("{behavior} {rule}")).collect();
-    apply(&args.place, make, &format!("{done}: {}", said.join(", ")), app)
+    let exit = apply(&args.place, make, &format!("{done}: {}", said.join(", ")), app)?;
+    if !args.remove {
+        note_mistyped(&args.rules, app)?;
+    }
+    Ok(exit)
 }
 
 pub(crate) fn mode(args: &ModeArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -91,15 +96,42 @@ fn apply(
     let loaded = app.load_config()?;
     let destination = place.destination(loaded.project_file.is_some());
     let update = make(destination);
-    let set = RuleFiles::of(&loaded)
-        .change(&update)
-        .map_err(|failure: Failure| failure.hint("say where: --in user, --in project or --in local"))?;
+    let files = RuleFiles::of(&loaded);
+    let before = files.rules(destination)?;
+    let set = files.change(&update).map_err(|failure: Failure| match failure.exit {
+        Exit::Usage => failure.hint("say where: --in user, --in project or --in local"),
+        _ => failure,
+    })?;
     if app.ui.is_json() {
         app.ui.json(&set)?;
+        return Ok(Exit::Done);
+    }
+    if set == before {
+        app.ui.line(format!("nothing changed: it was so before ({})", destination.as_str()))?;
         return Ok(Exit::Done);
     }
     let sign = app.ui.paint().good("✓");
     app.ui.line(format!("{sign} {} ({})", escape::one_line(said, 600), destination.as_str()))?;
     app.ui.note("a running `helve up` follows within a second; see all: helve rules list")?;
     Ok(Exit::Done)
+}
+
+/// Says what a rule was probably meant to be about, where no tool has its name. Tools of MCP servers are
+/// not known before they are connected, and names such as `Write` are those of other agents.
+fn note_mistyped(rules: &[PermissionRule], app: &mut App<'_>) -> anyhow::Result<()> {
+    let loaded = crate::config::load(&app.inputs)?;
+    let Ok(registry) = wire::registry(&loaded) else { return Ok(()) };
+    let servers = wire::mcp::configured(&loaded);
+    let names = rules.iter().map(PermissionRule::tool).filter(|name| {
+        !name.contains(['*', '?'])
+            && !name.starts_with(|first: char| first.is_ascii_uppercase())
+            && registry.get(name).is_none()
+            && !servers.iter().any(|one| one.may_have(name))
+    });
+    for name in names {
+        if let Some(meant) = registry.near(name, 1).first() {
+            app.ui.note(format!("note: no tool here is named `{name}`; did you mean `{meant}`?"))?;
+        }
+    }
+    Ok(())
 }

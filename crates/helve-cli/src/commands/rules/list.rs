@@ -36,7 +36,7 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     app.ui.table(table)?;
     if places.held.is_some() {
-        app.ui.note("\nwhat the project allows does not count yet: helve rules trust")?;
+        app.ui.note("\nwhat the project allows does not count yet: helve trust")?;
     }
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@
 
 mod change;
 mod list;
-mod trust;
+pub(super) mod trust;
 
 use crate::app::App;
 use crate::exit::Exit;

@@ -1,12 +1,16 @@
 //! `helve rules trust`: let a project's own allow rules count, after a look at them.
 
+use helve::Layer;
+use helve::permission::PermissionSet;
+use helve_mcp::trust::Verdict;
+use serde_json::json;
+
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::config::rules;
+use crate::config::rules::{self, BroughtRules};
 use crate::exit::Exit;
 use crate::ui::escape;
 use crate::wire::rules::RuleFiles;
-use serde_json::json;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -18,7 +22,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let Some(held) = rules::places(&loaded)?.held else {
+    let brought = rules::brought(&loaded)?.filter(|_| loaded.is_foreign(Layer::Project));
+    let Some(BroughtRules { held, all, .. }) = brought.filter(|one| one.verdict != Verdict::Trusted) else {
         match app.ui.is_json() {
             true => app.ui.json(&json!({ "trusted": true, "asked": false }))?,
             false => app.ui.line("there is nothing to trust: all of the project's rules count")?,
@@ -26,22 +31,12 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     };
     if !app.ui.is_json() {
-        app.ui.line("This project wants to allow:")?;
-        let lines = held.allow.iter().map(ToString::to_string).chain(
-            held.mode
-                .iter()
-                .map(|mode| format!("the mode {}", mode.as_str()))
-                .chain(held.directories.iter().map(|folder| format!("changes below {folder}"))),
-        );
-        for line in lines {
-            app.ui.line(format!("  {}", escape::one_line(&line, 200)))?;
-        }
+        print(&held, app)?;
     }
     let answer = ask("Let that count?", args.yes, app)?;
     let exit = match answer {
         Answer::Yes => {
-            let set = rules::of_file(loaded.project_file.as_deref())?;
-            RuleFiles::of(&loaded).trust(&set)?;
+            RuleFiles::of(&loaded).trust(&all)?;
             Exit::Done
         }
         Answer::No => Exit::Denied,
@@ -57,4 +52,15 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.line(format!("{sign} they count, until they change"))?;
     }
     Ok(exit)
+}
+
+/// Shows what a project's rules allow.
+pub(in crate::commands) fn print(held: &PermissionSet, app: &mut App<'_>) -> anyhow::Result<()> {
+    app.ui.line("This project wants to allow:")?;
+    let mode = held.mode.iter().map(|mode| format!("the mode {}", mode.as_str()));
+    let folders = held.directories.iter().map(|folder| format!("changes below {folder}"));
+    for line in held.allow.iter().map(ToString::to_string).chain(mode).chain(folders) {
+        app.ui.line(format!("  {}", escape::one_line(&line, 200)))?;
+    }
+    Ok(())
 }

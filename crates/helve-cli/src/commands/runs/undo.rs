@@ -48,6 +48,11 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 fn print(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
+    if let Some(earlier) = outcome.replay_of {
+        ui.line("it is undone already; nothing is undone twice")?;
+        ui.note(format!("\nsee what was undone: helve runs show {earlier}"))?;
+        return Ok(());
+    }
     let parts = parts(outcome);
     let changed: Vec<_> = parts.iter().filter(|part| part.state == PartState::Undone).collect();
     if changed.is_empty() {

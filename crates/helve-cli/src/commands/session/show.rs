@@ -3,6 +3,7 @@
 use helve::Caller;
 use helve::gate::Stance;
 use helve::label::Label;
+use helve::session::SessionState;
 use jiff::Zoned;
 use serde_json::json;
 
@@ -44,7 +45,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             "has_met": labels.is_some_and(|labels| labels.has_met()), "when_met": when_met, "state": state }))?;
         return Ok(Exit::Done);
     }
-    let Some(state) = state else {
+    let is_blank = |state: &SessionState| {
+        state.taints.is_empty() && state.permissions.is_empty() && state.ended_at.is_none()
+    };
+    let Some(state) = state.filter(|state| !is_blank(state)) else {
         app.ui.line("nothing is known of it: it has touched nothing, and nothing was allowed for it")?;
         app.ui.note("see all: helve session list")?;
         return Ok(Exit::Done);

@@ -1,13 +1,17 @@
 //! `helve tools list`: every tool, one a line.
 
+use std::collections::BTreeMap;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::{Category, Filter, Layer, Registered, Risk, Source};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count};
 use crate::wire::mcp::{self, Which};
+use crate::wire::unboxed;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -67,19 +71,27 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (registry, remarks) = crate::wire::tools(&loaded)?;
     app.note(&remarks);
     let filter = args.filter.resolve();
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| print(&registry.list(&filter), app))
+    let waiting = unboxed::waiting(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| print(&registry.list(&filter), &waiting, app))
 }
 
-fn print(tools: &[Registered], app: &mut App<'_>) -> anyhow::Result<Exit> {
+/// Tools that wait to be trusted, by name, with what is known of each.
+pub(super) type Waiting = BTreeMap<String, &'static str>;
+
+fn print(tools: &[Registered], waiting: &Waiting, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
-        app.ui.json(&tools)?;
+        let documents = tools.iter().map(|one| document(one, waiting)).collect::<Result<Vec<_>, _>>()?;
+        app.ui.json(&documents)?;
         return Ok(Exit::Done);
     }
     if tools.is_empty() {
         app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
         return Ok(Exit::Done);
     }
-    app.ui.table(table(tools))?;
+    app.ui.table(table(tools, waiting))?;
+    if tools.iter().any(|one| waits(one, waiting).is_some()) {
+        app.ui.note("some run without a box and do not run before you have seen them: helve trust")?;
+    }
     if app.ui.on_terminal() {
         let tools = count(tools.len(), "tool");
         app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;
@@ -87,8 +99,23 @@ fn print(tools: &[Registered], app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What is known of a tool that waits to be trusted.
+pub(super) fn waits(registered: &Registered, waiting: &Waiting) -> Option<&'static str> {
+    let is_foreign = registered.layer == Layer::Project;
+    waiting.get(registered.name().as_str()).filter(|_| is_foreign).copied()
+}
+
+/// A tool for programs, which says so where it waits to be trusted.
+pub(super) fn document(registered: &Registered, waiting: &Waiting) -> serde_json::Result<Value> {
+    let mut document = serde_json::to_value(registered)?;
+    if let Some(word) = waits(registered, waiting) {
+        document["trust"] = json!(word);
+    }
+    Ok(document)
+}
+
 /// Tools, one a line.
-pub(super) fn table(tools: &[Registered]) -> Table {
+pub(super) fn table(tools: &[Registered], waiting: &Waiting) -> Table {
     // The name is what people copy, risk and layer what they must see.
     const YIELDS: &[Yield] =
         &[Yield::Cut(5, 30), Yield::Drop(3), Yield::Drop(2), Yield::Cut(5, 12), Yield::Drop(5)];
@@ -101,7 +128,7 @@ pub(super) fn table(tools: &[Registered]) -> Table {
             risk_cell(definition.risk, definition.requires_approval),
             definition.category.as_str().into(),
             definition.source.as_str().into(),
-            layer_cell(registered),
+            layer_cell(registered, waits(registered, waiting).is_some()),
             Cell::from(first_sentence(&definition.description)),
         ]);
     }
@@ -122,12 +149,14 @@ fn risk_tone(risk: Risk) -> Tone {
     }
 }
 
-fn layer_cell(registered: &Registered) -> Cell {
-    if registered.overrides.is_empty() {
-        return registered.layer.as_str().into();
-    }
+fn layer_cell(registered: &Registered, waits: bool) -> Cell {
     let overridden: Vec<_> = registered.overrides.iter().map(|layer| layer.as_str()).collect();
-    Cell::new(format!("{} (overrides {})", registered.layer, overridden.join(", ")), Tone::Warn)
+    let overrides = (!overridden.is_empty()).then(|| format!("overrides {}", overridden.join(", ")));
+    let remarks: Vec<_> = overrides.into_iter().chain(waits.then(|| "waits for trust".to_owned())).collect();
+    match remarks.is_empty() {
+        true => registered.layer.as_str().into(),
+        false => Cell::new(format!("{} ({})", registered.layer, remarks.join("; ")), Tone::Warn),
+    }
 }
 
 fn first_sentence(text: &str) -> &str {

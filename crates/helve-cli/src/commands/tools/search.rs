@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::wire::mcp::{self, Which};
+use crate::wire::unboxed;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -31,10 +32,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, app))
+    let waiting = unboxed::waiting(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &waiting, app))
 }
 
-fn search(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn search(
+    args: &Args,
+    registry: &Registry,
+    waiting: &list::Waiting,
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
     let (found, json) = match &args.pattern {
         Some(pattern) => {
             let mut found = registry.matching(pattern);
@@ -51,7 +58,7 @@ fn search(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result
     if app.ui.is_json() {
         app.ui.json(&json)?;
     } else if !found.is_empty() {
-        app.ui.table(list::table(&found))?;
+        app.ui.table(list::table(&found, waiting))?;
     }
     if found.is_empty() && !app.ui.is_json() {
         let sought = args.pattern.clone().unwrap_or_else(|| args.words.join(" "));

@@ -5,12 +5,14 @@ use helve::schema::{Redactor, example};
 use helve::{Definition, Registered, Registry, Schema};
 use serde_json::{Value, json};
 
+use super::list;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
 use crate::wire::mcp::{self, Which};
+use crate::wire::unboxed;
 
 /// Deepest nesting of parameters that is shown.
 const DEPTH_MAX: usize = 3;
@@ -27,13 +29,21 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| show(args, &registry, app))
+    let waiting = unboxed::waiting(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| {
+        show(args, &registry, &waiting, app)
+    })
 }
 
-fn show(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn show(
+    args: &Args,
+    registry: &Registry,
+    waiting: &list::Waiting,
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
     let registered = find(registry, &args.name)?;
     if app.ui.is_json() {
-        let mut document = serde_json::to_value(&registered)?;
+        let mut document = list::document(&registered, waiting)?;
         document["warnings"] = json!(registered.tool.warnings());
         if registered.tool.is_composed() {
             document["parts"] = json!(registered.tool.handler().parts());
@@ -45,6 +55,13 @@ fn show(args: &Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<E
     let ui = &mut *app.ui;
     heading(&registered, ui)?;
     facts(&registered, registry, ui)?;
+    if let Some(word) = list::waits(&registered, waiting) {
+        let why = match word {
+            "changed" => "it runs without a box and has changed since it was trusted",
+            _ => "it runs without a box and nobody has trusted it",
+        };
+        ui.line(format!("  {} {why}: helve trust", ui.paint().warn("!")))?;
+    }
     parameter_section("Parameters", registered.tool.input(), ui)?;
     if let Some(output) = registered.tool.output() {
         parameter_section("Result", output, ui)?;

@@ -1,0 +1,136 @@
+//! `helve trust`: everything that a project brings and that counts only once a person has seen it.
+
+mod list;
+mod revoke;
+mod show;
+
+use helve_mcp::trust::Verdict;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::commands::mcp::ask::{Answer, ask};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::suggest;
+use crate::ui::count;
+use crate::wire::trust::{self, Brought};
+use crate::wire::unboxed;
+
+const AFTER_HELP: &str = "\
+What a project brings does no harm before you have seen it: programs without a box, MCP servers,
+hooks, and rules that allow. Each is trusted exactly as it is shown, in this folder; when it changes
+you are asked again. What a script does that is started is not part of that: look into it, too.
+
+Your own helve.toml, and a file that you name with --config, need no trust: they are your word.
+
+Exit codes:
+  0 nothing waits any more   2 wrong use   3 a person must say yes   4 somebody said no
+
+Examples:
+  helve trust
+  helve trust --only deploy --yes
+  helve trust list
+  helve trust revoke deploy";
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Trust it as it is shown, without a question
+    #[arg(long, short)]
+    yes: bool,
+    /// Only what has this name: a tool's, a server's, `hooks` or `rules`
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show what is trusted here, what waits, and what has changed since
+    List,
+    /// Trust it no longer
+    Revoke(revoke::Args),
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    match &args.command {
+        None => review(args, app),
+        Some(Command::List) => list::run(app),
+        Some(Command::Revoke(args)) => revoke::run(args, app),
+    }
+}
+
+/// Shows all that waits, and asks once.
+fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    let waiting = trust::waiting(&loaded)?;
+    let brought = trust::brought(&loaded)?;
+    let is_known = |name: &str| brought.iter().any(|one| one.name == name);
+    known(&args.only, is_known, &brought)?;
+    let chosen: Vec<_> =
+        waiting.into_iter().filter(|one| args.only.is_empty() || args.only.contains(&one.name)).collect();
+    if chosen.is_empty() {
+        match app.ui.is_json() {
+            true => app.ui.json(&json!({ "waiting": [], "trusted": [] }))?,
+            false => app.ui.note(match brought.is_empty() {
+                true => "nothing here needs to be trusted",
+                false => "nothing waits to be trusted; see what is: helve trust list",
+            })?,
+        }
+        return Ok(Exit::Done);
+    }
+    if !app.ui.is_json() {
+        for one in &chosen {
+            show::print(one, &loaded, app)?;
+            app.ui.line("")?;
+        }
+    }
+    let things = if chosen.len() == 1 { "this".to_owned() } else { format!("these {}", chosen.len()) };
+    let answer = ask(&format!("Trust {things} as shown?"), args.yes, app)?;
+    if answer == Answer::Yes {
+        // All or as much as can be: what was accepted before one that fails stays accepted.
+        chosen.iter().try_for_each(|one| one.accept(&loaded))?;
+    }
+    if app.ui.is_json() {
+        let documents: Vec<_> = chosen.iter().map(document).collect();
+        app.ui.json(&match answer {
+            Answer::Yes => json!({ "waiting": [], "trusted": documents }),
+            Answer::No | Answer::Nobody => json!({ "waiting": documents, "trusted": [] }),
+        })?;
+    } else if answer == Answer::Yes {
+        let sign = app.ui.paint().good("✓");
+        app.ui.line(format!("{sign} {} trusted, as shown", count(chosen.len(), "thing")))?;
+    }
+    Ok(match answer {
+        Answer::Yes => Exit::Done,
+        Answer::No => Exit::Denied,
+        Answer::Nobody => {
+            app.ui.note("nobody is there to be asked; look at it, then: helve trust --yes")?;
+            Exit::Waiting
+        }
+    })
+}
+
+/// Refuses names that are nobody's.
+fn known(names: &[String], is_known: impl Fn(&str) -> bool, all: &[Brought]) -> Result<(), Failure> {
+    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+    let failure = Failure::usage(format!("nothing here that needs trust is named `{name}`"));
+    Err(match suggest::nearest(name, all.iter().map(|one| one.name.as_str())) {
+        Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
+        None => failure.hint("`helve trust list` shows what there is"),
+    })
+}
+
+/// One thing, for programs.
+fn document(one: &Brought) -> Value {
+    let mut document = json!({
+        "kind": one.kind(), "name": one.name, "origin": one.origin, "trust": unboxed::word(&one.verdict),
+        "definition": one.definition(),
+    });
+    if let Verdict::Changed { diff, .. } = &one.verdict {
+        document["diff"] = json!(diff);
+    }
+    document
+}
