@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::boxes::{LONG, python, run, said, sh, text};
 
 /// Python that calls the kernel directly: `call(number, ...)` gives the errno, or 0.
-const CALLS: &str = r#"
+pub(crate) const CALLS: &str = r#"
 import ctypes, os, sys, errno
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -24,7 +24,7 @@ def refused(name, number, *args):
 "#;
 
 /// Runs Python and expects no line to say that something worked.
-async fn nothing_works(script: &str) {
+pub(crate) async fn nothing_works(script: &str) {
     let out = said(&run(python(&format!("{CALLS}\n{script}"))).await);
     assert!(!out.is_empty(), "it tried nothing");
     let worked: Vec<_> = out.lines().filter(|line| line.contains("WORKED")).collect();
@@ -397,7 +397,7 @@ fn is_alive(marker: &str) -> bool {
     })
 }
 
-async fn dies(marker: &str) {
+pub(crate) async fn dies(marker: &str) {
     let began = Instant::now();
     while is_alive(marker) {
         assert!(began.elapsed() < LONG, "{marker} lives on");
