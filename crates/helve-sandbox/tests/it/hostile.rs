@@ -389,7 +389,7 @@ open("plain", "w").close(); os.chmod("plain", 0o755)
 }
 
 /// A marker in the command line of a process tells whether it is still there.
-fn is_alive(marker: &str) -> bool {
+pub(crate) fn is_alive(marker: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
         // The tests name it, too: as an argument of its own it is the program.
