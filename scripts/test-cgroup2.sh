@@ -74,10 +74,12 @@ install -m 755 /tmp/share/it /tmp/it
 mkdir -m 1777 /tmp/t
 cd /
 groups=/sys/fs/cgroup
-tests='ordinary::a_program_gets hostile::a_fork_bomb hostile::processes_and_threads hostile::memory_in_every attacks::no_cgroup attacks::a_box_goes_first attacks::root_hands attacks::a_crash'
+tests='ordinary::a_program_gets hostile::a_fork_bomb hostile::processes_and_threads hostile::memory_in_every attacks::no_cgroup attacks::a_box_goes_first attacks::root_hands attacks::a_crash attacks::nothing_in_a_box_runs'
 plain='setpriv --reuid=65534 --regid=65534 --clear-groups'
 # enter GROUP COMMAND: runs a command in a group.
 enter() { sh -c 'echo $$ > "$0/cgroup.procs" && exec "$@"' "$@"; }
+# Rights that boxes are not to have.
+rights='prlimit --rtprio=50 --nice=40'
 # A dump would be handed to this.
 printf '#!/bin/sh\ncat > /tmp/dump\n' > /tmp/handler
 chmod 755 /tmp/handler
@@ -86,12 +88,12 @@ echo '+memory +pids' > $groups/cgroup.subtree_control
 
 echo '== root, in the group of a service'
 mkdir -p $groups/system.slice/helve.service
-enter $groups/system.slice/helve.service /tmp/it --test-threads=2 $tests
+enter $groups/system.slice/helve.service $rights /tmp/it --test-threads=2 $tests
 echo '== a plain user, in a group that is its own'
 mkdir -p $groups/user.slice/app.slice/helve.scope
 echo '+memory +pids' > $groups/user.slice/cgroup.subtree_control
 chown -R 65534:65534 $groups/user.slice/app.slice
-enter $groups/user.slice/app.slice/helve.scope $plain env HELVE_TEST_DELEGATED=1 /tmp/it --test-threads=2 $tests
+enter $groups/user.slice/app.slice/helve.scope $rights $plain env HELVE_TEST_DELEGATED=1 /tmp/it --test-threads=2 $tests
 echo '== a plain user, in a group that is not'
 $plain /tmp/it --test-threads=2 ordinary::a_program_gets attacks::no_cgroup
 echo '== left behind'

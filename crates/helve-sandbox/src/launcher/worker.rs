@@ -170,6 +170,9 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
         FILES_MAX.min(rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX)),
     )?;
     set(Resource::Msgqueue, 0)?;
+    // Users who play music may run before all others; what they start in a box may not.
+    set(Resource::Rtprio, 0)?;
+    set(Resource::Nice, 0)?;
     set(Resource::Memlock, 8 << 20)?;
     if limits.cpu_s != u64::MAX {
         // First a signal that names the reason; a second later one that cannot be ignored.

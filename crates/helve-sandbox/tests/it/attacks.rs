@@ -96,6 +96,20 @@ print(signal.getitimer(signal.ITIMER_REAL), len(os.environ))
     assert_eq!(said(&run(python(script)).await), expected);
 }
 
+/// Some users may have their programs run before all others. Means most where the tests have these rights, as in
+/// `scripts/test-cgroup2.sh`.
+#[tokio::test]
+async fn nothing_in_a_box_runs_before_others() {
+    let script = r#"
+import os, resource
+for limit in (resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE): print(resource.getrlimit(limit))
+for do in (lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)), lambda: os.setpriority(os.PRIO_PROCESS, 0, -5)):
+    try: do(); print("WORKED")
+    except OSError: print("refused")
+"#;
+    assert_eq!(said(&run(python(script)).await), "(0, 0)\n(0, 0)\nrefused\nrefused");
+}
+
 /// Runs a box in a copy of this test program that is in more groups than its own.
 #[tokio::test]
 async fn helper_in_many_groups() {

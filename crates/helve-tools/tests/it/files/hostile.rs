@@ -67,7 +67,17 @@ async fn dots_in_disguise_are_names_like_others() {
 #[tokio::test]
 async fn names_that_terminals_and_shells_take_amiss_come_back_whole_or_escaped() {
     let world = World::new();
-    for name in ["-rf", "a\nb", "a\u{1b}[2Jb", "\u{202e}txt.exe", "  ", "*", "a'b\"c", ".hidden", "n".repeat(255).as_str()] {
+    for name in [
+        "-rf",
+        "a\nb",
+        "a\u{1b}[2Jb",
+        "\u{202e}txt.exe",
+        "  ",
+        "*",
+        "a'b\"c",
+        ".hidden",
+        "n".repeat(255).as_str(),
+    ] {
         world.put(&format!("root/odd/{name}"), "odd\n");
         let read = world.ok("file-read", json!({ "path": format!("odd/{name}") })).await;
         assert_eq!(read["content"], "odd\n", "{name:?}");
@@ -87,7 +97,10 @@ async fn a_file_without_end_is_given_up() {
         ("file-read", json!({ "path": "huge" })),
         ("file-read", json!({ "path": "huge", "start_line": 2 })),
         ("file-read", json!({ "path": "huge", "start_line": 1, "max_lines": 5 })),
-        ("file-read", json!({ "path": "huge", "offset": 7_000_000_000_000_u64, "length": 10, "encoding": "base64" })),
+        (
+            "file-read",
+            json!({ "path": "huge", "offset": 7_000_000_000_000_u64, "length": 10, "encoding": "base64" }),
+        ),
         ("file-edit", json!({ "path": "huge", "edits": [{ "old": "x", "new": "y" }] })),
         ("file-search", json!({ "path": "huge", "pattern": "x" })),
         ("file-search", json!({ "pattern": "x\\ny" })),
@@ -156,7 +169,8 @@ async fn a_folder_of_very_many_is_listed_in_part() {
 #[tokio::test]
 async fn a_deep_folder_is_walked_without_falling() {
     let world = World::new();
-    let mut folder = cap_std::fs::Dir::open_ambient_dir(world.path("root"), cap_std::ambient_authority()).unwrap();
+    let mut folder =
+        cap_std::fs::Dir::open_ambient_dir(world.path("root"), cap_std::ambient_authority()).unwrap();
     for _ in 0..3_000 {
         folder.create_dir("d").unwrap();
         folder = folder.open_dir("d").unwrap();
@@ -190,12 +204,19 @@ async fn files_that_change_under_the_reader_hold_nobody_up() {
             let mut long = false;
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 long = !long;
-                File::options().write(true).open(&path).unwrap().set_len(if long { 8 << 20 } else { 1 }).unwrap();
+                File::options()
+                    .write(true)
+                    .open(&path)
+                    .unwrap()
+                    .set_len(if long { 8 << 20 } else { 1 })
+                    .unwrap();
             }
         }
     });
     for _ in 0..50 {
-        for arguments in [json!({ "path": "grows" }), json!({ "path": "grows", "start_line": 1, "max_lines": 3 })] {
+        for arguments in
+            [json!({ "path": "grows" }), json!({ "path": "grows", "start_line": 1, "max_lines": 3 })]
+        {
             through_runtime(&world, "file-read", arguments).await;
         }
         through_runtime(&world, "file-search", json!({ "pattern": "line" })).await;
