@@ -10,8 +10,18 @@ use super::graph::{Edge, children, own_field, own_items, targets};
 /// Most visits of a schema to a part of a value. Takes a few milliseconds.
 const VISITS_MAX: u32 = 200_000;
 
+/// Most of them where errors are made: one that holds those of all alternatives takes memory at each.
+const ERROR_VISITS_MAX: u32 = 20_000;
+
+/// Whether a value can be checked.
 pub(super) fn affordable(root: &Value, value: &Value) -> bool {
     let mut left = VISITS_MAX;
+    visit(root, root, value, &mut left)
+}
+
+/// Whether all that is wrong with a value can be listed.
+pub(super) fn explicable(root: &Value, value: &Value) -> bool {
+    let mut left = ERROR_VISITS_MAX;
     visit(root, root, value, &mut left)
 }
 
@@ -64,6 +74,45 @@ mod tests {
         .unwrap();
         let deep = (0..60).fold(json!(7), |inner, _| json!({ "x": inner }));
         assert!(!schema.accepts(&deep));
+    }
+
+    /// A schema of lists that refers to itself in two ways, with a secret in it.
+    fn doubling() -> Schema {
+        let list = json!({ "type": "array", "items": { "$ref": "#/$defs/n" } });
+        Schema::compile(json!({ "type": "object", "properties": {
+            "x": { "$ref": "#/$defs/n" }, "key": { "type": "string", "writeOnly": true } },
+            "$defs": { "n": { "anyOf": [{ "type": "string" }, list, list] } } }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_redacted_and_mended_in_bounded_time() {
+        use super::super::{Redactor, example::corrected, repair::repair};
+        let (schema, redactor) = (doubling(), Redactor::default());
+        for levels in [8, 12, 16, 20, 40, 60] {
+            let mut value =
+                json!({ "x": (0..levels).fold(json!(1), |inner, _| json!([inner])), "key": "k3y" });
+            let errors = schema.validate(&value).unwrap_err();
+            assert!(!errors.is_empty());
+            assert!(!redactor.redact(Some(&schema), &value).to_string().contains("k3y"));
+            assert!(!redactor.redact_refused(&schema, &value).to_string().contains("k3y"));
+            let path = format!("/x{}", "/0".repeat(levels));
+            assert!(!redactor.touches_secret(&schema, &path) && !schema.at(&path).is_empty());
+            repair(&schema, &mut value);
+            corrected(&schema, &value, &redactor);
+        }
+    }
+
+    #[test]
+    fn errors_take_little_memory_where_alternatives_double() {
+        let schema = Schema::compile(json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "$dynamicAnchor": "n",
+            "type": "object", "properties": {
+                "x": { "anyOf": [{ "$dynamicRef": "#n" }, { "$dynamicRef": "#n" }, { "type": "string" }] } } }))
+        .unwrap();
+        for levels in [6, 12, 16, 24, 60] {
+            let deep = (0..levels).fold(json!(1), |inner, _| json!({ "x": inner }));
+            assert!(!schema.validate(&deep).unwrap_err().is_empty());
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn too_complex() -> FieldError {
     FieldError::new(
         "",
         "a value that its schema can check in bounded time",
-        "one too deeply nested for this recursive schema; send a flatter value",
+        "one too large or too deeply nested for this recursive schema; send a smaller, flatter value",
     )
 }
 

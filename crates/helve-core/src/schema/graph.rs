@@ -1,5 +1,7 @@
 //! A schema as a graph: which sub-schemas apply to the same value, and which to its parts.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 /// How a sub-schema relates to its parent.
@@ -111,6 +113,7 @@ fn percent_decode(text: &str) -> String {
 /// The schema and all that apply to the same value with it, references followed.
 pub(super) fn in_place<'a>(root: &'a Value, start: &'a Value) -> Vec<&'a Value> {
     let mut found = vec![start];
+    let mut seen = HashSet::from([std::ptr::from_ref(start)]);
     let mut next = 0;
     while next < found.len() {
         let schema = found[next];
@@ -120,12 +123,18 @@ pub(super) fn in_place<'a>(root: &'a Value, start: &'a Value) -> Vec<&'a Value> 
             .filter(|(edge, _, _)| *edge == Edge::InPlace)
             .map(|(_, _, child)| child);
         for child in nested.chain(targets(root, schema)) {
-            if !found.iter().any(|seen| std::ptr::eq(*seen, child)) {
+            if seen.insert(std::ptr::from_ref(child)) {
                 found.push(child);
             }
         }
     }
     found
+}
+
+/// Each schema once: where one refers to itself in two ways, they would double at every level.
+pub(super) fn distinct<'a>(schemas: impl IntoIterator<Item = &'a Value>) -> Vec<&'a Value> {
+    let mut seen = HashSet::new();
+    schemas.into_iter().filter(|schema| seen.insert(std::ptr::from_ref(*schema))).collect()
 }
 
 /// The schemas that apply to the field `key` of a value to which `schema` applies.
@@ -174,7 +183,7 @@ pub(super) fn at_path<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
                 next.extend(items(root, schema));
             }
         }
-        current = next;
+        current = distinct(next);
     }
     current
 }

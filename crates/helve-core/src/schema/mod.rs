@@ -96,23 +96,25 @@ impl Schema {
 
     /// Whether a value fits. The fast path: makes no error text.
     pub fn accepts(&self, value: &Value) -> bool {
-        self.within_budget(value) && self.0.validator.is_valid(value)
+        let is_affordable = !self.0.recursive || cost::affordable(&self.0.json, value);
+        is_affordable && self.0.validator.is_valid(value)
     }
 
     /// Lists everything that is wrong with a value.
     pub fn validate(&self, value: &Value) -> Result<(), Vec<FieldError>> {
-        if !self.within_budget(value) {
-            return Err(vec![describe::too_complex()]);
-        }
-        if self.0.validator.is_valid(value) {
+        if self.accepts(value) {
             return Ok(());
         }
-        Err(self
-            .errors(value)
-            .iter()
-            .flat_map(|error| describe::describe(error, self))
-            .take(FIELD_ERRORS_MAX)
-            .collect())
+        let found = self.errors(value);
+        let described = found.iter().flat_map(|error| describe::describe(error, self));
+        let errors: Vec<_> = described.take(FIELD_ERRORS_MAX).collect();
+        Err(if errors.is_empty() { vec![describe::too_complex()] } else { errors })
+    }
+
+    /// Whether it can be said in bounded time and memory what is wrong with a value. Without that
+    /// nothing is looked for, and nothing mended.
+    pub fn can_explain(&self, value: &Value) -> bool {
+        !self.0.recursive || cost::explicable(&self.0.json, value)
     }
 
     /// Fills in defaults for fields that are absent.
@@ -127,11 +129,10 @@ impl Schema {
     }
 
     fn errors<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
+        if !self.can_explain(value) {
+            return Vec::new();
+        }
         self.0.validator.iter_errors(value).take(FIELD_ERRORS_MAX).collect()
-    }
-
-    fn within_budget(&self, value: &Value) -> bool {
-        !self.0.recursive || cost::affordable(&self.0.json, value)
     }
 
     fn check_defaults(&self) -> Result<(), Vec<Problem>> {

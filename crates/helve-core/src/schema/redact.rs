@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::Schema;
-use super::graph::{at_path, children, field, in_place, items, targets};
+use super::graph::{at_path, children, distinct, field, in_place, items, targets};
 use crate::json::{canonical, hex};
 
 /// What stands in place of a secret.
@@ -220,7 +220,7 @@ impl Redactor {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
             Value::Array(parts) => {
                 let below: Vec<_> = root
-                    .map(|root| schemas.iter().flat_map(|schema| items(root, schema)).collect())
+                    .map(|root| distinct(schemas.iter().flat_map(|schema| items(root, schema))))
                     .unwrap_or_default();
                 parts.iter().map(|part| self.copy(root, &below, part)).collect()
             }
@@ -230,7 +230,7 @@ impl Redactor {
                         return (key.clone(), self.mark(part));
                     }
                     let below: Vec<_> = root
-                        .map(|root| schemas.iter().flat_map(|schema| field(root, schema, key)).collect())
+                        .map(|root| distinct(schemas.iter().flat_map(|schema| field(root, schema, key))))
                         .unwrap_or_default();
                     (key.clone(), self.copy(root, &below, part))
                 });

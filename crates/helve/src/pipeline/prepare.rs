@@ -54,6 +54,10 @@ pub(super) fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<V
     if schema.accepts(arguments) {
         return Ok(Vec::new());
     }
+    if !schema.can_explain(arguments) {
+        let fields = schema.validate(arguments).err().unwrap_or_default();
+        return Err(invalid(parts, tool, arguments, fields));
+    }
     // Our own strict exports make models send null for what is absent; taking that back mends
     // nothing of theirs.
     drop_absent(schema.json(), arguments);

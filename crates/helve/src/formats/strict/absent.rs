@@ -1,11 +1,16 @@
 //! The way back from a strict call: null where a field is absent.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value};
 
 use crate::formats::schema::definition;
 
 /// References are followed this far within one value's nesting.
 const DEPTH_MAX: usize = 64;
+/// Most schemas that are held against parts of one value. Where a schema refers to itself in two ways,
+/// they double at every level; what is beyond stays as it was sent.
+const LOOKS_MAX: u32 = 100_000;
 
 /// Drops the nulls that a strict export made a model write for optional fields it wanted to leave
 /// out. A null that the tool's own schema accepts stays.
@@ -20,11 +25,12 @@ const DEPTH_MAX: usize = 64;
 /// assert_eq!(arguments, json!({ "query": "ada" }));
 /// ```
 pub fn drop_absent(schema: &Value, arguments: &mut Value) {
-    Dropper { root: schema }.visit(schema, arguments, DEPTH_MAX);
+    Dropper { root: schema, looks_left: Cell::new(LOOKS_MAX) }.visit(schema, arguments, DEPTH_MAX);
 }
 
 struct Dropper<'a> {
     root: &'a Value,
+    looks_left: Cell<u32>,
 }
 
 impl<'a> Dropper<'a> {
@@ -104,9 +110,10 @@ impl<'a> Dropper<'a> {
 
     /// The schemas of which one applies: the schema itself, what it refers to, its branches.
     fn options(&self, schema: &'a Value, depth: usize) -> Vec<&'a Value> {
-        if depth == 0 {
+        let Some(left) = self.looks_left.get().checked_sub(1).filter(|_| depth > 0) else {
             return Vec::new();
-        }
+        };
+        self.looks_left.set(left);
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let target = match reference {
                 "#" => Some(self.root),
@@ -157,6 +164,17 @@ fn may_be(schema: &Value, value: &Value) -> bool {
 mod tests {
     use super::drop_absent;
     use serde_json::json;
+
+    #[test]
+    fn a_schema_that_doubles_at_every_level_ends() {
+        let list = json!({ "type": "array", "items": { "$ref": "#/$defs/n" } });
+        let schema = json!({ "type": "object", "properties": { "x": { "$ref": "#/$defs/n" } },
+            "$defs": { "n": { "anyOf": [{ "type": "string" }, list, list] } } });
+        let deep = (0..60).fold(json!(1), |inner, _| json!([inner]));
+        let mut arguments = json!({ "x": deep });
+        drop_absent(&schema, &mut arguments);
+        assert_eq!(arguments, json!({ "x": deep }));
+    }
 
     #[test]
     fn the_branch_of_an_array_is_told_by_its_items() {
