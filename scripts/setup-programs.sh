@@ -8,10 +8,13 @@ missing=
 need() { command -v "$1" >/dev/null || missing="$missing $2"; }
 need bash bash
 need curl curl
+need dbus-run-session dbus
 need gcc gcc
 need git git
+need gnome-keyring-daemon gnome-keyring
 need node nodejs
 need npm npm
+need secret-tool libsecret-tools
 need setpriv util-linux
 need unshare util-linux
 # The system's own, whatever else is in PATH: boxes look there.

@@ -7,13 +7,7 @@ if [ "$(id -u)" != 0 ]; then
   echo 'left out: these tests have just run as a plain user'
   exit 0
 fi
-# The whole workspace, as the other tests are built: one crate alone would be built anew.
-binary=$(cargo test --workspace --no-run --locked --message-format=json |
-  python3 -c 'import json,sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message.get("executable") and message["target"]["name"] == "it" and "helve-sandbox" in message["package_id"]:
-        print(message["executable"])')
+binary=$(scripts/sandbox-tests.sh)
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 install -m 755 "$binary" "$place/it"

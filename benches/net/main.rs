@@ -1,12 +1,15 @@
 //! What the guarded client costs beside plain reqwest: the same small answer from a server on
 //! loopback, over connections that are kept. `cargo bench -p helve-benches --bench net`
+//!
+//! The ratio of rates is what counts, and it has the moods of the machine in it. The ratio of the client's own time on
+//! a processor, kernel included, has not: the server runs on a thread of its own.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 
 use helve_benches as _;
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use helve_net::{Client, NetPolicy, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +24,10 @@ fn main() {
     // `cargo test --benches` runs this too; a smoke run is enough there.
     let requests = if std::env::args().any(|arg| arg == "--bench") { 4_000 } else { 64 };
     let tokio = Builder::new_current_thread().enable_all().build().unwrap();
-    println!("{:<34} {:>12} {:>12} {:>8} {:>16}", "", "guarded/s", "reqwest/s", "ratio", "(rounds)");
+    println!(
+        "{:<34} {:>12} {:>12} {:>8} {:>16} {:>8}",
+        "", "guarded/s", "reqwest/s", "ratio", "(rounds)", "CPU"
+    );
     for bytes in ANSWER_BYTES {
         let address = serve(bytes);
         for host in ["127.0.0.1", "localhost"] {
@@ -48,7 +54,7 @@ fn compare(tokio: &Runtime, url: &str, bytes: usize, at_once: usize, requests: u
     // Connections are made before the first round.
     rate(tokio, at_once, at_once * 4, &fetch_guarded);
     rate(tokio, at_once, at_once * 4, &fetch_plain);
-    let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut ratios, mut cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let (our, their);
         if round % 2 == 0 {
@@ -58,19 +64,21 @@ fn compare(tokio: &Runtime, url: &str, bytes: usize, at_once: usize, requests: u
             their = rate(tokio, at_once, requests, &fetch_plain);
             our = rate(tokio, at_once, requests, &fetch_guarded);
         }
-        ours.push(our);
-        theirs.push(their);
-        ratios.push(our / their);
+        ours.push(our.rate);
+        theirs.push(their.rate);
+        ratios.push(our.rate / their.rate);
+        cpu.push(their.cpu.as_secs_f64() / our.cpu.as_secs_f64());
     }
     let host = if url.contains("localhost") { "name" } else { "address" };
     let label = format!("{bytes} bytes by {host}, {at_once} at once");
     let ratio = middle(&mut ratios);
     let (low, high) = (ratios[0], ratios[ROUNDS - 1]);
     println!(
-        "{label:<34} {:>12.0} {:>12.0} {ratio:>8.3} {:>16}",
+        "{label:<34} {:>12.0} {:>12.0} {ratio:>8.3} {:>16} {:>8.3}",
         middle(&mut ours),
         middle(&mut theirs),
-        format!("({low:.2}–{high:.2})")
+        format!("({low:.2}–{high:.2})"),
+        middle(&mut cpu),
     );
 }
 
@@ -80,10 +88,24 @@ fn middle(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Requests a second, so many at once.
-fn rate(tokio: &Runtime, at_once: usize, requests: usize, fetch: &impl AsyncFn()) -> f64 {
+/// How a round went.
+struct Round {
+    /// Requests a second.
+    rate: f64,
+    /// The client's time on a processor.
+    cpu: Duration,
+}
+
+/// The time on a processor of this thread, on which the client runs.
+fn cpu() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A round of requests, so many at once.
+fn rate(tokio: &Runtime, at_once: usize, requests: usize, fetch: &impl AsyncFn()) -> Round {
     let each = requests.div_ceil(at_once);
-    let started = Instant::now();
+    let (started, before) = (Instant::now(), cpu());
     tokio.block_on(async {
         let workers = (0..at_once).map(|_| async {
             for _ in 0..each {
@@ -92,7 +114,7 @@ fn rate(tokio: &Runtime, at_once: usize, requests: usize, fetch: &impl AsyncFn()
         });
         futures_util::future::join_all(workers).await;
     });
-    (each * at_once) as f64 / started.elapsed().as_secs_f64()
+    Round { rate: (each * at_once) as f64 / started.elapsed().as_secs_f64(), cpu: cpu() - before }
 }
 
 /// A server on a thread of its own that answers whatever is asked.

@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use sha2::{Digest, Sha256};
 
-pub use size::size;
+pub use size::{SizeBounds, size, size_bounds};
 
 /// Bounds on JSON that comes from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

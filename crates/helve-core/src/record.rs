@@ -198,7 +198,7 @@ pub struct Ending {
     pub attempts: Vec<Attempt>,
     /// How long each stage took.
     pub timings: Timings,
-    /// Size of the result.
+    /// Size of the result as JSON; of one that is too long to be kept, without what escapes add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
     /// Whether the payload lacks something of the result: a secret, or all of it for its size.

@@ -1,31 +1,38 @@
 //! Serves what a runtime and the servers behind it have: tools through the pipeline, resources and
 //! prompts passed through.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, StreamExt};
-use helve::{Access, Action, ApprovalId, BoxFuture, Caller, Pending, PolicyResource, Runtime, Stance};
+use helve::session::SessionKey;
+use helve::{
+    Access, ApprovalId, BoxFuture, Call, Caller, ErrorCode, Outcome, Pending, PolicyResource, Runtime,
+    Stance, Status, ToolError,
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::client::connection::Ask;
 use crate::client::link::LinkError;
+use crate::links::Links;
 use crate::message::{Fields, Raw, RpcError, raw};
 use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
-    ToolAnswer, ToolCall, Visitor, no_resource, renamed,
+    ToolAnswer, ToolCall, Visitor, arguments, no_resource, renamed,
 };
 use crate::servers::lines::Behalf;
-use crate::servers::{Offer, RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on};
+use crate::servers::{
+    Offer, Piece, RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on, served,
+};
 
 /// How long a client's first list waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
-/// How many addresses that results spoke of are remembered.
-const LINKS_MAX: usize = 10_000;
+/// Helve itself refused, and somebody else may not be refused.
+const REFUSED: i64 = -32000;
 /// The longest instructions that are passed on.
 const INSTRUCTIONS_BYTES_MAX: usize = 32 << 10;
 
@@ -37,21 +44,14 @@ const INSTRUCTIONS_BYTES_MAX: usize = 32 << 10;
 pub struct Gateway {
     tools: Arc<RuntimeBackend>,
     servers: Servers,
-    links: Mutex<Links>,
-}
-
-/// Addresses that results spoke of, and whose they are.
-#[derive(Default)]
-struct Links {
-    servers: BTreeMap<String, String>,
-    order: VecDeque<String>,
+    links: Links,
 }
 
 impl Gateway {
     /// Serves `runtime`, and `servers` whose tools are in its registry.
     pub fn new(runtime: Runtime, servers: Servers) -> Self {
         let tools = Arc::new(RuntimeBackend::new(runtime));
-        Self { tools, servers, links: Mutex::default() }
+        Self { tools, servers, links: Links::default() }
     }
 
     /// The servers that a caller may reach: one choke point for all that is not a tool.
@@ -70,11 +70,20 @@ impl Gateway {
         servers
     }
 
-    /// Whether the policy lets a visitor have what a server offers. Nobody can be asked about it, so
-    /// what would ask is not there.
-    fn permits(&self, visitor: &Visitor, action: Action, server: &Server, name: &str) -> bool {
+    /// What the policy says to a visitor who wants to have what a server offers.
+    fn says(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> Stance {
         let resource = PolicyResource::Served { server: server.name(), name };
-        self.tools.runtime().permits(&visitor.caller, action, resource).stance == Stance::Allow
+        self.tools.runtime().permits(&visitor.caller, piece.action(), resource).stance
+    }
+
+    /// Whether a visitor may know of what a server offers. What would ask a person asks when it is read.
+    fn shows(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> bool {
+        self.says(visitor, piece, server, name) != Stance::Deny
+    }
+
+    /// Whether a visitor may have what a server offers without anybody being asked.
+    fn permits(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> bool {
+        self.says(visitor, piece, server, name) == Stance::Allow
     }
 
     async fn settled(&self) {
@@ -109,7 +118,7 @@ impl Gateway {
             };
             for item in items {
                 let place = Fields::read(Some(item)).ok().and_then(|fields| fields.text(key));
-                let may = |place: &String| self.permits(visitor, Action::ReadResource, &server, place);
+                let may = |place: &String| self.shows(visitor, Piece::Resource, &server, place);
                 if place.filter(may).is_some_and(|place| seen.insert(place)) {
                     all.push(Arc::clone(item));
                 }
@@ -123,7 +132,7 @@ impl Gateway {
         for (server, offer) in self.offers_to(visitor).await {
             for prompt in &offer.prompts {
                 let own = Fields::read(Some(prompt)).ok().and_then(|fields| fields.text("name"));
-                if let Some(own) = own.filter(|own| self.permits(visitor, Action::GetPrompt, &server, own)) {
+                if let Some(own) = own.filter(|own| self.shows(visitor, Piece::Prompt, &server, own)) {
                     all.push(renamed(prompt, &with_namespace(&server, &own)).into());
                 }
             }
@@ -131,36 +140,60 @@ impl Gateway {
         all.into()
     }
 
-    /// The server that has a prompt, and its own name for it.
+    /// The server that has a prompt, and its own name for it, whether or not the visitor may have it.
     async fn prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
+        match self.known_prompt(name, visitor).await {
+            Some(found) => Some(found),
+            None => {
+                self.settled().await;
+                self.known_prompt(name, visitor).await
+            }
+        }
+    }
+
+    async fn known_prompt(&self, name: &str, visitor: &Visitor) -> Option<(Arc<Server>, String)> {
         self.offers_to(visitor).await.into_iter().find_map(|(server, offer)| {
             let namespace = server.config().namespace(server.name());
             let own = match namespace {
                 "" => name,
                 namespace => name.strip_prefix(namespace)?.strip_prefix("__")?,
             };
-            let own = own.to_owned();
-            let may = offer.has_prompt(&own) && self.permits(visitor, Action::GetPrompt, &server, &own);
-            may.then_some((server, own))
+            offer.has_prompt(own).then(|| (Arc::clone(&server), own.to_owned()))
         })
     }
 
-    /// The server that has a resource: listed, by a template, or because a result spoke of it.
+    /// The server that has a resource: listed, by a template, or because a result of this session spoke of
+    /// it. Whether the visitor may have it is another question.
     async fn resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        match self.known_resource(uri, visitor).await {
+            Some(server) => Some(server),
+            None => {
+                // Its server may still be coming.
+                self.settled().await;
+                self.known_resource(uri, visitor).await
+            }
+        }
+    }
+
+    async fn known_resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
         let servers = self.offers_to(visitor).await;
         let listed = servers.iter().find(|(_, offer)| offer.has_resource(uri));
         let fits = || servers.iter().find(|(_, offer)| offer.has_template(uri));
         let linked = || {
-            let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-            let owner = links.servers.get(uri)?;
-            servers.iter().find(|(server, _)| server.name() == owner)
+            let owner = self.links.server_of(&SessionKey::of(&visitor.caller), uri)?;
+            servers.iter().find(|(server, _)| server.name() == &*owner)
         };
-        let found = Arc::clone(&listed.or_else(fits).or_else(linked)?.0);
-        self.permits(visitor, Action::ReadResource, &found, uri).then_some(found)
+        Some(Arc::clone(&listed.or_else(fits).or_else(linked)?.0))
+    }
+
+    /// The same, where the visitor may have it and nobody need be asked.
+    async fn open_resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        let found = self.resource(uri, visitor).await?;
+        self.permits(visitor, Piece::Resource, &found, uri).then_some(found)
     }
 
     /// Remembers what a result spoke of, so that it can be read.
-    fn remember_links(&self, tool: &str, result: &RawValue) {
+    fn remember_links(&self, tool: &str, result: &RawValue, caller: &Caller) {
         if !result.get().contains("\"uri\"") {
             return;
         }
@@ -170,23 +203,99 @@ impl Gateway {
             .all()
             .into_iter()
             .find(|server| server.offer().tools.contains_key(registered.name()));
-        let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) else { return };
-        let parts = value.get("content").and_then(Value::as_array).into_iter().flatten();
-        let places = parts.filter_map(|part| {
-            part.get("uri").or_else(|| part.pointer("/resource/uri")).and_then(Value::as_str)
-        });
-        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        for place in places {
-            if links.servers.insert(place.to_owned(), server.name().to_owned()).is_none() {
-                links.order.push_back(place.to_owned());
-            }
-        }
-        while links.order.len() > LINKS_MAX {
-            if let Some(oldest) = links.order.pop_front() {
-                links.servers.remove(&oldest);
-            }
+        if let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) {
+            self.links.remember(SessionKey::of(caller), server.name(), &value);
         }
     }
+
+    /// Reads a piece of a server through the pipeline. What the caller may not have is not there for it;
+    /// the journal knows better.
+    async fn read(
+        &self,
+        server: &Arc<Server>,
+        piece: Piece,
+        arguments: Value,
+        incoming: Incoming,
+        hidden: impl FnOnce() -> RpcError,
+    ) -> Result<Arc<RawValue>, RpcError> {
+        let unfit = |reason| RpcError::new(RpcError::INTERNAL, reason);
+        let served = served(server, piece).map_err(unfit)?;
+        let call = call_of(served.tool.name().as_str(), arguments, incoming);
+        answer_of(self.tools.runtime().read(served, call).await, hidden)
+    }
+
+    /// Records that somebody asked for what is not there, or not for them.
+    async fn refuse(&self, piece: Piece, arguments: Value, incoming: Incoming) {
+        let asked = arguments.get(piece.named_by()).and_then(Value::as_str).unwrap_or_default();
+        let message = format!("no server offers this caller `{}`", crate::text::one_line(asked, 200));
+        let call = call_of(&format!("mcp/{}", piece.name()), arguments, incoming);
+        self.tools.runtime().refuse(call, ToolError::new(ErrorCode::ToolNotFound, message)).await;
+    }
+}
+
+/// What a client asks to read, as a call.
+fn call_of(tool: &str, arguments: Value, incoming: Incoming) -> Call {
+    let mut call = Call::new(tool, arguments)
+        .by(incoming.visitor.caller)
+        .cancellation(incoming.cancellation)
+        .client(incoming.client);
+    call.trace_parent = incoming.trace_parent;
+    call
+}
+
+/// What a client asks for, without what it said of its own requests.
+fn arguments_of(params: &RawValue) -> Result<Value, RpcError> {
+    let mut arguments = arguments(Some(params))?;
+    if let Some(fields) = arguments.as_object_mut() {
+        for own in ["_meta", "inputResponses", "requestState", "task"] {
+            fields.remove(own);
+        }
+    }
+    Ok(arguments)
+}
+
+/// What came of reading: what the server answered as it is, unless Helve itself refused.
+fn answer_of(outcome: Outcome, hidden: impl FnOnce() -> RpcError) -> Result<Arc<RawValue>, RpcError> {
+    let said = outcome.content;
+    match outcome.status {
+        // Without what the server said, a hook has put something else in its place.
+        Status::Done(output) => Ok(said.unwrap_or_else(|| raw(&output.value).into())),
+        Status::Failed(error) if error.code() == ErrorCode::NotAuthorized => Err(hidden()),
+        Status::Failed(error) => {
+            let own = said.filter(|_| error.code() == ErrorCode::ExecutionFailed);
+            let own = own.and_then(|said| serde_json::from_str::<RpcError>(said.get()).ok());
+            Err(own.unwrap_or_else(|| refusal(&error)))
+        }
+        Status::Pending(pending) => {
+            let message = format!(
+                "a person must approve this first ({}): {}; ask for it again once it was given",
+                pending.approval_id,
+                pending.reasons.join("; ")
+            );
+            Err(RpcError::new(REFUSED, message).with_data(&json!({
+                "code": "approval_required",
+                "approval_id": pending.approval_id,
+                "reasons": pending.reasons,
+            })))
+        }
+    }
+}
+
+/// Why nothing was read, as a client sees it.
+fn refusal(error: &ToolError) -> RpcError {
+    let mut message = error.message().to_owned();
+    for advice in error.suggestions() {
+        message.push_str(&format!("; {advice}"));
+    }
+    let code = match error.code() {
+        ErrorCode::PermissionDenied
+        | ErrorCode::HookDenied
+        | ErrorCode::ApprovalDenied
+        | ErrorCode::ApprovalExpired
+        | ErrorCode::RateLimit => REFUSED,
+        _ => RpcError::INTERNAL,
+    };
+    RpcError::new(code, message).with_data(&json!({ "code": error.code() }))
 }
 
 fn with_namespace(server: &Server, own: &str) -> String {
@@ -298,10 +407,10 @@ impl Backend for Gateway {
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         Box::pin(async move {
-            let name = call.name.clone();
+            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
             if let ToolAnswer::Done { result, .. } = &answer {
-                self.remember_links(&name, result);
+                self.remember_links(&name, result, &caller);
             }
             Ok(answer)
         })
@@ -318,10 +427,10 @@ impl Backend for Gateway {
         incoming: Incoming,
     ) -> Reply<ToolAnswer> {
         Box::pin(async move {
-            let name = call.name.clone();
+            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let answer = Arc::clone(&self.tools).after_decision(pending, call, incoming).await?;
             if let ToolAnswer::Done { result, .. } = &answer {
-                self.remember_links(&name, result);
+                self.remember_links(&name, result, &caller);
             }
             Ok(answer)
         })
@@ -337,21 +446,25 @@ impl Backend for Gateway {
 
     fn read_resource(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
-            let visitor = incoming.visitor.clone();
-            let server = self.resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
-            let params = Fields::read(Some(&incoming.params))?;
-            pass(&server, "resources/read", params, &visitor, Some(incoming)).await
+            let arguments = arguments_of(&incoming.params)?;
+            let Some(server) = self.resource(&uri, &incoming.visitor).await else {
+                self.refuse(Piece::Resource, arguments, incoming).await;
+                return Err(no_resource(&uri));
+            };
+            self.read(&server, Piece::Resource, arguments, incoming, || no_resource(&uri)).await
         })
     }
 
     fn get_prompt(self: Arc<Self>, name: String, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
             let none = || RpcError::invalid_params(format!("no prompt named `{name}`"));
-            let visitor = incoming.visitor.clone();
-            let (server, own) = self.prompt(&name, &visitor).await.ok_or_else(none)?;
-            let mut params = Fields::read(Some(&incoming.params))?;
-            params.set("name", raw(&own));
-            pass(&server, "prompts/get", params, &visitor, Some(incoming)).await
+            let mut arguments = arguments_of(&incoming.params)?;
+            let Some((server, own)) = self.prompt(&name, &incoming.visitor).await else {
+                self.refuse(Piece::Prompt, arguments, incoming).await;
+                return Err(none());
+            };
+            arguments["name"] = own.into();
+            self.read(&server, Piece::Prompt, arguments, incoming, none).await
         })
     }
 
@@ -364,7 +477,11 @@ impl Backend for Gateway {
             let server = match of.text("type").as_deref() {
                 Some("ref/prompt") => {
                     let name = of.text("name").ok_or_else(none)?;
-                    let (server, own) = self.prompt(&name, &visitor).await.ok_or_else(none)?;
+                    let found = self.prompt(&name, &visitor).await;
+                    let may = |(server, own): &(Arc<Server>, String)| {
+                        self.permits(&visitor, Piece::Prompt, server, own)
+                    };
+                    let (server, own) = found.filter(may).ok_or_else(none)?;
                     of.set("name", raw(&own));
                     params.set("ref", of.to_raw());
                     server
@@ -375,7 +492,7 @@ impl Backend for Gateway {
                     let named = open.into_iter().find(|(_, offer)| offer.lists_template(&uri));
                     match named {
                         Some((server, _)) => server,
-                        None => self.resource(&uri, &visitor).await.ok_or_else(none)?,
+                        None => self.open_resource(&uri, &visitor).await.ok_or_else(none)?,
                     }
                 }
             };
@@ -388,7 +505,7 @@ impl Backend for Gateway {
 
     fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            let server = self.resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
+            let server = self.open_resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
             let wanted = server.want_updates(&uri, true, &visitor.caller).await;
             wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
         })
@@ -396,7 +513,7 @@ impl Backend for Gateway {
 
     fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            let Some(server) = self.resource(&uri, &visitor).await else { return Ok(()) };
+            let Some(server) = self.open_resource(&uri, &visitor).await else { return Ok(()) };
             let wanted = server.want_updates(&uri, false, &visitor.caller).await;
             wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
         })

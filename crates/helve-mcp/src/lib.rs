@@ -15,6 +15,7 @@ pub mod message;
 
 pub mod client;
 pub mod gateway;
+mod links;
 pub mod server;
 pub mod servers;
 

@@ -14,6 +14,9 @@ pub const SERVER_CHARS_MAX: usize = 64;
 /// Tools that Helve itself offers where there are many.
 pub const RESERVED_TOOLS: [&str; 3] = ["search_tools", "describe_tool", "call_tool"];
 
+/// What stands for reading a server's resources and prompts, in records and rules.
+pub(crate) const RESERVED_READERS: [&str; 2] = ["resources.read", "prompts.get"];
+
 /// Names that no server may have: they stand for Helve's own.
 const RESERVED_SERVERS: [&str; 2] = ["helve", "mcp"];
 
@@ -88,7 +91,11 @@ impl ToolNames {
 
     fn admit(&mut self, raw: &str) -> Result<(ToolName, Option<String>), String> {
         check_characters("a tool's name", raw, NAME_CHARS_MAX)?;
-        let plain = to_grammar(raw);
+        let mut plain = to_grammar(raw);
+        let is_reserved = RESERVED_READERS.contains(&&*plain);
+        if is_reserved {
+            plain = plain.replace('.', "_");
+        }
         let shown = one_line(raw, SHOWN_CHARS_MAX);
         self.check_reserved(&plain, &shown)?;
         let folded = fold(&plain);
@@ -112,8 +119,11 @@ impl ToolNames {
             false => error.to_string(),
         })?;
         self.taken.insert(folded, raw.to_owned());
-        let reason = (plain != raw).then(|| {
-            format!("the server calls it `{shown}`; only A-Z, a-z, 0-9, `.`, `_` and `-` may stand in a name")
+        let reason = (plain != raw).then(|| match is_reserved {
+            true => format!("`{shown}` stands for reading what the server has beside tools"),
+            false => format!(
+                "the server calls it `{shown}`; only A-Z, a-z, 0-9, `.`, `_` and `-` may stand in a name"
+            ),
         });
         Ok((name, reason))
     }

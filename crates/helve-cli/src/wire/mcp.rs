@@ -181,10 +181,11 @@ pub(crate) fn surroundings(
     let state = state_folder()?;
     let tokens = TokenStore::open(&state)
         .map_err(|error| Failure::failed("the logins to MCP servers cannot be read").because(&error))?;
+    let sandbox = super::sandbox(loaded);
     Ok(Surroundings {
-        sandbox: super::sandbox(loaded),
+        secrets: Secrets::system(sandbox.clone()),
+        sandbox,
         net: client(&loaded.config.net, reached)?,
-        secrets: Secrets::process(),
         pins: Some(pins(&state, servers)),
         sampler: None,
         tokens: Some(tokens),

@@ -1,12 +1,19 @@
 //! Traces of calls, from the configuration.
 
+use std::time::Duration;
+
 use helve_mcp::config::{Secrets, ServerConfig};
 use helve_net::Client;
+use helve_sandbox::Sandbox;
 use helve_telemetry::{OptionsError, Telemetry, TelemetryOptions};
 use secrecy::ExposeSecret as _;
 
+use super::run_within;
 use crate::config::{Loaded, TelemetrySection};
 use crate::failure::Failure;
+
+/// How long a secret may take to be looked up.
+const SECRET_WAIT: Duration = Duration::from_secs(30);
 
 /// Who hears of calls, if somebody does. The collector itself may be reached wherever it is: its
 /// address is the operator's word.
@@ -17,9 +24,17 @@ pub(super) fn telemetry(loaded: &Loaded) -> Result<Option<Telemetry>, Failure> {
     let mut options = options(endpoint, section).map_err(unusable)?;
     check_headers(endpoint, section)?;
     for (name, setting) in &section.headers {
-        let value = Secrets::process().resolve(setting).map_err(|error| {
-            Failure::usage(format!("the header `{name}` of `[telemetry]` has no value")).because(&error)
-        })?;
+        let without = || Failure::usage(format!("the header `{name}` of `[telemetry]` has no value"));
+        let setting = setting.clone();
+        // By itself: a keyring is asked by a program, and nobody else must wait for it.
+        let looked_up =
+            run_within(
+                SECRET_WAIT,
+                async move { Secrets::system(Sandbox::default()).resolve(&setting).await },
+            );
+        let value = looked_up.map_err(|error| without().detail(error.to_string()))?;
+        let value = value.ok_or_else(|| without().detail("the keyring took too long"))?;
+        let value = value.map_err(|error| without().because(&error))?;
         options = options.header(name, value.expose_secret()).map_err(unusable)?;
     }
     let mut policy = loaded.config.net.clone();

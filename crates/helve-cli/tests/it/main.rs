@@ -40,6 +40,7 @@ mod gate;
 mod hooks;
 mod hostile;
 mod jwt;
+mod keyring;
 mod keys;
 mod lint;
 mod mcp;

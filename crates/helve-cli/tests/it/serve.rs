@@ -41,6 +41,32 @@ fn a_client_over_stdio_calls_through_the_pipeline() {
 }
 
 #[test]
+fn what_clients_read_of_servers_is_in_the_audit_trail() {
+    let home = Home::new();
+    let server = include_str!("mcp_server.py")
+        .replace(r#"{"tools": {}}"#, r#"{"tools": {}, "resources": {}}"#)
+        .replace(
+            r#""ping": {},"#,
+            r#""ping": {}, "resources/list": {"resources": [{"uri": "note://one", "name": "one"}]},
+        "resources/read": {"contents": [{"uri": "note://one", "text": "words"}]},"#,
+        );
+    let config = "[mcp.servers.small]\ncommand = 'python3'\nargs = ['server.py']\nconfined = false\n";
+    home.write("server.py", server).write("helve.toml", config);
+    assert_eq!(home.run(&["mcp", "trust", "small", "--yes"]).code, 0);
+    let read = |id: i64, uri: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "resources/read", "params": { "uri": uri } });
+    let input = format!("{}\n{}\n{}\n", initialize(), read(2, "note://one"), read(3, "note://none"));
+    let ran = home.run_with(&["mcp", "serve"], &[], input.as_bytes());
+    assert_eq!(said(&ran.stdout, 2)["result"]["contents"][0]["text"], "words", "{}", ran.stderr);
+    assert_eq!(said(&ran.stdout, 3)["error"]["code"], -32002);
+    let listed = home.run(&["audit", "list", "--tool", "*/resources.read"]).stdout;
+    assert!(listed.contains("small/resources.read note://one"), "{listed}");
+    assert!(listed.contains("mcp/resources.read note://none"), "{listed}");
+    let one = home.json(&["audit", "list", "--tool", "small/resources.read", "--status", "done"]);
+    assert_eq!(one.as_array().unwrap().len(), 1, "{one}");
+    assert!(home.json(&["audit", "list", "--tool", "small/say"]).as_array().unwrap().is_empty());
+}
+
+#[test]
 fn a_client_sees_only_what_it_is_allowed() {
     let home = Home::new();
     let list = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" });

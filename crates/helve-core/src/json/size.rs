@@ -14,6 +14,38 @@ use serde_json::Value;
 /// assert_eq!(size(&value), value.to_string().len());
 /// ```
 pub fn size(value: &Value) -> usize {
+    measure(value, &text_size)
+}
+
+/// Between which bounds the size of a value as JSON is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeBounds {
+    /// Its size, did no character need an escape.
+    pub least: usize,
+    /// Its size, did each.
+    pub most: usize,
+}
+
+/// Like [`size`], but without looking at what its texts hold.
+///
+/// ```
+/// use helve_core::json::{size, size_bounds};
+/// let value = serde_json::json!(["a \"word\"\n", 2.5]);
+/// let bounds = size_bounds(&value);
+/// assert!(bounds.least <= size(&value) && size(&value) <= bounds.most);
+/// ```
+pub fn size_bounds(value: &Value) -> SizeBounds {
+    /// What a control character takes: `\u0000`.
+    const ESCAPE_BYTES: usize = 6;
+    let least = measure(value, &|text| text.len() + 2);
+    SizeBounds {
+        least,
+        most: measure(value, &|text| text.len().saturating_mul(ESCAPE_BYTES).saturating_add(2)),
+    }
+}
+
+/// Adds up a value, of whose texts another says how long they are.
+fn measure(value: &Value, text_size: &impl Fn(&str) -> usize) -> usize {
     /// Brackets, and a comma between two.
     fn listed(items: usize) -> usize {
         2 + items.saturating_sub(1)
@@ -23,9 +55,11 @@ pub fn size(value: &Value) -> usize {
         Value::Bool(is) => 5 - usize::from(*is),
         Value::Number(number) => number.to_string().len(),
         Value::String(text) => text_size(text),
-        Value::Array(items) => listed(items.len()) + items.iter().map(size).sum::<usize>(),
+        Value::Array(items) => {
+            listed(items.len()) + items.iter().map(|item| measure(item, text_size)).sum::<usize>()
+        }
         Value::Object(fields) => {
-            let field = |(key, value): (&String, &Value)| text_size(key) + 1 + size(value);
+            let field = |(key, value): (&String, &Value)| text_size(key) + 1 + measure(value, text_size);
             listed(fields.len()) + fields.iter().map(field).sum::<usize>()
         }
     }
@@ -84,7 +118,10 @@ mod tests {
     use serde_json::json;
 
     fn check(value: &Value) {
-        assert_eq!(size(value), value.to_string().len(), "{value:.200}");
+        let exact = value.to_string().len();
+        assert_eq!(size(value), exact, "{value:.200}");
+        let bounds = size_bounds(value);
+        assert!((bounds.least..=bounds.most).contains(&exact), "{value:.200}");
     }
 
     #[test]

@@ -44,9 +44,8 @@ pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<Fiel
             let known = known_fields(schema, path);
             unexpected.iter().map(|key| unexpected_field(path, key, &known)).collect()
         }
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            closest(context, schema).unwrap_or_else(|| one(format!("one of {} alternatives", context.len())))
-        }
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => closest(context, path, schema)
+            .unwrap_or_else(|| one(format!("one of {} alternatives", context.len()))),
         Kind::OneOfMultipleValid { .. } => {
             one("a value that fits exactly one of the alternatives, not several".to_owned())
         }
@@ -89,36 +88,71 @@ pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<Fiel
     }
 }
 
+/// The errors of one alternative.
+type Alternative = Vec<ValidationError<'static>>;
+
 /// The errors of the alternative that is closest to fitting: more use to a model than "none fits".
-fn closest(context: &[Vec<ValidationError<'static>>], schema: &Schema) -> Option<Vec<FieldError>> {
-    let wrong_shape = |errors: &[ValidationError<'_>]| {
-        errors
-            .iter()
-            .filter(|error| matches!(error.kind(), Kind::Type { .. } | Kind::Constant { .. }))
-            .count()
-    };
-    let best = context
-        .iter()
-        .filter(|errors| !errors.is_empty())
-        .min_by_key(|errors| (wrong_shape(errors), errors.len()))?;
-    // A scalar that fits no alternative's type: name all the types instead of one at random.
-    if best.len() == 1 && context.len() > 1 && matches!(best[0].kind(), Kind::Type { .. }) {
-        let mut names: Vec<_> = context
-            .iter()
-            .flatten()
-            .filter_map(|error| match error.kind() {
-                Kind::Type { kind } => Some(type_names(kind)),
-                _ => None,
-            })
-            .collect();
-        names.dedup();
-        return Some(vec![FieldError::new(
-            best[0].instance_path().as_str(),
-            names.join(" or "),
-            brief(best[0].instance()),
-        )]);
+/// `path` is where the alternatives are.
+fn closest(context: &[Alternative], path: &str, schema: &Schema) -> Option<Vec<FieldError>> {
+    let failed = || context.iter().filter(|errors| !errors.is_empty());
+    let best = failed().min_by_key(|errors| (distance(errors, path), errors.len()))?;
+    // It is of no alternative's shape, or of none by what tells them apart: name them all instead of
+    // one at random.
+    let at = best[0].instance_path().as_str();
+    let is_one_place = best.iter().all(|error| error.instance_path().as_str() == at);
+    if is_one_place && (best.iter().all(is_shape) || distance(best, path) >= OTHER_SHAPE) {
+        let mut seen = std::collections::HashSet::new();
+        let names = failed().flat_map(|errors| shapes(errors, at)).filter(|name| seen.insert(name.clone()));
+        let names = names.collect::<Vec<_>>().join(" or ");
+        return Some(vec![FieldError::new(at, names, brief(best[0].instance()))]);
     }
     Some(best.iter().flat_map(|error| describe(error, schema)).collect())
+}
+
+/// How far from an alternative a value is that has another shape altogether.
+const OTHER_SHAPE: usize = 100;
+
+/// How far a value at `path` is from fitting an alternative.
+fn distance(errors: &[ValidationError<'_>], path: &str) -> usize {
+    let of = |error: &ValidationError<'_>| match error.kind() {
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            let failed = context.iter().filter(|errors| !errors.is_empty());
+            failed.map(|errors| distance(errors, path)).min().unwrap_or(0)
+        }
+        _ if is_shape(error) && error.instance_path().as_str() == path => OTHER_SHAPE,
+        // Such a field often tells alternatives apart.
+        Kind::Constant { .. } | Kind::Enum { .. } => 10,
+        Kind::Required { .. } | Kind::AdditionalProperties { .. } => 2,
+        _ => 1,
+    };
+    errors.iter().map(of).sum()
+}
+
+fn is_shape(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), Kind::Type { .. } | Kind::Constant { .. } | Kind::Enum { .. })
+}
+
+/// What an alternative wants to see at `path`: the one value, one of several, or any of a type.
+fn shapes(errors: &[ValidationError<'_>], path: &str) -> Vec<String> {
+    let here = || errors.iter().filter(|error| error.instance_path().as_str() == path);
+    let values: Vec<_> = here()
+        .filter_map(|error| match error.kind() {
+            Kind::Constant { expected_value } => Some(brief(expected_value)),
+            Kind::Enum { options } => options.as_array().map(|options| format!("one of {}", list(options))),
+            _ => None,
+        })
+        .collect();
+    if !values.is_empty() {
+        return values;
+    }
+    let below = |error: &ValidationError<'_>| match error.kind() {
+        Kind::Type { kind } => vec![type_names(kind)],
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            context.iter().flat_map(|errors| shapes(errors, path)).collect()
+        }
+        _ => Vec::new(),
+    };
+    here().flat_map(below).collect()
 }
 
 fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
@@ -228,6 +262,48 @@ mod tests {
         assert_eq!(
             lines(schema, json!({ "target": 7 })),
             ["`/target`: expected object or string, received 7"]
+        );
+    }
+
+    #[test]
+    fn alternatives_within_alternatives_are_judged_by_shape_too() {
+        let schema = json!({ "type": "object", "properties": { "body": { "anyOf": [
+            { "oneOf": [{ "type": "string", "const": "arguments" }, { "type": "string", "const": "rest" }] },
+            { "oneOf": [
+                { "type": "object", "properties": { "json": true }, "required": ["json"], "additionalProperties": false },
+                { "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"],
+                  "additionalProperties": false } ] } ] } } });
+        assert_eq!(
+            lines(schema.clone(), json!({ "body": { "to": "x" } })),
+            [
+                "`/body/to`: expected only the fields `json`, `text`, received an unknown field",
+                "`/body/json`: expected a value (required), received nothing",
+            ]
+        );
+        assert_eq!(
+            lines(schema.clone(), json!({ "body": "all" })),
+            ["`/body`: expected \"arguments\" or \"rest\" or object, received \"all\""]
+        );
+        assert_eq!(
+            lines(schema, json!({ "body": { "text": 1 } })),
+            ["`/body/text`: expected string, received 1"]
+        );
+    }
+
+    #[test]
+    fn a_field_that_tells_alternatives_apart_names_them_all() {
+        let of = |kind: &str, field: &str| {
+            json!({ "type": "object", "required": ["kind", field], "properties": {
+            "kind": { "const": kind }, field: { "type": "string" } } })
+        };
+        let schema = json!({ "type": "object", "properties": { "at": { "oneOf": [of("day", "date"), of("hour", "time")] } } });
+        assert_eq!(
+            lines(schema.clone(), json!({ "at": { "kind": "year", "date": "x", "time": "y" } })),
+            ["`/at/kind`: expected \"day\" or \"hour\", received \"year\""]
+        );
+        assert_eq!(
+            lines(schema, json!({ "at": { "kind": "hour" } })),
+            ["`/at/time`: expected string (required), received nothing"]
         );
     }
 

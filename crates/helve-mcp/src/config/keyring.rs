@@ -1,11 +1,23 @@
-//! The system's keyring, behind a trait: which store there is, is the program's choice.
+//! The system's keyring, behind a trait: which one there is, is the program's choice.
 
+use std::path::Path;
+use std::time::Duration;
+
+use helve::BoxFuture;
+use helve_sandbox::{End, Job, Limits, Policy, Sandbox};
 use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use crate::text::one_line;
 
 /// Where secrets of a service and a user are kept.
 pub trait Keyring: Send + Sync {
     /// The secret, or `None` where there is no such entry.
-    fn read(&self, service: &str, user: &str) -> Result<Option<SecretString>, KeyringError>;
+    fn read<'a>(
+        &'a self,
+        service: &'a str,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SecretString>, KeyringError>>;
 }
 
 /// A keyring that could not be asked.
@@ -15,29 +27,109 @@ pub enum KeyringError {
     /// There is none.
     #[error("there is no keyring on this system; use `{{ env = \"NAME\" }}` or `{{ file = \"PATH\" }}`")]
     Absent,
+    /// There may be one, and nothing to ask it with.
+    #[error(
+        "`secret-tool` is not installed, which asks the keyring (Debian: `apt install libsecret-tools`, \
+         Fedora: `dnf install libsecret`)"
+    )]
+    NoProgram,
     /// It did not answer.
     #[error("the keyring did not answer: {0}")]
     Failed(String),
 }
 
-/// The store that this program set up with `keyring_core::set_default_store`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemKeyring;
+/// The program of libsecret that asks the Secret Service: GNOME's keyring, KDE's wallet, KeePassXC.
+const PROGRAM: &str = "secret-tool";
+/// A keyring that is locked asks its user to unlock it, who has this long.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest secret.
+const BYTES_MAX: usize = 64 << 10;
+/// What the program needs to find the user's session, and nothing else of ours.
+const VARIABLES: [&str; 5] = ["PATH", "HOME", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "XDG_DATA_DIRS"];
+
+/// The keyring of the user who runs this program, by the Secret Service on the session's D-Bus.
+///
+/// It is asked with `secret-tool`, whose attributes are those that other programs use: an entry made by
+/// `secret-tool store --label=L service SERVICE username USER` is `SERVICE/USER`. A library that speaks
+/// D-Bus itself would cost every build more than all of this crate, for one question at a connection.
+#[derive(Debug, Clone)]
+pub struct SystemKeyring {
+    sandbox: Sandbox,
+    variables: Vec<(String, String)>,
+}
+
+impl SystemKeyring {
+    /// The keyring of whoever runs this process.
+    pub fn new(sandbox: Sandbox) -> Self {
+        let known = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
+        Self { sandbox, variables: VARIABLES.into_iter().filter_map(known).collect() }
+    }
+
+    /// Whether there is a session to ask: without one the program would look for it in vain.
+    fn has_session(&self) -> bool {
+        self.variable("DBUS_SESSION_BUS_ADDRESS").is_some()
+            || self.variable("XDG_RUNTIME_DIR").is_some_and(|folder| Path::new(folder).join("bus").exists())
+    }
+
+    fn has_program(&self) -> bool {
+        let folders = [self.variable("PATH").unwrap_or_default(), helve_sandbox::policy::PATH];
+        folders.into_iter().flat_map(std::env::split_paths).any(|folder| folder.join(PROGRAM).is_file())
+    }
+
+    fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    async fn look_up(&self, service: &str, user: &str) -> Result<Option<SecretString>, KeyringError> {
+        if !self.has_session() {
+            return Err(KeyringError::Absent);
+        }
+        if !self.has_program() {
+            return Err(KeyringError::NoProgram);
+        }
+        let mut job = Job::new(PROGRAM).args(["lookup", "--", "service", service, "username", user]);
+        for (name, value) in &self.variables {
+            job = job.env(name, value);
+        }
+        let wall_ms = u64::try_from(TIMEOUT.as_millis()).unwrap_or(u64::MAX);
+        let limits = Limits { wall_ms, output_bytes: BYTES_MAX, ..Limits::default() };
+        // The operator's own keyring is behind a socket of their session, which no box reaches.
+        job.policy = Policy { limits, unconfined: true, ..Policy::default() };
+        let failed = |why: String| Err(KeyringError::Failed(why));
+        let ended = match self.sandbox.run(job, Vec::new(), CancellationToken::new()).await {
+            Ok(ended) => ended,
+            Err(error) => return failed(error.to_string()),
+        };
+        match ended.end {
+            End::Exited { code: 0 } => match String::from_utf8(ended.stdout) {
+                Ok(secret) => Ok(Some(secret.into())),
+                // The error would carry what was stored.
+                Err(_) => failed("what it holds is not text".to_owned()),
+            },
+            // It says nothing where there is no such entry, and why where something is wrong.
+            End::Exited { .. } if ended.stderr.is_empty() => Ok(None),
+            End::Exited { .. } => {
+                let said = String::from_utf8_lossy(&ended.stderr);
+                match said.contains("org.freedesktop.secrets") {
+                    true => Err(KeyringError::Absent),
+                    false => failed(one_line(said.trim(), 200)),
+                }
+            }
+            End::Timeout => failed(format!("not within {} s; is it locked?", TIMEOUT.as_secs())),
+            End::OutputLimit => failed(format!("what it holds is larger than {BYTES_MAX} bytes")),
+            end => failed(format!("`{PROGRAM}` ended by {end:?}")),
+        }
+    }
+}
 
 impl Keyring for SystemKeyring {
-    fn read(&self, service: &str, user: &str) -> Result<Option<SecretString>, KeyringError> {
-        use keyring_core::Error;
-        let read = keyring_core::Entry::new(service, user).and_then(|entry| entry.get_password());
-        match read {
-            Ok(secret) => Ok(Some(secret.into())),
-            Err(Error::NoEntry) => Ok(None),
-            Err(Error::NoDefaultStore) => Err(KeyringError::Absent),
-            // These two carry what was stored.
-            Err(Error::BadEncoding(_) | Error::BadDataFormat(..)) => {
-                Err(KeyringError::Failed("what it holds is not text".to_owned()))
-            }
-            Err(other) => Err(KeyringError::Failed(other.to_string())),
-        }
+    fn read<'a>(
+        &'a self,
+        service: &'a str,
+        user: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SecretString>, KeyringError>> {
+        Box::pin(self.look_up(service, user))
     }
 }
 
@@ -46,28 +138,11 @@ impl Keyring for SystemKeyring {
 pub struct NoKeyring;
 
 impl Keyring for NoKeyring {
-    fn read(&self, _service: &str, _user: &str) -> Result<Option<SecretString>, KeyringError> {
-        Err(KeyringError::Absent)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use secrecy::ExposeSecret;
-
-    // One test, because the store is one for the whole process.
-    #[test]
-    fn the_store_that_was_set_up_is_asked() {
-        assert!(matches!(SystemKeyring.read("s", "u"), Err(KeyringError::Absent)));
-        keyring_core::set_default_store(keyring_core::mock::Store::new().unwrap());
-        assert!(SystemKeyring.read("s", "u").unwrap().is_none());
-        let entry = keyring_core::Entry::new("s", "u").unwrap();
-        entry.set_password("p").unwrap();
-        assert_eq!(SystemKeyring.read("s", "u").unwrap().unwrap().expose_secret(), "p");
-        entry.set_secret(b"\xffkept").unwrap();
-        let error = SystemKeyring.read("s", "u").unwrap_err();
-        assert!(!format!("{error} {error:?}").contains("kept"));
-        keyring_core::unset_default_store();
+    fn read<'a>(
+        &'a self,
+        _service: &'a str,
+        _user: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SecretString>, KeyringError>> {
+        Box::pin(std::future::ready(Err(KeyringError::Absent)))
     }
 }

@@ -7,11 +7,12 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use helve_sandbox::Sandbox;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::keyring::{Keyring, KeyringError, SystemKeyring};
+use super::keyring::{Keyring, NoKeyring, SystemKeyring};
 use super::reference::{Reference, Setting, Source};
 
 /// Largest file that holds a secret.
@@ -36,9 +37,14 @@ pub struct SecretError {
 }
 
 impl Secrets {
-    /// The environment of this process, its files, and the keyring that it set up.
+    /// The environment of this process and its files, and no keyring.
     pub fn process() -> Self {
-        Self::new(|name| std::env::var(name).ok().map(SecretString::from), SystemKeyring)
+        Self::new(variable, NoKeyring)
+    }
+
+    /// The environment of this process, its files, and the keyring of whoever runs it.
+    pub fn system(sandbox: Sandbox) -> Self {
+        Self::new(variable, SystemKeyring::new(sandbox))
     }
 
     /// Variables and a keyring from elsewhere.
@@ -53,15 +59,15 @@ impl Secrets {
     pub fn fixed<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let map: BTreeMap<String, SecretString> =
             pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        Self::new(move |name| map.get(name).cloned(), super::NoKeyring)
+        Self::new(move |name| map.get(name).cloned(), NoKeyring)
     }
 
     /// The value of a setting.
-    pub fn resolve(&self, setting: &Setting) -> Result<SecretString, SecretError> {
+    pub async fn resolve(&self, setting: &Setting) -> Result<SecretString, SecretError> {
         match setting {
             Setting::Text(text) => self.fill(text),
             Setting::Reference(Reference { source, prefix }) => {
-                let value = self.look_up(source)?;
+                let value = self.look_up(source).await?;
                 if prefix.is_empty() {
                     return Ok(value);
                 }
@@ -91,7 +97,7 @@ impl Secrets {
             filled.push_str(before);
             match after.split_once('}').filter(|(name, _)| is_variable_name(name)) {
                 Some((name, after)) => {
-                    filled.push_str(&encode(self.look_up(&Source::Env(name.to_owned()))?.expose_secret()));
+                    filled.push_str(&encode(self.variable(name)?.expose_secret()));
                     rest = after;
                 }
                 None => {
@@ -104,26 +110,40 @@ impl Secrets {
         Ok(filled)
     }
 
-    fn look_up(&self, source: &Source) -> Result<SecretString, SecretError> {
-        let refuse =
-            |problem: &str| SecretError { reference: source.to_string(), problem: problem.to_owned() };
+    async fn look_up(&self, source: &Source) -> Result<SecretString, SecretError> {
+        let refuse = |problem: &str| refuse(source, problem);
         let value = match source {
-            Source::Env(name) => {
-                (self.variables)(name).ok_or_else(|| refuse("is not set; set it and try again"))?
-            }
+            Source::Env(name) => return self.variable(name),
             Source::File(path) => read_file(path).map_err(|problem| refuse(&problem))?,
-            Source::Keyring { service, user } => match self.keyring.read(service, user) {
+            Source::Keyring { service, user } => match self.keyring.read(service, user).await {
                 Ok(value) => value.ok_or_else(|| refuse("is not there; store it and try again"))?,
-                Err(error @ (KeyringError::Absent | KeyringError::Failed(_))) => {
-                    return Err(refuse(&format!("cannot be read: {error}")));
-                }
+                Err(error) => return Err(refuse(&format!("cannot be read: {error}"))),
             },
         };
-        match value.expose_secret() {
-            "" => Err(refuse("is empty")),
-            text if text.contains('\0') => Err(refuse("contains a NUL character")),
-            _ => Ok(value),
-        }
+        usable(source, value)
+    }
+
+    fn variable(&self, name: &str) -> Result<SecretString, SecretError> {
+        let source = Source::Env(name.to_owned());
+        let value = (self.variables)(name);
+        usable(&source, value.ok_or_else(|| refuse(&source, "is not set; set it and try again"))?)
+    }
+}
+
+fn variable(name: &str) -> Option<SecretString> {
+    std::env::var(name).ok().map(SecretString::from)
+}
+
+fn refuse(source: &Source, problem: &str) -> SecretError {
+    SecretError { reference: source.to_string(), problem: problem.to_owned() }
+}
+
+/// A value that can stand in an environment or in a header.
+fn usable(source: &Source, value: SecretString) -> Result<SecretString, SecretError> {
+    match value.expose_secret() {
+        "" => Err(refuse(source, "is empty")),
+        text if text.contains('\0') => Err(refuse(source, "contains a NUL character")),
+        _ => Ok(value),
     }
 }
 
@@ -159,19 +179,30 @@ pub(super) fn is_variable_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+    use helve::BoxFuture;
+
+    use super::super::keyring::KeyringError;
     use super::*;
 
     struct One;
 
     impl Keyring for One {
-        fn read(&self, service: &str, user: &str) -> Result<Option<SecretString>, KeyringError> {
-            Ok((service == "gh" && user == "me").then(|| "from-keyring".into()))
+        fn read<'a>(
+            &'a self,
+            service: &'a str,
+            user: &'a str,
+        ) -> BoxFuture<'a, Result<Option<SecretString>, KeyringError>> {
+            let found = (service == "gh" && user == "me").then(|| "from-keyring".into());
+            Box::pin(std::future::ready(Ok(found)))
         }
     }
 
     fn value(secrets: &Secrets, setting: &Setting) -> Result<String, String> {
         secrets
             .resolve(setting)
+            .now_or_never()
+            .expect("nothing here takes its time")
             .map(|value| value.expose_secret().to_owned())
             .map_err(|error| error.to_string())
     }
@@ -239,7 +270,7 @@ mod tests {
     #[test]
     fn debug_shows_no_value() {
         let secrets = Secrets::fixed([("K", "hush")]);
-        let value = secrets.resolve(&Setting::from_env("K")).unwrap();
+        let value = secrets.resolve(&Setting::from_env("K")).now_or_never().unwrap().unwrap();
         assert!(!format!("{secrets:?} {value:?}").contains("hush"));
     }
 }

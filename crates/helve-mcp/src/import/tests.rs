@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::{McpConfig, Place, Secrets, Setting, TransportChoice};
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 
@@ -253,7 +254,10 @@ fn secrets_in_headers_and_addresses_too() {
     // And they come back where they belong.
     let secrets =
         Secrets::fixed([("EXA_AUTHORIZATION", "t"), ("EXA_URL_KEY", "k/"), ("EXA_EXAAPIKEY", "q&")]);
-    assert_eq!(secrets.resolve(&config.headers["Authorization"]).unwrap().expose_secret(), "Bearer t");
+    assert_eq!(
+        secrets.resolve(&config.headers["Authorization"]).now_or_never().unwrap().unwrap().expose_secret(),
+        "Bearer t"
+    );
     let url = secrets.fill_url(config.url.as_deref().unwrap()).unwrap();
     assert_eq!(url.as_str(), "https://a.example/s/k%2F/mcp?exaApiKey=q%26&mode=x");
 }

@@ -333,7 +333,7 @@ fn uri(asked: &Asked<'_>) -> Result<String, RpcError> {
 }
 
 /// Arguments, each key once: what is checked is what runs.
-pub(super) fn arguments(raw: Option<&RawValue>) -> Result<Value, RpcError> {
+pub(crate) fn arguments(raw: Option<&RawValue>) -> Result<Value, RpcError> {
     let Some(raw) = raw else { return Ok(Value::Object(Map::new())) };
     if !raw.get().starts_with('{') {
         return Err(RpcError::invalid_params("`arguments` must be an object"));

@@ -65,6 +65,7 @@ pub use backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
     Visitor, approval_required, no_resource,
 };
+pub(crate) use dispatch::arguments;
 pub use link::{Link, Waiting, refusal};
 pub use outlet::{Nowhere, Outlet};
 pub use peer::{Peer, TASKS_EXTENSION};

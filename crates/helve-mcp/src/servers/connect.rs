@@ -170,7 +170,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn start_program(&self) -> Result<Duplex, LinkError> {
-        let job = self.job()?;
+        let job = self.job().await?;
         let started = self.surroundings.sandbox.start(job).await;
         let mut running = started.map_err(|error| LinkError::unsent(error.to_string()))?;
         let gone = || LinkError::unsent("its streams are missing");
@@ -187,7 +187,7 @@ impl<'a> Attempt<'a> {
         Ok(Duplex::start(frames.boxed(), LineWriter(stdin), self.receiver(), closer))
     }
 
-    fn job(&self) -> Result<Job, LinkError> {
+    async fn job(&self) -> Result<Job, LinkError> {
         let config = self.config;
         let secrets = &self.surroundings.secrets;
         let unresolved = |error: crate::config::SecretError| LinkError::unsent(error.to_string());
@@ -206,7 +206,7 @@ impl<'a> Attempt<'a> {
             job.env.push(("HOME".to_owned(), home));
         }
         for (name, setting) in self.settings(&config.env, |caller| &caller.env) {
-            let value = secrets.resolve(setting).map_err(unresolved)?;
+            let value = secrets.resolve(setting).await.map_err(unresolved)?;
             job.env.retain(|(other, _)| other != name);
             job.env.push((name.clone(), value.expose_secret().to_owned()));
         }
@@ -307,7 +307,7 @@ impl<'a> Attempt<'a> {
         let url = secrets.fill_url(url).map_err(unresolved)?;
         let mut headers = HeaderMap::new();
         for (name, setting) in self.settings(&self.config.headers, |caller| &caller.headers) {
-            let value = secrets.resolve(setting).map_err(unresolved)?;
+            let value = secrets.resolve(setting).await.map_err(unresolved)?;
             let bad = || LinkError::unsent(format!("the header `{name}` is no header"));
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad())?;
             value.set_sensitive(true);
@@ -316,7 +316,7 @@ impl<'a> Attempt<'a> {
         let net = self.surroundings.net.clone();
         let authorizer = match headers.contains_key(helve_net::header::AUTHORIZATION) {
             true => None,
-            false => login::authorizer(&url, self.who, self.config, self.surroundings)?,
+            false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
         };
         Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
     }

@@ -14,28 +14,28 @@ use crate::config::{SecretError, ServerConfig};
 use crate::oauth::{Identity, Next, OAuthError, Session, Settings};
 
 /// The login that all share at a server, if it can have one: at an address, over HTTP.
-pub fn shared_login(
+pub async fn shared_login(
     config: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<Option<Session>, LinkError> {
     let Some(url) = config.url.as_deref() else { return Ok(None) };
     let url = surroundings.secrets.fill_url(url).map_err(|error| LinkError::unsent(error.to_string()))?;
-    session(&url, Who::Helve, config, surroundings)
+    session(&url, Who::Helve, config, surroundings).await
 }
 
 /// The login of one caller at a server where each has their own (`credentials = "caller"`).
-pub fn caller_login(
+pub async fn caller_login(
     config: &ServerConfig,
     surroundings: &Surroundings,
     principal: &str,
 ) -> Result<Option<Session>, LinkError> {
     let Some(url) = config.url.as_deref() else { return Ok(None) };
     let url = surroundings.secrets.fill_url(url).map_err(|error| LinkError::unsent(error.to_string()))?;
-    session(&url, Who::Caller(principal), config, surroundings)
+    session(&url, Who::Caller(principal), config, surroundings).await
 }
 
 /// The login to a server: a session that its requests take their tokens from.
-pub(crate) fn session(
+pub(crate) async fn session(
     url: &Url,
     who: Who<'_>,
     config: &ServerConfig,
@@ -55,9 +55,11 @@ pub(crate) fn session(
             settings.identity = Identity::Introduced { metadata_url };
         }
         if let Some(client_id) = &oauth.client_id {
-            let secret = oauth.client_secret.as_ref().map(|secret| surroundings.secrets.resolve(secret));
-            let client_secret =
-                secret.transpose().map_err(|e: SecretError| LinkError::unsent(e.to_string()))?;
+            let unresolved = |error: SecretError| LinkError::unsent(error.to_string());
+            let client_secret = match &oauth.client_secret {
+                Some(secret) => Some(surroundings.secrets.resolve(secret).await.map_err(unresolved)?),
+                None => None,
+            };
             settings.identity =
                 Identity::Registered { client_id: client_id.clone(), client_secret, issuer: None };
         }
@@ -81,7 +83,7 @@ pub(super) async fn check_credentials(
     if config.callers.contains_key(principal) {
         return Ok(());
     }
-    let Some(session) = caller_login(config, surroundings, principal)? else {
+    let Some(session) = caller_login(config, surroundings, principal).await? else {
         return Err(who.without_credentials());
     };
     match Session::bearer(&session).await {
@@ -92,13 +94,13 @@ pub(super) async fn check_credentials(
 }
 
 /// What a connection takes its tokens from.
-pub(super) fn authorizer(
+pub(super) async fn authorizer(
     url: &Url,
     who: Who<'_>,
     config: &ServerConfig,
     surroundings: &Surroundings,
 ) -> Result<Option<Arc<dyn Authorizer>>, LinkError> {
-    let session = session(url, who, config, surroundings)?;
+    let session = session(url, who, config, surroundings).await?;
     Ok(session.map(|session| Arc::new(session) as Arc<dyn Authorizer>))
 }
 

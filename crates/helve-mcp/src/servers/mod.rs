@@ -11,6 +11,7 @@ pub(crate) mod login;
 mod offer;
 mod probe;
 mod result;
+mod served;
 mod server;
 mod status;
 mod tool;
@@ -38,6 +39,7 @@ pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
 pub(crate) use result::cleaned;
+pub(crate) use served::{Piece, served};
 use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
@@ -285,7 +287,7 @@ impl Servers {
     pub async fn login(&self, name: &str, open: impl FnOnce(&Url)) -> Result<LoggedIn, OAuthError> {
         let setting = |reason: String| OAuthError::Setting { reason };
         let server = self.get(name).ok_or_else(|| setting(format!("no MCP server named `{name}`")))?;
-        let session = shared_login(server.config(), &self.0.surroundings);
+        let session = shared_login(server.config(), &self.0.surroundings).await;
         let session = session.map_err(|error| setting(error.to_string()))?;
         let session = session.ok_or_else(|| setting(format!("nobody can log in to `{name}`")))?;
         let challenged = match server.challenge() {

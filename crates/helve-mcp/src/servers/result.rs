@@ -152,7 +152,7 @@ fn describe<'a>(part: &'a Part<'_>) -> Cow<'a, str> {
 }
 
 /// How many bytes base64 stands for.
-fn bytes_of(data: &str) -> usize {
+pub(super) fn bytes_of(data: &str) -> usize {
     data.trim_end_matches('=').len() * 3 / 4
 }
 

@@ -23,9 +23,14 @@ impl Client {
     pub(crate) async fn connect(setup: &Setup, principal: &str) -> Self {
         let gateway = Gateway::new(setup.runtime.clone(), setup.servers.clone());
         let server = McpServer::new(Arc::new(gateway), ServerOptions::default());
+        Self::of(&server, Caller::principal(principal)).await
+    }
+
+    /// A client of this server. Several of one server share its gateway.
+    pub(crate) async fn of(server: &McpServer, caller: Caller) -> Self {
+        let server = server.clone();
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let (input, output) = tokio::io::split(theirs);
-        let caller = Caller::principal(principal);
         tokio::spawn(async move { server.serve(input, output, caller).await });
         let (read, write) = tokio::io::split(ours);
         let mut client = Self { read: BufReader::new(read).lines(), write, heard: Vec::new() };
@@ -53,8 +58,18 @@ impl Client {
 
     /// Waits until it was told something.
     pub(crate) async fn told(&mut self, method: &str) -> Value {
+        self.heard_of(|heard| heard["method"] == method).await
+    }
+
+    /// Waits until it was told that a resource has changed.
+    pub(crate) async fn told_of(&mut self, uri: &str) -> Value {
+        let updated = "notifications/resources/updated";
+        self.heard_of(|heard| heard["method"] == updated && heard["params"]["uri"] == uri).await
+    }
+
+    async fn heard_of(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
-            if let Some(found) = self.heard.iter().find(|heard| heard["method"] == method) {
+            if let Some(found) = self.heard.iter().find(|heard| is_it(heard)) {
                 return found.clone();
             }
             let message = self.hear().await;

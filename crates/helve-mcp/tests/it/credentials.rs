@@ -284,8 +284,8 @@ async fn a_credential_that_is_refused_is_one_callers_matter() {
     let mut owners = HashMap::new();
     for principal in ["", "alice", "bob"] {
         let session = match principal {
-            "" => shared_login(&config, &surroundings),
-            principal => caller_login(&config, &surroundings, principal),
+            "" => shared_login(&config, &surroundings).await,
+            principal => caller_login(&config, &surroundings, principal).await,
         };
         let session = session.unwrap().unwrap();
         session.login(LoginOptions::default(), browse).await.unwrap();
@@ -464,26 +464,33 @@ async fn questions_and_news_reach_whose_they_are() {
     // Both want to hear of a resource of the same name; it changes at Alice's.
     let mut alice = Client::connect(&setup, "alice").await;
     let mut bob = Client::connect(&setup, "bob").await;
-    let subscribe = || json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": { "uri": "plain://a" } });
-    assert_eq!(alice.ask(subscribe()).await["result"], json!({}));
-    assert_eq!(bob.ask(subscribe()).await["result"], json!({}));
-    let touch = |id: i64| {
-        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call",
-        "params": { "name": "up__touch", "arguments": { "uri": "plain://a" } } })
+    let about = |method: &str, uri: &str| {
+        let params = match method {
+            "tools/call" => json!({ "name": "up__touch", "arguments": { "uri": uri } }),
+            _ => json!({ "uri": uri }),
+        };
+        json!({ "jsonrpc": "2.0", "id": format!("{method} {uri}"), "method": method, "params": params })
     };
-    alice.ask(touch(2)).await;
-    let heard = alice.told("notifications/resources/updated").await;
-    assert_eq!(heard["params"]["uri"], "plain://a");
+    for uri in ["plain://a", "plain://b"] {
+        for client in [&mut alice, &mut bob] {
+            assert_eq!(client.ask(about("resources/subscribe", uri)).await["result"], json!({}));
+        }
+    }
+    alice.ask(about("tools/call", "plain://a")).await;
+    alice.told_of("plain://a").await;
     // Bob hears of the next one, which is his; had he heard of Alice's, it would be his second.
-    bob.ask(touch(2)).await;
-    bob.told("notifications/resources/updated").await;
-    alice.ask(json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" })).await;
-    bob.ask(json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" })).await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    bob.ask(about("tools/call", "plain://a")).await;
+    bob.told_of("plain://a").await;
+    // News come in the order in which they were made: what comes last comes after all that could have
+    // gone astray.
+    for client in [&mut alice, &mut bob] {
+        client.ask(about("tools/call", "plain://b")).await;
+        client.told_of("plain://b").await;
+    }
     for (name, client) in [("alice", &mut alice), ("bob", &mut bob)] {
-        client.ask(json!({ "jsonrpc": "2.0", "id": 4, "method": "ping" })).await;
-        let updates =
-            client.heard.iter().filter(|heard| heard["method"] == "notifications/resources/updated");
-        assert_eq!(updates.count(), 1, "{name}: {:?}", client.heard);
+        for uri in ["plain://a", "plain://b"] {
+            let updates = client.heard.iter().filter(|heard| heard["params"]["uri"] == uri);
+            assert_eq!(updates.count(), 1, "{name} {uri}: {:?}", client.heard);
+        }
     }
 }

@@ -10,6 +10,7 @@ mod distrust;
 mod in_process;
 mod logs;
 mod oauth;
+mod served;
 mod server_stdio;
 mod sessions;
 mod supervision;

@@ -137,7 +137,7 @@ def handle(message):
     elif method == "tools/list":
         send({"id": mine, "result": {"tools": tools()}})
     elif method == "resources/list":
-        send({"id": mine, "result": {"resources": [{"uri": "plain://a", "name": "a"}]}})
+        send({"id": mine, "result": {"resources": [{"uri": "plain://" + name, "name": name} for name in "ab"]}})
     elif method == "resources/subscribe":
         subscribed.append(params["uri"])
         send({"id": mine, "result": {}})

@@ -1,11 +1,13 @@
 //! A cgroup for a keeper and its boxes: the kernel itself bounds memory and processes.
 //!
-//! Only root can make one here; others do without (level L2). Both versions of cgroups are served;
-//! hosts differ in which one holds the two controllers.
+//! Root can make one, and so can a plain user to whom one was delegated, as systemd does for what runs in a
+//! user's own slice; others do without (level L2). Both versions of cgroups are served; hosts differ in
+//! which one holds the two controllers.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{Pid, test_kill_process};
 
@@ -22,8 +24,16 @@ pub(super) struct Cgroup {
     memory: PathBuf,
     pids: PathBuf,
     version: Version,
-    /// How often it had run out before the present box.
-    ran_out_before: std::cell::Cell<u64>,
+    /// What it says of the boxes before the present one.
+    before: Cell<Before>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Before {
+    /// How often memory had run out.
+    ran_out: u64,
+    /// Memory at its highest, where the kernel does not forget it.
+    peak_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,14 +50,13 @@ impl Cgroup {
             fs::create_dir_all(folder).ok()?;
             fs::write(folder.join("cgroup.procs"), "0").ok()?;
         }
-        // Were memory to run out, a program is to go and not its keeper.
+        // Were memory to run out, a program is to go and not its keeper: see `expose`.
         let _ = fs::write("/proc/self/oom_score_adj", "-1000");
-        Some(Self { memory, pids, version, ran_out_before: 0.into() })
+        Some(Self { memory, pids, version, before: Cell::default() })
     }
 
     /// Sets the limits of the next box. Whether they hold is read back, not believed.
     pub(super) fn limit(&self, limits: &Limits) -> bool {
-        self.ran_out_before.set(self.ran_out_count());
         let (bytes, pids) =
             (limits.memory_bytes.saturating_add(OWN_BYTES), u64::from(limits.pids) + OWN_PIDS);
         let set = match self.version {
@@ -62,12 +71,13 @@ impl Cgroup {
             }
             Version::Two => {
                 let _ = self.set("memory.swap.max", 0);
-                let _ = fs::write(self.memory.join("memory.peak"), "0");
                 self.set("memory.max", bytes)
             }
         };
         let set = set.and_then(|()| fs::write(self.pids.join("pids.max"), pids.to_string()));
-        set.is_ok() && self.holds(bytes)
+        let peak_bytes = if self.version == Version::Two { self.peak().unwrap_or(0) } else { 0 };
+        self.before.set(Before { ran_out: self.ran_out_count(), peak_bytes });
+        set.is_ok() && self.holds(bytes) && number(&self.pids.join("pids.max")) == Some(pids)
     }
 
     fn set(&self, name: &str, value: u64) -> io::Result<()> {
@@ -82,7 +92,7 @@ impl Cgroup {
 
     /// Whether a process of the present box was killed for want of memory.
     pub(super) fn ran_out(&self) -> bool {
-        self.ran_out_count() > self.ran_out_before.get()
+        self.ran_out_count() > self.before.get().ran_out
     }
 
     fn ran_out_count(&self) -> u64 {
@@ -92,8 +102,13 @@ impl Cgroup {
         count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// Memory at its highest, of the present box.
+    /// Memory at its highest, of the present box. `None` where an earlier one took more: version 2 does not
+    /// forget that.
     pub(super) fn peak_bytes(&self) -> Option<u64> {
+        self.peak().filter(|peak| *peak > self.before.get().peak_bytes)
+    }
+
+    fn peak(&self) -> Option<u64> {
         let name = if self.version == Version::One { "memory.max_usage_in_bytes" } else { "memory.peak" };
         number(&self.memory.join(name))
     }
@@ -103,25 +118,52 @@ fn number(file: &Path) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
+/// Lets the kernel take a box for want of memory, here or on the whole host, before anything else: its
+/// processes have inherited the protection of their keeper.
+pub(super) fn expose(first: Pid) {
+    let _ = fs::write(format!("/proc/{}/oom_score_adj", first.as_raw_pid()), "1000");
+}
+
 /// One folder a launcher, and in it one for each keeper.
 fn folders(launcher: Pid, slot: u32) -> Option<(Version, PathBuf, PathBuf)> {
+    let (name, own) = (of_launcher(launcher), format!("box-{slot}"));
+    if let Some(folder) = holders().map(|holder| holder.join(&name)).find(|folder| opens(folder)) {
+        return Some((Version::Two, folder.join(&own), folder.join(&own)));
+    }
     if !rustix::process::getuid().is_root() {
         return None;
     }
-    let own = Path::new(&of_launcher(launcher)).join(format!("box-{slot}"));
-    let root = Path::new(ROOT);
-    let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
-    if ["memory", "pids"].iter().all(|name| controllers.split_whitespace().any(|one| one == *name)) {
-        let folder = root.join(own.parent()?);
-        fs::create_dir_all(&folder).ok()?;
-        for holder in [root, &folder] {
-            fs::write(holder.join("cgroup.subtree_control"), "+memory +pids").ok()?;
-        }
-        return Some((Version::Two, root.join(&own), root.join(&own)));
-    }
-    let (memory, pids) = (root.join("memory"), root.join("pids"));
+    let (memory, pids) = (Path::new(ROOT).join("memory"), Path::new(ROOT).join("pids"));
     let both = memory.join("memory.limit_in_bytes").exists() && pids.join("cgroup.procs").exists();
-    both.then(|| (Version::One, memory.join(&own), pids.join(&own)))
+    both.then(|| (Version::One, memory.join(&name).join(&own), pids.join(&name).join(&own)))
+}
+
+/// Where a folder of ours may be, in version 2: in the group that we are in, or in one above it. Mostly it
+/// is the next above, because a group with processes in it holds no others; only the root does.
+fn holders() -> impl Iterator<Item = PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).map(PathBuf::from);
+    // Outside of what this process can see: a container that shares the host's groups.
+    let own = own.filter(|own| own.components().all(|part| matches!(part, Component::Normal(_))));
+    let holders: Vec<_> =
+        own.iter().flat_map(|own| own.ancestors()).map(|group| Path::new(ROOT).join(group)).collect();
+    holders.into_iter()
+}
+
+/// Makes the folder of a launcher, whose own folders get both controllers.
+fn opens(folder: &Path) -> bool {
+    let Some(holder) = folder.parent() else { return false };
+    let controllers = fs::read_to_string(holder.join("cgroup.controllers")).unwrap_or_default();
+    let has = |name: &str| controllers.split_whitespace().any(|one| one == name);
+    if !has("memory") || !has("pids") || fs::create_dir_all(folder).is_err() {
+        return false;
+    }
+    let hand_on = |group: &Path| fs::write(group.join("cgroup.subtree_control"), "+memory +pids");
+    let opened = hand_on(holder).and_then(|()| hand_on(folder)).is_ok();
+    if !opened {
+        let _ = fs::remove_dir(folder);
+    }
+    opened
 }
 
 const PREFIX: &str = "helve-";
@@ -155,5 +197,6 @@ pub(super) fn sweep(own: Option<Pid>) {
 }
 
 fn places() -> impl Iterator<Item = PathBuf> {
-    ["", "memory", "pids"].into_iter().map(|controller| Path::new(ROOT).join(controller))
+    let first = ["memory", "pids"].into_iter().map(|controller| Path::new(ROOT).join(controller));
+    first.chain(holders())
 }

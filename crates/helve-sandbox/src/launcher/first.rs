@@ -146,7 +146,7 @@ impl Life<'_> {
 
     fn confinement(&self, landlock: bool) -> Confinement {
         const NO_CGROUP: &str = "there is no cgroup with memory and pids that Helve may write to, so buffers that \
-            the kernel holds for a program do not count; run Helve as root to have one";
+            the kernel holds for a program do not count; run Helve as root, or by `systemd-run --user --scope`, to have one";
         const NO_PROC: &str = "the host does not permit a `/proc` of its own, so memory and time on a processor \
             are not watched; in a container, unmask `/proc`";
         const NO_LANDLOCK: &str = "the kernel has no Landlock, or an old one; namespaces still hide files";

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions, getgid, getuid, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::Cgroup;
+use super::cgroup::{self, Cgroup};
 use super::{bare, first, mounts, sys};
 use crate::report::Level;
 use crate::wire::{self, FromBox, Order};
@@ -160,6 +160,10 @@ fn open_grants(order: &Order, pid: Pid) -> io::Result<Vec<OwnedFd>> {
 
 /// Builds a box up to the point where its order matters.
 fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
+    if is_host_root() {
+        // What groups of ours may open would be open to the box as well. Others cannot leave theirs.
+        rustix::thread::set_thread_groups(&[])?;
+    }
     let (ours, theirs) = wire::pair()?;
     let Some((pid, handle)) = sys::fork_into_namespaces()? else {
         drop(ours);
@@ -167,6 +171,7 @@ fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
     };
     drop(theirs);
     let prepared = Prepared { pid, handle, link: ours };
+    cgroup::expose(pid);
     let plan = Plan {
         user: getuid().as_raw(),
         group: getgid().as_raw(),

@@ -125,6 +125,10 @@ fn dangerous() -> Result<Rules, seccompiler::BackendError> {
     let typing = [libc::TIOCSTI, libc::TIOCLINUX];
     let ioctl = typing.iter().map(|call| SeccompRule::new(vec![low(1, SeccompCmpOp::Eq, *call)?]));
     rules.insert(libc::SYS_ioctl, ioctl.collect::<Result<_, _>>()?);
+    // Huge pages that the host keeps for its own programs count in no limit of a box.
+    let huge = |at: u8, flag: u64| SeccompRule::new(vec![low(at, SeccompCmpOp::MaskedEq(flag), flag)?]);
+    rules.insert(libc::SYS_mmap, vec![huge(3, libc::MAP_HUGETLB as u64)?]);
+    rules.insert(libc::SYS_memfd_create, vec![huge(1, u64::from(libc::MFD_HUGETLB))?]);
     // Set-user-id would do nothing here, and would do something on a granted folder outside.
     let bits = [libc::S_ISUID as u64, libc::S_ISGID as u64];
     let has = |at: u8, bits: u64| low(at, SeccompCmpOp::MaskedEq(bits), bits);

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
@@ -14,6 +15,9 @@ use crate::report::End;
 /// The kernel counts time on a processor in hundredths of a second for programs.
 const MS_PER_TICK: u64 = 10;
 
+/// The longest time between two looks that counts: after a longer one we have slept ourselves.
+const NOT_LOOKED_MAX: Duration = Duration::from_millis(100);
+
 /// Shared memory is looked at less often than the rest: it takes longer.
 const SHARED_EVERY: u32 = 5;
 
@@ -23,8 +27,17 @@ pub(super) struct Watch {
     looks: u32,
     /// Time on a processor of each process when it was last seen, and of those that are gone. Who
     /// ignores the end of its children keeps their time from being added up by the kernel.
-    seen_ms: HashMap<String, u64>,
+    seen: HashMap<String, Seen>,
     gone_ms: u64,
+    looked: Instant,
+}
+
+/// A process when it was last seen.
+struct Seen {
+    cpu_ms: u64,
+    /// What to count for it if it is not seen again. Most that live shorter than the time between two looks
+    /// are never seen, so one that is counts for all of them: for as long as we did not look.
+    once_ms: u64,
 }
 
 impl Watch {
@@ -34,8 +47,9 @@ impl Watch {
             memory_bytes: (can_look && !cgroup).then_some(limits.memory_bytes),
             cpu_ms: (can_look && limits.cpu_s != u64::MAX).then(|| limits.cpu_s.saturating_mul(1000)),
             looks: 0,
-            seen_ms: HashMap::new(),
+            seen: HashMap::new(),
             gone_ms: 0,
+            looked: Instant::now(),
         }
     }
 
@@ -57,14 +71,62 @@ impl Watch {
 
     /// Time on a processor of the living and the dead.
     fn cpu_ms(&mut self) -> u64 {
-        let now: HashMap<String, u64> =
-            processes().filter_map(|pid| living_cpu_ms(&pid).map(|ms| (pid, ms))).collect();
-        let gone = self.seen_ms.iter().filter(|(pid, _)| !now.contains_key(*pid));
-        self.gone_ms += gone.map(|(_, ms)| ms).sum::<u64>();
-        let living: u64 = now.values().sum();
-        self.seen_ms = now;
+        let not_looked_ms = self.looked.elapsed().min(NOT_LOOKED_MAX).as_millis() as u64;
+        self.looked = Instant::now();
+        let living = processes().filter_map(|pid| Living::look(&pid).map(|living| (pid, living)));
+        let now: HashMap<String, Seen> = living
+            .map(|(pid, living)| {
+                let once_ms = if self.seen.contains_key(&pid) { 0 } else { living.share_of(not_looked_ms) };
+                (pid, Seen { cpu_ms: living.cpu_ms, once_ms })
+            })
+            .collect();
+        let gone = self.seen.iter().filter(|(pid, _)| !now.contains_key(*pid));
+        self.gone_ms += gone.map(|(_, seen)| seen.cpu_ms.max(seen.once_ms)).sum::<u64>();
+        let living: u64 = now.values().map(|seen| seen.cpu_ms).sum();
+        self.seen = now;
         let (reaped, _) = sys::children_usage();
         living + reaped.max(self.gone_ms)
+    }
+}
+
+/// A process that is there.
+struct Living {
+    cpu_ms: u64,
+    /// How many of its threads may run at this moment.
+    running: u64,
+    /// Nanoseconds on a processor, and waiting for one.
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+impl Living {
+    fn look(pid: &str) -> Option<Self> {
+        let folder = Path::new("/proc").join(pid);
+        let stat = fs::read_to_string(folder.join("stat")).ok()?;
+        // The name is in parentheses and can hold anything, also parentheses.
+        let (_, rest) = stat.rsplit_once(')')?;
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        // Its own time; that of its children is ours to count.
+        let cpu_ms = (number(11) + number(12)) * MS_PER_TICK;
+        let running = match number(17) {
+            0 | 1 => u64::from(fields.first() == Some(&"R")),
+            threads => threads.min(std::thread::available_parallelism().map_or(1, |many| many.get() as u64)),
+        };
+        let schedule = fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
+        let mut times = schedule.split_whitespace().filter_map(|field| field.parse().ok());
+        Some(Self {
+            cpu_ms,
+            running,
+            ran_ns: times.next().unwrap_or(1),
+            waited_ns: times.next().unwrap_or(0),
+        })
+    }
+
+    /// How much of a time it is likely to have run: on a busy machine what can run mostly waits.
+    fn share_of(&self, ms: u64) -> u64 {
+        let all = self.ran_ns.saturating_add(self.waited_ns).max(1);
+        ((ms * self.running) as f64 * self.ran_ns as f64 / all as f64) as u64
     }
 }
 
@@ -140,15 +202,6 @@ fn sum_kb(text: &str, names: &[&str]) -> u64 {
     lines.filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
-fn living_cpu_ms(pid: &str) -> Option<u64> {
-    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
-    // The name is in parentheses and can hold anything, also parentheses.
-    let (_, rest) = stat.rsplit_once(')')?;
-    // Its own time; that of its children is ours to count.
-    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
-    Some(ticks.sum::<u64>() * MS_PER_TICK)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +211,15 @@ mod tests {
         let status = "Name:\tx\nRssAnon:\t     100 kB\nRssFile:\t 7 kB\nVmPTE:\t 28 kB\n";
         assert_eq!(sum_kb(status, &["RssAnon:", "VmPTE:"]), 128);
         assert_eq!(sum_kb("", &["RssAnon:"]), 0);
+    }
+
+    #[test]
+    fn who_waits_for_a_processor_is_not_charged_for_it() {
+        let living = |running, ran_ns, waited_ns| Living { cpu_ms: 0, running, ran_ns, waited_ns };
+        assert_eq!(living(1, 5, 0).share_of(20), 20);
+        assert_eq!(living(1, 5, 15).share_of(20), 5);
+        assert_eq!(living(2, 5, 0).share_of(20), 40);
+        assert_eq!(living(0, 5, 0).share_of(20), 0);
+        assert_eq!(living(1, 0, 0).share_of(20), 0);
     }
 }

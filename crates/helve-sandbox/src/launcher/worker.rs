@@ -158,7 +158,9 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
         setrlimit(resource, limit)
             .map_err(|error| io::Error::other(format!("a limit cannot be set: {error}")))
     };
-    set(Resource::Core, 0)?;
+    // No core dump, neither as a file nor, which none at all would permit, piped to a program that the host
+    // runs as root.
+    set(Resource::Core, 1)?;
     if let Place::Box { .. } = place {
         // Process 1 of the box counts as well. Outside, all processes of the user would count.
         set(Resource::Nproc, u64::from(limits.pids.max(1)) + 1)?;
@@ -168,6 +170,9 @@ fn limit(order: &Order, place: Place<'_>) -> io::Result<()> {
         FILES_MAX.min(rustix::process::getrlimit(Resource::Nofile).maximum.unwrap_or(FILES_MAX)),
     )?;
     set(Resource::Msgqueue, 0)?;
+    // Users who play music may run before all others; what they start in a box may not.
+    set(Resource::Rtprio, 0)?;
+    set(Resource::Nice, 0)?;
     set(Resource::Memlock, 8 << 20)?;
     if limits.cpu_s != u64::MAX {
         // First a signal that names the reason; a second later one that cannot be ignored.

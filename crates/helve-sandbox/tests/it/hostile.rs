@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::boxes::{LONG, python, run, said, sh, text};
 
 /// Python that calls the kernel directly: `call(number, ...)` gives the errno, or 0.
-const CALLS: &str = r#"
+pub(crate) const CALLS: &str = r#"
 import ctypes, os, sys, errno
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
@@ -24,7 +24,7 @@ def refused(name, number, *args):
 "#;
 
 /// Runs Python and expects no line to say that something worked.
-async fn nothing_works(script: &str) {
+pub(crate) async fn nothing_works(script: &str) {
     let out = said(&run(python(&format!("{CALLS}\n{script}"))).await);
     assert!(!out.is_empty(), "it tried nothing");
     let worked: Vec<_> = out.lines().filter(|line| line.contains("WORKED")).collect();
@@ -389,7 +389,7 @@ open("plain", "w").close(); os.chmod("plain", 0o755)
 }
 
 /// A marker in the command line of a process tells whether it is still there.
-fn is_alive(marker: &str) -> bool {
+pub(crate) fn is_alive(marker: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
         // The tests name it, too: as an argument of its own it is the program.
@@ -397,7 +397,7 @@ fn is_alive(marker: &str) -> bool {
     })
 }
 
-async fn dies(marker: &str) {
+pub(crate) async fn dies(marker: &str) {
     let began = Instant::now();
     while is_alive(marker) {
         assert!(began.elapsed() < LONG, "{marker} lives on");

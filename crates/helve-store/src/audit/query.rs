@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
 use helve_core::record::GateRecord;
-use helve_core::{CallId, ErrorCode, Risk, Stance};
+use helve_core::{CallId, ErrorCode, Risk, Stance, pattern};
 use jiff::Timestamp;
 use rusqlite::params;
 
@@ -27,7 +27,7 @@ const CANDIDATES_MAX: usize = 10;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AuditQuery {
-    /// The tool's full name.
+    /// The tool's full name, or a pattern of it: `mail/*`.
     pub tool: Option<String>,
     /// What became of it.
     pub status: Option<CallStatus>,
@@ -182,7 +182,7 @@ impl AuditQuery {
         }
         let caller = &record.facts.caller;
         let code = record.ending.as_ref().and_then(|ending| ending.code);
-        self.tool.as_ref().is_none_or(|tool| **tool == *record.facts.tool)
+        self.tool.as_ref().is_none_or(|tool| fits_name(tool, &record.facts.tool))
             && self.status.is_none_or(|status| status == record.status)
             && self.code.is_none_or(|wanted| code == Some(wanted))
             && self.principal.as_ref().is_none_or(|name| caller.principal.as_ref() == Some(name))
@@ -208,6 +208,11 @@ impl AuditQuery {
             before: self.before.map_or_else(|| ID_END.to_owned(), |id| id.to_string()),
         }
     }
+}
+
+/// Most name a tool, and comparing is cheaper than matching.
+fn fits_name(wanted: &str, tool: &str) -> bool {
+    wanted == tool || (wanted.contains(['*', '?']) && pattern::matches(wanted, tool))
 }
 
 /// Where to look for calls: the time that the index knows, and the id after the last.

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -9,11 +10,17 @@ use helve::Caller;
 use helve::memory::MemoryScope;
 use helve_sandbox::{FileIn, FileOut};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// A session that nobody used for so long is forgotten.
 const UNUSED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// What is kept of one owner; beyond that, what was used longest ago goes. Names cost nothing, so without a
+/// bound a caller could fill the disk.
+const OWNER_SESSIONS_MAX: usize = 100;
+const OWNER_BYTES_MAX: u64 = 2 << 30;
 
 /// A session that nobody else uses until this is dropped.
 #[derive(Debug)]
@@ -30,19 +37,15 @@ struct Head {
 }
 
 impl Session {
-    /// Waits until the session is free. Its name says whose it is: two callers never share one.
-    pub(super) fn open(folder: &Path, caller: &Caller, name: &str) -> io::Result<Self> {
+    /// The session, unless another call uses it now. Its name says whose it is: two callers never share one.
+    pub(super) fn open(folder: &Path, caller: &Caller, name: &str) -> io::Result<Option<Self>> {
         fs::create_dir_all(folder)?;
-        forget_unused(folder);
-        let owned = serde_json::json!([MemoryScope::LongTerm.owner(caller), name]).to_string();
-        let id: String = Sha256::digest(owned).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join(format!("{id}.lock")))?;
-        flock(&lock, FlockOperation::LockExclusive)?;
-        Ok(Self { file: folder.join(id), _lock: lock })
+        let owner = MemoryScope::LongTerm.owner(caller);
+        let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, name])));
+        let id = format!("{owner}-{own}");
+        let Some(lock) = lock(folder, &id)? else { return Ok(None) };
+        forget(folder, &owner, &id);
+        Ok(Some(Self { file: folder.join(id), _lock: lock }))
     }
 
     /// The files of the call before.
@@ -91,15 +94,101 @@ impl Session {
     }
 }
 
-fn forget_unused(folder: &Path) {
-    let old = |path: &Path| {
-        let used = fs::metadata(path).and_then(|metadata| metadata.modified());
-        let age = used.ok().and_then(|used| SystemTime::now().duration_since(used).ok());
-        age.is_some_and(|age| age > UNUSED_MAX)
-    };
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.path().extension().is_none() && old(&entry.path()) {
-            let _ = fs::remove_file(entry.path());
+fn digest(text: &Value) -> String {
+    Sha256::digest(text.to_string()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Nobody else has it until the file is dropped. `None` where somebody has.
+fn lock(folder: &Path, id: &str) -> io::Result<Option<File>> {
+    let path = folder.join(format!("{id}.lock"));
+    let lock = File::options().create(true).truncate(false).write(true).open(&path)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        // It may have been removed since it was opened, and then it locks nobody out.
+        Ok(()) => Ok(fs::metadata(&path).is_ok_and(|now| is_same(&now, &lock)).then_some(lock)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_same(now: &fs::Metadata, lock: &File) -> bool {
+    lock.metadata().is_ok_and(|then| (then.dev(), then.ino()) == (now.dev(), now.ino()))
+}
+
+/// Removes what nobody used for long, and of this owner what is too much, but for the session that is
+/// about to be used. What another call uses stays.
+fn forget(folder: &Path, owner: &str, own: &str) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut kept: Vec<(SystemTime, u64, String)> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let about = entry.metadata().ok()?;
+            (!name.contains('.') && name != own).then_some((about.modified().ok()?, about.len(), name))
+        })
+        .collect();
+    // What was used last comes first, and is counted first.
+    kept.sort_by(|a, b| b.cmp(a));
+    let (mut sessions, mut bytes) = (1, fs::metadata(folder.join(own)).map_or(0, |about| about.len()));
+    for (used, length, name) in kept {
+        let is_old = SystemTime::now().duration_since(used).is_ok_and(|age| age > UNUSED_MAX);
+        let is_too_much = name.starts_with(owner) && {
+            (sessions, bytes) = (sessions + 1, bytes + length);
+            sessions > OWNER_SESSIONS_MAX || bytes > OWNER_BYTES_MAX
+        };
+        if (is_old || is_too_much)
+            && let Ok(Some(_lock)) = lock(folder, &name)
+        {
+            let _ = fs::remove_file(folder.join(&name));
+            let _ = fs::remove_file(folder.join(format!("{name}.lock")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &Path, who: &str, name: &str) -> Option<Session> {
+        Session::open(folder, &Caller::principal(who), name).unwrap()
+    }
+
+    fn file(content: &[u8]) -> FileOut {
+        FileOut {
+            path: "f".into(),
+            bytes: content.len() as u64,
+            executable: false,
+            content: Some(content.to_vec()),
+        }
+    }
+
+    #[test]
+    fn a_session_is_one_calls_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = open(folder.path(), "ada", "x").unwrap();
+        assert!(open(folder.path(), "ada", "x").is_none());
+        assert!(open(folder.path(), "bob", "x").is_some() && open(folder.path(), "ada", "y").is_some());
+        drop(first);
+        assert!(open(folder.path(), "ada", "x").is_some());
+    }
+
+    #[test]
+    fn an_owner_keeps_so_many_and_loses_none_to_others() {
+        let folder = tempfile::tempdir().unwrap();
+        open(folder.path(), "bob", "his").unwrap().save(&[file(b"bob's")]).unwrap();
+        let used = open(folder.path(), "ada", "used").unwrap();
+        used.save(&[file(b"used")]).unwrap();
+        for n in 0..OWNER_SESSIONS_MAX + 20 {
+            open(folder.path(), "ada", &format!("n{n}")).unwrap().save(&[file(b"x")]).unwrap();
+        }
+        let kept = fs::read_dir(folder.path()).unwrap().flatten();
+        let kept = kept.filter(|entry| entry.path().extension().is_none()).count();
+        assert!(kept <= OWNER_SESSIONS_MAX + 2, "{kept} are kept");
+        assert_eq!(used.load().unwrap()[0].content, b"used");
+        let content = |who: &str, name: &str| {
+            let files = open(folder.path(), who, name).unwrap().load().unwrap();
+            files.first().map(|file| file.content.clone())
+        };
+        assert_eq!(content("bob", "his"), Some(b"bob's".to_vec()));
+        assert_eq!(content("ada", "n0"), None);
+        assert_eq!(content("ada", &format!("n{}", OWNER_SESSIONS_MAX + 19)), Some(b"x".to_vec()));
     }
 }

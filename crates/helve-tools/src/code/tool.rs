@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve::{Annotations, Category, Context, ErrorCode, Facet, Risk, Source, Tool, ToolBuilder, ToolError};
 use helve_sandbox::{
@@ -21,6 +22,8 @@ use super::{blocked, bridge};
 
 /// Most that is kept of a work directory between calls, in files.
 const SESSION_FILES_MAX: usize = 10_000;
+/// How long after a session was found in use it is asked for again.
+const SESSION_ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What `code-execute` may do. The keys of `[code]` in the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
@@ -323,11 +326,16 @@ impl Runner {
             ));
         };
         let caller = Arc::clone(context.caller());
-        // It waits while another call uses the same one.
-        let opened = tokio::task::spawn_blocking(move || Session::open(&folder, &caller, &name)).await;
-        match opened {
-            Ok(opened) => opened.map(Some).map_err(|error| kept_failed(&error)),
-            Err(_) => Err(ToolError::failed("the work directory could not be opened")),
+        // Asked again and again rather than waited for: who waits holds a thread, and there may be many.
+        loop {
+            let (folder, caller, name) = (folder.clone(), Arc::clone(&caller), name.clone());
+            let opened = tokio::task::spawn_blocking(move || Session::open(&folder, &caller, &name)).await;
+            match opened {
+                Ok(Ok(Some(session))) => return Ok(Some(session)),
+                Ok(Ok(None)) => tokio::time::sleep(SESSION_ASK_AGAIN).await,
+                Ok(Err(error)) => return Err(kept_failed(&error)),
+                Err(_) => return Err(ToolError::failed("the work directory could not be opened")),
+            }
         }
     }
 

@@ -235,7 +235,8 @@ fn take(
         start_line: None,
         size,
     };
-    if input.offset.is_some() || input.start_line.is_some() || input.max_lines.is_some() {
+    let is_range = input.offset.is_some() || input.start_line.is_some() || input.max_lines.is_some();
+    if is_range {
         (&*file).take(SNIFF_BYTES as u64).read_to_end(&mut piece.head).map_err(refuse)?;
         let is_wide = input.encoding == Encoding::Auto && text::is_utf_16(&piece.head);
         if is_wide && (input.start_line.is_some() || input.max_lines.is_some()) {
@@ -255,7 +256,9 @@ fn take(
         let problem = format!("the file has only {size} bytes");
         return Err(wrong_argument("offset", "a place in the file", &piece.offset.to_string(), &problem));
     }
-    file.seek(SeekFrom::Start(piece.offset)).map_err(refuse)?;
+    if is_range {
+        file.seek(SeekFrom::Start(piece.offset)).map_err(refuse)?;
+    }
     let bytes_max = input.length.unwrap_or(u64::MAX).min(bytes_max);
     piece.bytes = match size {
         // Files that the kernel makes up say that they are empty.
@@ -407,10 +410,7 @@ fn lines_in(bytes: &[u8]) -> u64 {
 }
 
 fn ends_in(bytes: &[u8]) -> u64 {
-    // So few at once that the count fits in a byte, which lets the processor count many side by side.
-    const AT_ONCE: usize = 192;
-    let ends = |bytes: &[u8]| bytes.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
-    bytes.chunks(AT_ONCE).map(|bytes| u64::from(ends(bytes))).sum()
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// Goes through a file in chunks, until `each` has seen enough.

@@ -257,7 +257,9 @@ impl Roots {
 
     fn open_folder(&self, place: &Place<'_>, path: &Path) -> Result<Dir, ToolError> {
         let root = &place.root.open()?.dir;
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        if path.as_os_str().is_empty() {
+            return root.try_clone().map_err(|error| failed("open", &place.shown, error));
+        }
         root.open_dir(path).map_err(|error| match error.kind() {
             _ if is_escape(&error) => outside(&place.shown, &self.names()),
             std::io::ErrorKind::NotFound => near::no_folder(root, path, &place.shown),
@@ -289,11 +291,9 @@ impl Roots {
             return refuse(Access::Write);
         }
         let broken = |error: Errno| failed("check the folder of", shown, error);
-        let open = |from: BorrowedFd<'_>, path: &str| {
-            let fd = openat(from, path, OFlags::DIRECTORY | path_only(), Mode::empty())?;
-            fstat(&fd).map(|stat| (Identity::of(&stat), fd))
-        };
-        let (mut here, mut fd) = open(folder.as_fd(), ".").map_err(broken)?;
+        let identity = |folder: BorrowedFd<'_>| fstat(folder).map(|stat| Identity::of(&stat)).map_err(broken);
+        let mut here = identity(folder.as_fd())?;
+        let mut above: Option<OwnedFd> = None;
         for one in &guarded {
             let is_it = name.is_some() && one.path.file_name() == name;
             if is_it && one.path.parent().and_then(Identity::at) == Some(here) {
@@ -315,7 +315,10 @@ impl Roots {
                     false => Ok(()),
                 };
             }
-            (here, fd) = open(fd.as_fd(), "..").map_err(broken)?;
+            let below = above.as_ref().map_or(folder.as_fd(), AsFd::as_fd);
+            let fd = openat(below, "..", OFlags::DIRECTORY | path_only(), Mode::empty()).map_err(broken)?;
+            here = identity(fd.as_fd())?;
+            above = Some(fd);
         }
         Err(outside(shown, &self.names()))
     }

@@ -336,3 +336,55 @@ async fn errors_in_warm_interpreters_look_as_in_cold_ones() {
         }
     }
 }
+
+/// Who talks to the bridge and does not finish takes places from itself alone.
+#[tokio::test]
+async fn half_frames_and_floods_hold_up_nobody_else() {
+    let code = "import socket\nopen_ones = []\n\
+        for n in range(300):\n  s = socket.socket(); s.settimeout(0.01)\n  \
+        try: s.connect(('127.0.0.1', 3129)); s.sendall(b'{\"tool\": \"add\", ')\n  except OSError: pass\n  open_ones.append(s)\n\
+        print(len(open_ones), flush=True)\nimport os; os._exit(0)";
+    let runtime = cold();
+    let (said, other) = tokio::join!(
+        result(&runtime, json!({ "language": "python", "code": code })),
+        result(
+            &runtime,
+            json!({ "language": "python", "code": "import helve\nprint(helve.call('add', a=1, b=2)['sum'])" })
+        ),
+    );
+    assert_eq!((&said["stdout"], &said["exit_code"]), (&json!("300\n"), &json!(0)), "{said}");
+    assert_eq!(other["stdout"], "3.0\n", "{other}");
+    let after =
+        json!({ "language": "python", "code": "import helve\nprint(helve.call('add', a=2, b=2)['sum'])" });
+    assert_eq!(result(&runtime, after).await["stdout"], "4.0\n");
+}
+
+#[tokio::test]
+async fn one_run_makes_so_many_calls_and_no_more() {
+    let code = "import helve\ndone = 0\n\
+        for n in range(1010):\n  try: helve.call('add', a=n, b=0); done += 1\n  except helve.ToolError as e: last = e.code\nprint(done, last)";
+    let said = result(&cold(), json!({ "language": "python", "code": code })).await;
+    assert_eq!(said["stdout"], "1000 rate_limit\n", "{said}");
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_no_artifact() {
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "s3cret").unwrap();
+    let code = format!(
+        "import os, socket\nos.symlink({:?}, 'link'); os.symlink('/etc/passwd', 'passwd'); os.symlink('/proc/self/environ', 'environ'); os.mkfifo('pipe')\n\
+        socket.socket(socket.AF_UNIX).bind('socket')\nopen('sparse', 'wb').truncate(1 << 60)\nopen(b'\\xff.bin', 'w').close()\n\
+        os.mkdir('locked'); open('locked/x', 'w').close(); os.chmod('locked', 0)\nopen('good', 'w').write('good')",
+        secret.path()
+    );
+    let said = result(&cold(), json!({ "language": "python", "code": code })).await;
+    assert_eq!(said["exit_code"], 0, "{said}");
+    let artifacts = said["artifacts"].as_array().unwrap();
+    let content = |name: &str| artifacts.iter().find(|one| one["path"] == name).map(|one| &one["content"]);
+    assert_eq!(content("good"), Some(&json!("good")));
+    assert_eq!(content("sparse"), Some(&Value::Null));
+    for odd in ["link", "passwd", "environ", "pipe", "socket"] {
+        assert_eq!(content(odd), None, "{said}");
+    }
+    assert!(!said.to_string().contains("s3cret"));
+}

@@ -17,6 +17,7 @@ use helve_net::NetPolicy;
 use helve_sandbox::Sandbox;
 use helve_tools::hooks::{HookGroup, HookMaker};
 use helve_tools::web::client::LazyClient;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -492,20 +493,26 @@ fn going_on(first: &str, then: &str) -> Bench {
     Bench::within(&toml, folder)
 }
 
-/// Waits until a file no longer grows.
-async fn until_still(file: &Path) {
-    let size = || std::fs::metadata(file).map(|file| file.len()).unwrap_or(0);
-    for _ in 0..100 {
-        let before = size();
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        if before > 0 && size() == before {
+/// Waits until nobody is left who holds a lock: the system takes it from whoever ends, however that is.
+async fn until_let_go(file: &Path) {
+    for _ in 0..1_500 {
+        let taken = std::fs::File::open(file).ok();
+        if taken.is_some_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()) {
             return;
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("it goes on for ever");
 }
 
-const FOR_EVER: &str = "while true; do echo x >> out/ticks; sleep 0.02; done";
+async fn until_going(bench: &Bench) {
+    while !bench.folder.path().join("out/going").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Holds a lock, and never ends.
+const FOR_EVER: &str = "exec 9>out/held; flock 9; touch out/going; while true; do sleep 0.02; done";
 
 #[tokio::test]
 async fn a_command_that_says_async_is_not_waited_for() {
@@ -527,19 +534,17 @@ async fn a_command_that_says_async_later_is_waited_for() {
 
 #[tokio::test]
 async fn a_command_goes_on_no_longer_than_it_asked_for() {
-    let bench = going_on(r#"{"async": true, "asyncTimeout": 500}"#, FOR_EVER);
+    let bench = going_on(r#"{"async": true, "asyncTimeout": 1500}"#, FOR_EVER);
     assert!(bench.run("ls").await.is_success());
-    until_still(&bench.folder.path().join("out/ticks")).await;
+    until_going(&bench).await;
+    until_let_go(&bench.folder.path().join("out/held")).await;
 }
 
 #[tokio::test]
 async fn commands_that_go_on_end_with_the_runtime() {
     let bench = going_on(r#"{"async": true, "asyncTimeout": 600000}"#, FOR_EVER);
     assert!(bench.run("ls").await.is_success());
-    let ticks = bench.folder.path().join("out/ticks");
-    while !ticks.exists() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    until_going(&bench).await;
     bench.runtime.hooks().stop(Duration::ZERO).await;
-    until_still(&ticks).await;
+    until_let_go(&bench.folder.path().join("out/held")).await;
 }

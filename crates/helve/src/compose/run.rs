@@ -71,12 +71,7 @@ impl<'a> Run<'a> {
         cancellation: Option<CancellationToken>,
     ) -> Ended {
         let mut call = Call::new(part.tool.clone(), arguments);
-        if let Some(timeout) = part.timeout {
-            call = call.timeout(timeout);
-        }
-        if let Some(token) = cancellation {
-            call = call.cancellation(token);
-        }
+        (call.timeout, call.cancellation) = (part.timeout, cancellation);
         let outcome = self.context.call_part(path.clone(), call).await;
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),

@@ -36,7 +36,9 @@ impl Trail {
     }
 
     pub(super) fn add_result(&mut self, name: &str, result: Value) {
-        self.steps[name] = result;
+        if let Value::Object(steps) = &mut self.steps {
+            steps.insert(name.to_owned(), result);
+        }
         self.last = Some(name.to_owned());
     }
 

@@ -109,6 +109,13 @@ pub(crate) fn combine(event: HookEvent, answers: Vec<Answered>) -> Fired {
 }
 
 impl Fired {
+    /// All that is said to the model after the fact.
+    pub(crate) fn for_model(&self) -> impl Iterator<Item = String> {
+        let objection = self.blocked.as_ref().map(|said| format!("{} objects: {}", said.by, said.what));
+        let stop = self.stopped.as_ref().map(|said| format!("{} says to stop here: {}", said.by, said.what));
+        self.context.iter().chain(&self.messages).cloned().chain(objection).chain(stop)
+    }
+
     /// Why whatever the event is about must not happen, if it must not.
     pub fn refusal(&self) -> Option<&str> {
         if let Some(stopped) = &self.stopped {

@@ -6,6 +6,7 @@ use helve_core::{
 };
 
 use super::hear;
+use super::origin::Origin;
 use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
 use crate::runtime::Parts;
@@ -18,7 +19,7 @@ pub(super) fn authorize(
     resolved: ResolvedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<AuthorizedCall, ToolError> {
-    match denial(parts, &resolved) {
+    match denial(parts, &resolved, record.origin()) {
         None => Ok(AuthorizedCall(resolved)),
         Some((error, voice)) => {
             record.heard(voice);
@@ -29,7 +30,7 @@ pub(super) fn authorize(
 }
 
 /// Why a caller may not use a tool, and who says so.
-pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<(ToolError, Voice)> {
+pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall, origin: &Origin) -> Option<(ToolError, Voice)> {
     let (caller, name) = (&resolved.call.caller, resolved.tool.name());
     if parts.settings.require_authentication && caller.principal.is_none() {
         let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is")
@@ -48,7 +49,12 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall) -> Option<(ToolErro
         };
         return Some((error, Voice::new("access list", Stance::Deny)));
     }
-    let voice = see(parts, caller, &resolved.tool)?;
+    let voice = match origin.served() {
+        Some(served) => {
+            parts.policy.rule(|| served.request(&resolved.call, LabelSet::NONE, parts.clock.now()))
+        }
+        None => see(parts, caller, &resolved.tool),
+    }?;
     (voice.stance == Stance::Deny).then(|| (hear::denial(&voice), voice))
 }
 

@@ -1,6 +1,6 @@
 //! Schema and size of the answer.
 
-use helve_core::json::size;
+use helve_core::json::{SizeBounds, size, size_bounds};
 use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -61,12 +61,14 @@ fn check_size(
         let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
         Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"))
     };
-    // Writing out a long text takes longer than reading the file that it is from. One that is too
-    // long to be kept is only measured.
+    // Even to look at a long text takes about as long as to read the file that it is from. Of one that is
+    // too long to be kept, the size is told without what escapes add, which matters only near the limit.
     if has_text_beyond(value, record.kept_bytes_max()) {
-        let bytes = size(value);
-        check(bytes)?;
-        record.keep_size(bytes);
+        let SizeBounds { least, most } = size_bounds(value);
+        if most > bytes_max {
+            check(size(value))?;
+        }
+        record.keep_size(least);
         return Ok(());
     }
     let text = to_raw_value(value).map_err(|error| {

@@ -6,6 +6,7 @@ use helve_core::session::SessionState;
 use helve_core::{AdvisedAction, Call, ErrorCode, LabelSet, Tool, ToolError};
 
 use super::labels;
+use super::origin::Origin;
 use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh};
@@ -57,7 +58,7 @@ pub(super) async fn hear(
     }
 
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
-    if let Some(voice) = policy(parts, tool, call, labels) {
+    if let Some(voice) = policy(parts, tool, call, labels, record.origin()) {
         reasons.add(voice, record)?;
     }
 
@@ -115,7 +116,7 @@ pub(super) async fn still_allowed(
     let own = session.as_ref().map(|session| &session.permissions);
     let said = parts.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
-    for voice in [ended, policy(parts, tool, call, labels), said].into_iter().flatten() {
+    for voice in [ended, policy(parts, tool, call, labels, record.origin()), said].into_iter().flatten() {
         if voice.stance == Stance::Deny {
             let error = denial(&voice);
             record.heard(voice);
@@ -150,14 +151,17 @@ fn advice(call: &Call) -> Option<Voice> {
     }
 }
 
-fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet) -> Option<Voice> {
-    parts.policy.rule(|| PolicyRequest {
-        caller: &call.caller,
-        action: Action::Call,
-        resource: PolicyResource::Tool(tool),
-        arguments: Some(&call.arguments),
-        labels,
-        now: parts.clock.now(),
+fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet, origin: &Origin) -> Option<Voice> {
+    parts.policy.rule(|| match origin.served() {
+        Some(served) => served.request(call, labels, parts.clock.now()),
+        None => PolicyRequest {
+            caller: &call.caller,
+            action: Action::Call,
+            resource: PolicyResource::Tool(tool),
+            arguments: Some(&call.arguments),
+            labels,
+            now: parts.clock.now(),
+        },
     })
 }
 

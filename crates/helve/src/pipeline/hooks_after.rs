@@ -139,10 +139,7 @@ impl Watched {
 
 /// What hooks say after the fact reaches the model beside the result.
 fn tell_model(fired: &Fired, record: &mut OpenRecord<'_>) {
-    let objection = fired.blocked.as_ref().map(|said| format!("{} objects: {}", said.by, said.what));
-    let stop = fired.stopped.as_ref().map(|said| format!("{} says to stop here: {}", said.by, said.what));
-    let all = fired.context.iter().chain(&fired.messages).cloned().chain(objection).chain(stop);
-    record.tell(all);
+    record.tell(fired.for_model());
 }
 
 /// Arguments of a call that may be denied, where hooks want to know of that.

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use helve_core::CallId;
 use helve_core::run::Part;
+use helve_core::{CallId, Tool};
 
 use crate::runs::{ActiveRun, Earlier};
+use crate::runtime::Served;
 
 /// Where a call comes from.
 pub(crate) enum Origin {
     /// Somebody calls.
     Outside,
+    /// Somebody reads what a server behind this runtime has, which is no tool of the registry.
+    Served(Box<Served>),
     /// A running call makes it, as one of its parts.
     Part(PartOf),
     /// A run that was cut short is taken up again.
@@ -29,7 +32,7 @@ pub(crate) struct PartOf {
 impl Origin {
     pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
         match self {
-            Self::Outside => None,
+            Self::Outside | Self::Served(_) => None,
             Self::Part(part) => Some(&part.run),
             Self::Resumed(run) => Some(run),
         }
@@ -37,23 +40,36 @@ impl Origin {
 
     pub(super) fn part(&self) -> Option<&Part> {
         match self {
-            Self::Outside | Self::Resumed(_) => None,
+            Self::Outside | Self::Served(_) | Self::Resumed(_) => None,
             Self::Part(part) => Some(&part.part),
         }
+    }
+
+    /// What is read, where that is no tool of the registry.
+    pub(super) fn served(&self) -> Option<&Served> {
+        match self {
+            Self::Served(served) => Some(served),
+            Self::Outside | Self::Part(_) | Self::Resumed(_) => None,
+        }
+    }
+
+    /// The tool that comes with the call, so that nobody looks for it by its name.
+    pub(super) fn tool(&self) -> Option<&Tool> {
+        self.served().map(|served| &served.tool)
     }
 
     /// The id that the call has already.
     pub(super) fn call_id(&self) -> Option<CallId> {
         match self {
             Self::Resumed(run) => Some(run.id),
-            Self::Outside | Self::Part(_) => self.cut_short().map(|(call_id, _)| call_id),
+            Self::Outside | Self::Served(_) | Self::Part(_) => self.cut_short().map(|(call_id, _)| call_id),
         }
     }
 
     /// The same call before its run was cut short, where it had started and not ended.
     pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
         let (call_id, earlier) = match self {
-            Self::Outside => return None,
+            Self::Outside | Self::Served(_) => return None,
             Self::Part(part) => part.run.history.part(&part.part.path)?,
             Self::Resumed(run) => (run.id, run.history.call(run.id)?),
         };

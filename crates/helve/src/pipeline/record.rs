@@ -150,6 +150,11 @@ impl<'p> OpenRecord<'p> {
         self.facts.call_id
     }
 
+    /// Where the call comes from.
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
     /// Books the time so far to the stage that ends, and begins another.
     pub(super) fn enter(&mut self, stage: Stage) {
         let now = Instant::now();
@@ -348,13 +353,14 @@ impl<'p> OpenRecord<'p> {
             return self.keep_size(text.get().len());
         }
         self.result_bytes = Some(text.get().len() as u64);
-        let settings = &self.parts.settings;
+        let redactor = &self.parts.settings.redactor;
         let schema = self.tool.as_ref().and_then(Tool::output);
-        if self.run.is_some() && matches!(settings.redactor.redact(schema, value), Cow::Owned(_)) {
-            let secrets = settings.redactor.secrets_in(schema, value);
+        let shown = redactor.redact(schema, value);
+        if self.run.is_some() && matches!(shown, Cow::Owned(_)) {
+            let secrets = redactor.secrets_in(schema, value);
             self.hide(secrets);
         }
-        self.payload.result = match self.shown(value) {
+        self.payload.result = match without(shown, &self.secrets) {
             Cow::Borrowed(_) => Some(text),
             Cow::Owned(shown) => {
                 self.result_withheld = true;

@@ -20,7 +20,7 @@ pub(super) fn resolve(
     call: Box<Call>,
     record: &mut OpenRecord<'_>,
 ) -> Result<ResolvedCall, ToolError> {
-    match parts.registry.tool(&call.tool) {
+    match record.origin().tool().cloned().or_else(|| parts.registry.tool(&call.tool)) {
         Some(tool) => {
             record.tool_is(&tool);
             Ok(ResolvedCall { tool, call })

@@ -53,7 +53,7 @@ pub(crate) fn call_part(
     parts: Arc<Parts>,
     context: &Context,
     step: &str,
-    call: Call,
+    mut call: Call,
 ) -> BoxFuture<'static, Outcome> {
     let Some(run) = parts.runs.get(context.run()) else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
@@ -63,12 +63,11 @@ pub(crate) fn call_part(
     // A composition goes on as soon as a part has ended; who knows what other code does.
     let hold = run.is_composed(outer.unwrap_or_default());
     let left = context.time_left();
-    let timeout = call.timeout.map_or(left, |asked| asked.min(left));
-    let cancellation = call.cancellation.clone().unwrap_or_else(|| context.cancellation().clone());
-    let path = join(outer, step);
-    let mut call = call.by(Arc::clone(context.caller())).timeout(timeout).cancellation(cancellation);
+    call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
+    call.cancellation.get_or_insert_with(|| context.cancellation().clone());
+    call.caller = Arc::clone(context.caller());
     call.client = context.client().cloned();
-    call_at(parts, run, path, call, hold)
+    call_at(parts, run, join(outer, step), call, hold)
 }
 
 /// Calls a tool because another one's effect says so.

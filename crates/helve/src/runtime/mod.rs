@@ -5,6 +5,7 @@ mod host;
 mod memory;
 mod providers;
 mod pulse;
+mod served;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use gate::LivePolicy;
 pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
+pub use served::Served;
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
 #[derive(Clone)]

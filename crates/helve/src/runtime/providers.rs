@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use helve_core::{Call, Caller};
+use helve_core::hook::{HookEvent, HookInput};
+use helve_core::{Call, Caller, Outcome, Status};
 use serde_json::{Value, json};
 
 use super::Runtime;
@@ -45,11 +46,29 @@ impl Runtime {
         let caller = caller.into();
         let calls = parse_calls(format, answer, &ParseLimits::default())?;
         let running = calls.into_iter().map(|call| self.run_one(call, Arc::clone(&caller)));
-        let ended: Vec<_> = futures_util::stream::iter(running).buffered(CONCURRENT_MAX).collect().await;
+        let mut ended: Vec<_> = futures_util::stream::iter(running).buffered(CONCURRENT_MAX).collect().await;
+        self.tell_batch(&mut ended, &caller).await;
         Ok(result_messages(format, &ended, &ResultBudget::default()))
     }
 
-    async fn run_one(&self, call: ProviderCall, caller: Arc<Caller>) -> (ProviderCall, helve_core::Outcome) {
+    /// Tells hooks that all calls of one answer have ended. What they say to that stands beside the last
+    /// result, where the model reads it before it goes on.
+    async fn tell_batch(&self, ended: &mut [(ProviderCall, Outcome)], caller: &Caller) {
+        if ended.is_empty() || self.hooks().of(&HookEvent::PostToolBatch).is_none() {
+            return;
+        }
+        let calls: Vec<Value> = ended.iter().map(|(call, outcome)| told(call, outcome)).collect();
+        let session = caller.session.clone().unwrap_or_else(|| "none".to_owned());
+        let mut input =
+            HookInput::new(HookEvent::PostToolBatch).in_session(session).with("tool_calls", calls);
+        input.agent_id.clone_from(&caller.agent);
+        let fired = self.fire(input).await;
+        if let Some((_, last)) = ended.last_mut() {
+            last.context.extend(fired.for_model());
+        }
+    }
+
+    async fn run_one(&self, call: ProviderCall, caller: Arc<Caller>) -> (ProviderCall, Outcome) {
         let outcome = match call.to_call(Arc::clone(&caller)) {
             Ok(call) => self.call(call).await,
             // Arguments that are no JSON: recorded like any other call, and the model is told.
@@ -57,4 +76,17 @@ impl Runtime {
         };
         (call, outcome)
     }
+}
+
+/// One call of a batch, as hooks are told of it.
+fn told(call: &ProviderCall, outcome: &Outcome) -> Value {
+    let mut told = json!({
+        "tool_name": outcome.tool,
+        "tool_input": call.arguments.as_ref().unwrap_or(&Value::Null),
+        "tool_use_id": outcome.call_id,
+    });
+    if let Status::Done(output) = &outcome.status {
+        told["tool_response"] = output.value.clone();
+    }
+    told
 }

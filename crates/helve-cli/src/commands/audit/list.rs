@@ -16,13 +16,14 @@ const AFTER_HELP: &str = "\
 Examples:
   helve audit list --status failed --since 1d
   helve audit list --said deny --by policy
-  helve audit list --tool mail/send --json";
+  helve audit list --tool mail/send --json
+  helve audit list --tool '*/resources.read'";
 
 /// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Only calls of this tool
+    /// Only calls of this tool, or of all whose names fit: `mail/*`, `*/resources.read`
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only calls that ended so
@@ -185,14 +186,34 @@ fn table(calls: &[CallRecord], form: Form) -> Table {
     table
 }
 
-/// The tool, and where the call stands within a bigger one.
+/// The tool, what of an MCP server it read, and where the call stands within a bigger one.
 fn tool(call: &CallRecord) -> String {
     let facts = &call.facts;
+    if let Some(read) = read(call) {
+        return format!("{} {read}", facts.tool);
+    }
     match (&facts.part, facts.undo_of) {
         (Some(part), _) => format!("{} (part `{}`)", facts.tool, part.path),
         (None, Some(_)) => format!("{} (undo)", facts.tool),
         (None, None) => facts.tool.to_string(),
     }
+}
+
+/// The address of the resource, or the name of the prompt, that was read.
+fn read(call: &CallRecord) -> Option<String> {
+    const CHARS_MAX: usize = 80;
+    let field = match call.facts.tool.rsplit_once('/')?.1 {
+        "resources.read" => "uri",
+        "prompts.get" => "name",
+        _ => return None,
+    };
+    let arguments: serde_json::Value = serde_json::from_str(call.payload.arguments.as_ref()?.get()).ok()?;
+    let what = arguments.get(field)?.as_str()?;
+    let mut shown: String = what.chars().take(CHARS_MAX).collect();
+    if shown.len() < what.len() {
+        shown.push('…');
+    }
+    Some(shown)
 }
 
 /// How much of an id tells it from the others, and from calls of other times.

@@ -138,10 +138,13 @@ fn session(
             ))
             .hint(format!("`helve mcp login {name}` logs in for all")));
     }
-    let session = match principal {
-        Some(principal) => caller_login(&one.config, &surroundings, principal),
-        None => shared_login(&one.config, &surroundings),
-    };
+    let session = wire::block_on(async {
+        Ok(match principal {
+            Some(principal) => caller_login(&one.config, &surroundings, principal).await,
+            None => shared_login(&one.config, &surroundings).await,
+        })
+    });
+    let session = session.map_err(|error| Failure::failed(error.to_string()))?;
     let session =
         session.map_err(|error| Failure::failed(format!("nobody can log in to `{name}`")).because(&error))?;
     let port = one.config.oauth.as_ref().and_then(|oauth| oauth.callback_port);

@@ -129,10 +129,11 @@ fn target(args: &Args, app: &mut App<'_>) -> Result<(ServerConfig, Surroundings)
 fn surroundings(config: &ServerConfig, app: &App<'_>) -> Result<Surroundings, Failure> {
     let loaded: Option<Loaded> = load(&app.inputs).ok();
     let policy = loaded.as_ref().map(|loaded| loaded.config.net.clone()).unwrap_or_default();
+    let sandbox = loaded.as_ref().map(wire::sandbox).unwrap_or_default();
     Ok(Surroundings {
-        sandbox: loaded.as_ref().map(wire::sandbox).unwrap_or_default(),
+        secrets: Secrets::system(sandbox.clone()),
+        sandbox,
         net: wire::mcp::client(&policy, &[config])?,
-        secrets: Secrets::process(),
         pins: None,
         sampler: None,
         tokens: None,

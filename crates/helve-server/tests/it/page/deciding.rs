@@ -23,7 +23,7 @@ async fn somebody_signs_in_sees_what_hides_and_approves_with_the_keyboard_alone(
     browser.until("document.activeElement.id === 'filter'").await;
     browser.press(&["a", "d", "Escape"]).await;
     assert_eq!(desk.pending().await, 1);
-    settle().await;
+    settle(&mut browser).await;
     browser.press(&["a"]).await;
     let reply = call.await.unwrap();
     assert_eq!(reply.status, 200, "{reply:?}");
@@ -39,7 +39,7 @@ async fn edited_arguments_are_checked_and_compared_before_they_run() {
     let call = desk.call(json!({ "to": "everybody@example.com", "subject": "Hello" }));
     desk.until_pending(1).await;
     let mut browser = desk.browser().await;
-    settle().await;
+    settle(&mut browser).await;
     let replace = |text: &str| {
         format!(
             "(() => {{ const t = document.querySelector('textarea[name=edited]'); t.focus(); t.value = {}; }})()",
@@ -81,7 +81,7 @@ async fn a_denial_comes_back_with_its_reason_and_nothing_runs() {
     let call = desk.call(json!({ "to": "eve@example.org" }));
     desk.until_pending(1).await;
     let mut browser = desk.browser().await;
-    settle().await;
+    settle(&mut browser).await;
     browser.press(&["d"]).await;
     browser.until("document.activeElement.name === 'reason'").await;
     browser.write("Ask Ada first <script>alert(1)</script>").await;

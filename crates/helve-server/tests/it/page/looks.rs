@@ -71,7 +71,7 @@ async fn it_works_on_a_phone_in_the_dark_and_with_a_choice_of_colours() {
     browser.eval("document.querySelector('#rows .row').click()").await;
     browser.until("getComputedStyle(document.querySelector('.list')).display === 'none'").await;
     for key in ["e", "s", "d"] {
-        settle().await;
+        settle(&mut browser).await;
         browser.press(&[key]).await;
         browser.until(&format!("document.querySelector('details[data-key={key}]').open")).await;
         assert_eq!(browser.eval(fits).await, json!(true), "{key}");
@@ -113,7 +113,7 @@ async fn the_inbox_follows_what_happens_and_the_keys_move_in_it() {
     browser.press(&["a", "Escape"]).await;
     browser.until("!document.querySelector('#keys').open").await;
     assert_eq!(desk.pending().await, 2, "behind the list of keys nothing is decided");
-    settle().await;
+    settle(&mut browser).await;
     // Two presses in a hurry are one decision.
     browser.press(&["a", "a", "a"]).await;
     browser.until(&format!("document.querySelector('article').dataset.id === '{first}'")).await;
@@ -121,7 +121,7 @@ async fn the_inbox_follows_what_happens_and_the_keys_move_in_it() {
         (desk.state(first).await, desk.state(second).await),
         (ApprovalState::Pending, ApprovalState::Approved)
     );
-    settle().await;
+    settle(&mut browser).await;
     browser.press(&["s"]).await;
     browser.until("document.querySelector('details[data-key=s]').open").await;
     browser.picture("always.png").await;

@@ -215,7 +215,8 @@ impl Desk {
     }
 }
 
-/// Where nothing moves under the keys: the script waits a moment after another question came up.
-async fn settle() {
-    tokio::time::sleep(Duration::from_millis(450)).await;
+/// Waits until keys count: the script takes none for a moment after another question came up, so that
+/// nothing moves under them.
+async fn settle(browser: &mut Browser) {
+    browser.until("shownAt > 0 && Date.now() - shownAt >= 350").await;
 }

@@ -1,6 +1,7 @@
 //! Several threads that search files together.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -135,7 +136,7 @@ impl Crew {
         };
         tally.searched.fetch_add(1, Ordering::Relaxed);
         // A file that cannot be read, or with a line beyond all bounds, is passed over.
-        if let Err(error) = searcher.search_file(&self.matcher, file, &mut lines) {
+        if let Err(error) = searcher.search_reader(&self.matcher, Stoppable { file, tally }, &mut lines) {
             tracing::debug!(%error, path = path(), "a file could not be searched to its end");
         }
         if lines.has_match && !lines.is_binary {
@@ -156,6 +157,18 @@ impl Crew {
             .memory_map(MmapChoice::never())
             .heap_limit(Some(HEAP_BYTES_MAX))
             .build()
+    }
+}
+
+/// A file that ends when the time is over: one without matches would be read to its own end, however far that is.
+struct Stoppable<'f> {
+    file: &'f std::fs::File,
+    tally: &'f Tally,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.tally.goes_on() { self.file.read(into) } else { Ok(0) }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The file tools, on real files.
 //!
+//! - `hostile`: odd names, and files that are too much;
 //! - `paths`: every way out of a root that we could think of;
 //! - `races`: files swapped for links while tools are at them, and writers side by side;
 //! - `reading`, `writing`, `walking`: what the tools do;
 //! - `undoing`: back to what was, through the runtime and after a restart.
 
+mod hostile;
 mod paths;
 mod races;
 mod reading;

@@ -4,6 +4,7 @@ mod browser;
 mod fetch;
 mod scrape;
 mod search;
+mod searx;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

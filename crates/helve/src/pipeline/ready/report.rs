@@ -6,6 +6,7 @@ use helve_core::{Call, CallId, ToolError};
 use serde_json::{Map, Value};
 
 use super::super::authorize::denial;
+use super::super::origin::Origin;
 use super::super::prepare::fit;
 use super::super::resolve::{ResolvedCall, not_found};
 use crate::conditions::{Asked, ConditionReport, evaluate};
@@ -15,7 +16,7 @@ use crate::runtime::Parts;
 pub(crate) async fn report(parts: &Arc<Parts>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
     let tool = parts.registry.tool(&call.tool).ok_or_else(|| not_found(parts, &call))?;
     let mut resolved = ResolvedCall { tool, call: Box::new(call) };
-    if let Some((denial, _)) = denial(parts, &resolved) {
+    if let Some((denial, _)) = denial(parts, &resolved, &Origin::Outside) {
         return Err(denial);
     }
     let ResolvedCall { tool, call } = &mut resolved;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 mod after;
+mod batch;
 mod before;
 mod person;
 mod running;

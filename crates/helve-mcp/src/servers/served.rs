@@ -1,0 +1,243 @@
+//! What a server has beside tools, as something that is read through the pipeline.
+
+use std::sync::{Arc, Weak};
+
+use helve::json::{JsonLimits, parse};
+use helve::{
+    Action, BoxFuture, Category, Context, ErrorCode, Handler, Implementation, Risk, Served, Source, Tool,
+    ToolError,
+};
+use serde_json::{Map, Value, json};
+
+use super::lines::Behalf;
+use super::result::{self, bytes_of, cleaned};
+use super::server::Server;
+use super::tool::{RESULT, passed_on};
+use crate::client::connection::Ask;
+use crate::message::{Fields, Raw, RpcError, raw};
+use crate::text;
+
+/// What a server has beside tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Piece {
+    Resource,
+    Prompt,
+}
+
+impl Piece {
+    pub(crate) const ALL: [Self; 2] = [Self::Resource, Self::Prompt];
+
+    /// What stands behind the server's namespace in records, rules and hooks.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Resource => "resources.read",
+            Self::Prompt => "prompts.get",
+        }
+    }
+
+    fn method(self) -> &'static str {
+        match self {
+            Self::Resource => "resources/read",
+            Self::Prompt => "prompts/get",
+        }
+    }
+
+    /// Which parameter says which one.
+    pub(crate) fn named_by(self) -> &'static str {
+        match self {
+            Self::Resource => "uri",
+            Self::Prompt => "name",
+        }
+    }
+
+    pub(crate) fn action(self) -> Action {
+        match self {
+            Self::Resource => Action::ReadResource,
+            Self::Prompt => Action::GetPrompt,
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Resource => "Reads a resource of an MCP server.",
+            Self::Prompt => "Gets a prompt of an MCP server.",
+        }
+    }
+}
+
+/// A piece of a server, to be read.
+pub(crate) fn served(server: &Arc<Server>, piece: Piece) -> Result<Served, String> {
+    let tool = server.reader(piece, || tool(server, piece))?;
+    let (action, named_by) = (piece.action(), piece.named_by());
+    Ok(Served { tool, action, server: server.name().into(), named_by })
+}
+
+/// What reads the pieces of a server. The operator's rules for the server's tools hold for it as well, so
+/// that it brings into a session what they would bring.
+fn tool(server: &Arc<Server>, piece: Piece) -> Result<Tool, String> {
+    let config = server.config();
+    // Without a namespace its own name says whose it is.
+    let namespace = Some(config.namespace(server.name())).filter(|namespace| !namespace.is_empty());
+    let name = format!("{}/{}", namespace.unwrap_or(server.name()), piece.name());
+    let schema = json!({
+        "type": "object",
+        "properties": { piece.named_by(): { "type": "string" } },
+        "required": [piece.named_by()],
+    });
+    let handler = Reader { server: Arc::downgrade(server), piece };
+    let mut tool = Tool::builder(&name)
+        .description(piece.description())
+        .input_schema(schema)
+        .category(Category::Custom)
+        .risk(config.tools.risk_of(piece.name()).unwrap_or(Risk::Low))
+        .source(Source::Mcp)
+        .read_only()
+        .timeout(config.timeout_total())
+        .shared_handler(Arc::new(handler));
+    if let Some(facets) = config.tools.facets_of(piece.name()) {
+        tool = tool.facets(facets);
+    }
+    if config.tools.asks(piece.name()) {
+        tool = tool.requires_approval();
+    }
+    tool.build().map_err(|error| error.to_string())
+}
+
+struct Reader {
+    server: Weak<Server>,
+    piece: Piece,
+}
+
+impl Handler for Reader {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        let (server, piece) = (self.server.upgrade(), self.piece);
+        Box::pin(async move {
+            let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
+            read(&server.ok_or_else(gone)?, piece, arguments, &context).await
+        })
+    }
+
+    fn implementation(&self) -> Implementation {
+        Implementation::Mcp
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+}
+
+async fn read(
+    server: &Arc<Server>,
+    piece: Piece,
+    arguments: Value,
+    context: &Context,
+) -> Result<Value, ToolError> {
+    let _place = server.enter().await;
+    let client = context.client();
+    let mut params = Fields::default();
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        params.set(name, raw(value));
+    }
+    if let Some(about) = client.and_then(|client| client.meta()).and_then(passed_on) {
+        params.set("_meta", about.to_raw());
+    }
+    let lost = |error: crate::client::link::LinkError| {
+        error.into_tool_error(server.name(), server.principal_of(context.caller()))
+    };
+    let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
+    let connection = server.connection(behalf).await.map_err(lost)?;
+    let (config, reporting) = (server.config(), context.clone());
+    let ask = Ask {
+        client: client.cloned(),
+        progress: Some(Arc::new(move |progress| reporting.report(progress))),
+        timeout: config.timeout(),
+        timeout_total: context.time_left().min(config.timeout_total()),
+        cancellation: Some(context.cancellation().clone()),
+        ..Ask::new(piece.method(), params)
+    };
+    let answer = connection.ask(ask).await.map_err(lost)?;
+    server.used();
+    match answer {
+        Ok(answer) => {
+            let unfit = |reason: String| {
+                let message = format!("MCP server `{}` answered no result: {reason}", server.name());
+                ToolError::new(ErrorCode::OutputInvalid, message)
+            };
+            let answer = cleaned(answer, RESULT).map_err(unfit)?;
+            let value = described(&answer, RESULT).map_err(unfit)?;
+            context.attach(Arc::from(answer));
+            Ok(value)
+        }
+        Err(error) => {
+            let error = cleaned_error(error);
+            context.attach(Arc::from(raw(&error)));
+            Err(ToolError::failed(result::refused(&error, server.name()).message()))
+        }
+    }
+}
+
+/// An answer as it is recorded and as hooks see it: what is no text is described by its size.
+fn described(answer: &Raw, limits: JsonLimits) -> Result<Value, String> {
+    let mut value = parse(answer.get().as_bytes(), limits).map_err(|error| error.to_string())?;
+    if !value.is_object() {
+        return Err("it is no object".to_owned());
+    }
+    let contents = value.get_mut("contents").and_then(Value::as_array_mut);
+    contents.into_iter().flatten().filter_map(Value::as_object_mut).for_each(measure);
+    let messages = value.get_mut("messages").and_then(Value::as_array_mut);
+    for message in messages.into_iter().flatten() {
+        if let Some(content) = message.get_mut("content").and_then(Value::as_object_mut) {
+            measure(content);
+            content.get_mut("resource").and_then(Value::as_object_mut).into_iter().for_each(measure);
+        }
+    }
+    Ok(value)
+}
+
+fn measure(content: &mut Map<String, Value>) {
+    for field in ["blob", "data"] {
+        if let Some(Value::String(base64)) = content.get_mut(field) {
+            *base64 = format!("[{} bytes]", bytes_of(base64));
+        }
+    }
+}
+
+/// A server's refusal without what only misleads.
+fn cleaned_error(error: RpcError) -> RpcError {
+    let message = text::clean(&error.message).text.into_owned();
+    let data = error.data.and_then(|data| cleaned(data, RESULT).ok());
+    RpcError { code: error.code, message, data }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_recorded_by_its_size() {
+        let answer = json!({
+            "contents": [{ "uri": "a:b", "blob": "AAAA" }, { "uri": "c:d", "text": "words" }],
+            "messages": [
+                { "role": "user", "content": { "type": "image", "data": "AAAAAAAA" } },
+                { "role": "user", "content": { "type": "resource", "resource": { "uri": "e:f", "blob": "AAAA" } } },
+                { "role": "user", "content": "odd" },
+            ],
+            "_meta": { "data": "AAAA" },
+        });
+        let value = described(&raw(&answer), RESULT).unwrap();
+        assert_eq!(value["contents"][0]["blob"], "[3 bytes]");
+        assert_eq!(value["contents"][1]["text"], "words");
+        assert_eq!(value["messages"][0]["content"]["data"], "[6 bytes]");
+        assert_eq!(value["messages"][1]["content"]["resource"]["blob"], "[3 bytes]");
+        assert_eq!(value["_meta"]["data"], "AAAA");
+        assert!(described(&raw(&json!([1])), RESULT).is_err());
+    }
+
+    #[test]
+    fn refusals_are_cleaned_as_results_are() {
+        let error = RpcError::new(-32002, "no\u{202e} such").with_data(&json!({ "uri": "a\u{200b}b" }));
+        let error = cleaned_error(error);
+        assert_eq!((error.code, &*error.message), (-32002, "no such"));
+        assert_eq!(error.data.unwrap().get(), r#"{"uri":"ab"}"#);
+    }
+}

@@ -1,0 +1,210 @@
+//! Looking after a server: kept connected as the configuration says, heard when it changes, asked whether
+//! it is still there, and stopped when nobody needs it.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::ServerEventKind;
+use super::super::discover::{Found, discover, register};
+use super::super::lines::{Line, Slot};
+use super::super::status::ServerState;
+use super::super::updates::listen_for_changes;
+use super::Server;
+use super::reach::{BACKOFF_MAX, backoff};
+use crate::client::connection::{Ask, Connection};
+use crate::client::link::LinkError;
+use crate::client::news::Change;
+use crate::config::Start;
+use crate::era::Era;
+use crate::log::Source;
+use crate::message::Fields;
+
+/// How long a server that is asked whether it is still there has to answer.
+const HEALTH_MAX: Duration = Duration::from_secs(10);
+/// How long changes are gathered before the lists are read again: a flood is read once.
+const GATHER: Duration = Duration::from_millis(200);
+
+impl Server {
+    /// Keeps it connected, or stops it when nobody needs it, as the configuration says.
+    pub(super) async fn look_after(self: Arc<Self>) {
+        loop {
+            // The tools of one that starts on demand must be known once all the same.
+            let idle = self.config.start == Start::OnDemand && self.status.borrow().greeting.is_some();
+            if !idle {
+                match self.own_connection().await {
+                    Ok(connection) => connection.wait_closed().await,
+                    Err(LinkError::Unauthorized { .. }) => self.wait_for_login().await,
+                    Err(_) => {}
+                }
+            }
+            let wait = {
+                let slot = self.lines().get(&Line::default()).cloned();
+                let not_before = match slot {
+                    Some(slot) => slot.turn.lock().await.not_before,
+                    None => None,
+                };
+                not_before.map_or_else(|| backoff(1), |at| at.saturating_duration_since(Instant::now()))
+            };
+            tokio::time::sleep(wait.max(Duration::from_millis(50))).await;
+        }
+    }
+
+    /// Somebody may log in at any time; asking now and then notices.
+    async fn wait_for_login(&self) {
+        tokio::time::sleep(BACKOFF_MAX).await;
+    }
+
+    /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
+    /// sees that the server is still there.
+    pub(super) async fn attend(self: Arc<Self>, line: Line, slot: Weak<Slot>, connection: Arc<Connection>) {
+        if line.client.is_none() {
+            self.subscribe_again(&line, &connection).await;
+        }
+        if line.is_shared()
+            && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
+        {
+            // It greets everybody, but tells nothing to strangers.
+            if let Some(slot) = slot.upgrade() {
+                slot.turn.lock().await.add(&error);
+                slot.forget(&connection);
+            }
+            self.failed(&error);
+            connection.close().await;
+            return;
+        }
+        let listening = listen_for_changes(&connection, &line, self.watched.subscribe());
+        let watching = async {
+            tokio::select! {
+                () = connection.wait_closed() => {}
+                () = self.hear(&line, &slot, &connection) => {}
+                () = self.check_health(&connection) => {}
+                () = self.stop_when_idle(&line, &slot, &connection) => {}
+            }
+        };
+        tokio::select! {
+            () = watching => {}
+            () = listening => {}
+        }
+        let reason = connection.closed();
+        if let Some(slot) = slot.upgrade() {
+            slot.forget(&connection);
+        }
+        connection.close().await;
+        if !line.is_shared() {
+            self.clear_away(&line, &slot);
+            return;
+        }
+        match reason {
+            // We closed it, as nobody needs it.
+            None => self.lost(&line, ServerState::Pending, "nobody uses it".to_owned()),
+            Some(reason) => {
+                self.log.add(Source::Helve, &reason);
+                self.lost(&line, ServerState::Failed, reason);
+            }
+        }
+    }
+
+    pub(super) async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
+        let discovered = discover(self, connection).await.map(|found| self.take_offer(found));
+        match &discovered {
+            Ok(()) => {}
+            Err(error) => {
+                let reason = format!("what it offers could not be read: {error}");
+                self.log.add(Source::Helve, &reason);
+                self.status.send_modify(|told| told.reason = Some(reason));
+            }
+        }
+        // One that wants a login settles when its state says so.
+        if !matches!(discovered, Err(LinkError::Unauthorized { .. })) {
+            self.status.send_modify(|told| told.settled = true);
+        }
+        discovered
+    }
+
+    fn take_offer(&self, found: Found) {
+        let Found { mut offer, tools } = found;
+        let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        *registered = register(&self.registry, &registered, tools, &mut offer);
+        for remark in &offer.remarks {
+            tracing::warn!(server = &*self.name, "{remark}");
+        }
+        self.offer.store(Arc::new(offer));
+        self.send(ServerEventKind::Offer);
+    }
+
+    /// Hears of changes and reads again what changed.
+    async fn hear(self: &Arc<Self>, line: &Line, slot: &Weak<Slot>, connection: &Arc<Connection>) {
+        loop {
+            tokio::time::sleep(GATHER).await;
+            let changes = connection.news().take().await;
+            let lists = [Change::Tools, Change::Resources, Change::Prompts];
+            let is_changed = lists.into_iter().any(|change| changes.has(change));
+            if is_changed && line.is_shared() {
+                // What went wrong stands in its status.
+                let _ = self.read_offer(connection).await;
+            }
+            if let (true, Some(_), Some(slot)) = (is_changed, &line.principal, slot.upgrade()) {
+                slot.forget_offer().await;
+                self.send_of(&line.principal, ServerEventKind::Offer);
+            }
+            for uri in changes.updated {
+                self.send_of(&line.principal, ServerEventKind::Updated(uri));
+            }
+        }
+    }
+
+    /// Returns when the server does not answer any more.
+    async fn check_health(&self, connection: &Connection) {
+        // The stateless era has no ping, and nothing that could hang between requests.
+        if connection.greeting().era == Era::Stateless {
+            return std::future::pending().await;
+        }
+        let every = Duration::from_secs(self.config.health_s);
+        loop {
+            tokio::time::sleep(every).await;
+            if connection.open_questions() > 0 {
+                continue;
+            }
+            let started = Instant::now();
+            let ping = Ask::new("ping", Fields::default()).within(HEALTH_MAX.min(every));
+            match connection.ask(ping).await {
+                // A server that knows no ping has answered too.
+                Ok(_) => {
+                    let latency = started.elapsed();
+                    self.status.send_modify(|told| told.latency = Some(latency));
+                }
+                Err(error) => {
+                    self.log.add(Source::Helve, &format!("it does not answer to a ping: {error}"));
+                    connection.close().await;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Returns when nobody has used it for as long as the configuration says.
+    async fn stop_when_idle(&self, line: &Line, slot: &Weak<Slot>, connection: &Connection) {
+        let idle_s = match line.principal {
+            Some(_) => Some(self.config.caller_idle_s),
+            None => self.config.idle_stop_s,
+        };
+        let Some(idle) = idle_s.map(Duration::from_secs) else {
+            return std::future::pending().await;
+        };
+        loop {
+            let used_ms = match (&line.principal, slot.upgrade()) {
+                (Some(_), Some(slot)) => slot.used_ms.load(Ordering::Relaxed),
+                (None, _) | (_, None) => self.used_ms.load(Ordering::Relaxed),
+            };
+            let used = self.began + Duration::from_millis(used_ms);
+            let left = (used + idle).saturating_duration_since(Instant::now());
+            if left.is_zero() && connection.open_questions() == 0 && !self.is_watched(&line.principal) {
+                return;
+            }
+            tokio::time::sleep(left.max(Duration::from_millis(100))).await;
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Connecting: one connection for each line, made where there is none, and not more often than is wise.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::connect::connect;
+use super::super::in_process;
+use super::super::lines::{Behalf, Failures, Line, Slot};
+use super::super::status::ServerState;
+use super::Server;
+use crate::client::connection::Connection;
+use crate::client::hub::Hub;
+use crate::client::link::LinkError;
+use crate::log::Source;
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// How long we wait after a first failure, and at most.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(60);
+/// How long a connection must have held to count as a good one.
+pub(in crate::servers) const STEADY: Duration = Duration::from_secs(30);
+
+impl Server {
+    /// The connection on somebody's behalf, made where there is none.
+    pub(crate) async fn connection(
+        self: &Arc<Self>,
+        behalf: Behalf<'_>,
+    ) -> Result<Arc<Connection>, LinkError> {
+        self.connection_over(&self.line(behalf)?).await
+    }
+
+    /// The connection that finds out what there is, and that all use who share one.
+    pub(super) async fn own_connection(self: &Arc<Self>) -> Result<Arc<Connection>, LinkError> {
+        self.connection_over(&Line::default()).await
+    }
+
+    pub(in crate::servers) async fn connection_over(
+        self: &Arc<Self>,
+        line: &Line,
+    ) -> Result<Arc<Connection>, LinkError> {
+        if !self.config.enabled {
+            return Err(LinkError::unsent("it is disabled in the configuration"));
+        }
+        self.admit(line).await?;
+        let slot = self.slot(line)?;
+        slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
+        if let Some(connection) = slot.live() {
+            return Ok(connection);
+        }
+        let mut failures = slot.turn.lock().await;
+        if let Some(connection) = slot.live() {
+            return Ok(connection);
+        }
+        if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
+            && Instant::now() < not_before
+        {
+            return Err(match error {
+                LinkError::Unauthorized { .. } => error.clone(),
+                other => LinkError::unsent(other.to_string()),
+            });
+        }
+        self.connect(line, &slot, &mut failures).await
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+        line: &Line,
+        slot: &Arc<Slot>,
+        failures: &mut Failures,
+    ) -> Result<Arc<Connection>, LinkError> {
+        let hub = Hub::new(self.answers.identity(), self.answers.clone(), Arc::clone(&self.log));
+        let known = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Instant::now();
+        if failures.since.is_some() {
+            self.restarts.fetch_add(1, Ordering::Relaxed);
+        }
+        // One that did not hold for long is no better than one that was never made.
+        if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
+            failures.count = 0;
+        }
+        let made = match self.service.get() {
+            Some(service) => {
+                in_process::connect(service, hub, self.config.limits.message_bytes, CONNECT_MAX).await
+            }
+            None => {
+                let who = line.who();
+                connect(&self.name, who, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
+            }
+        };
+        match made {
+            Ok((connection, way)) => {
+                *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
+                let connection = Arc::new(connection);
+                failures.last = None;
+                failures.not_before = None;
+                failures.since = Some(Instant::now());
+                slot.put(&connection);
+                self.used();
+                // How it is to single callers says nothing of the server.
+                if line.principal.is_none() {
+                    self.tell(ServerState::Connected, None, |told| {
+                        told.latency = Some(started.elapsed());
+                        told.greeting = Some(connection.greeting().clone());
+                    });
+                }
+                let attending =
+                    Arc::clone(self).attend(line.clone(), Arc::downgrade(slot), Arc::clone(&connection));
+                let task = tokio::spawn(attending);
+                let mut tasks = self.tasks();
+                tasks.retain(|task| !task.is_finished());
+                tasks.push(task);
+                Ok(connection)
+            }
+            // Whoever gets some is not to wait.
+            Err(error @ LinkError::NoCredentials { .. }) => Err(error),
+            Err(error) => {
+                failures.add(&error);
+                match &line.principal {
+                    Some(principal) => self.log.add(Source::Helve, &format!("for `{principal}`: {error}")),
+                    None => self.failed(&error),
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn failed(&self, error: &LinkError) {
+        self.refused(error);
+        let state = match error {
+            LinkError::Unauthorized { .. } => ServerState::NeedsAuth,
+            _ => ServerState::Failed,
+        };
+        let reason = match state {
+            ServerState::NeedsAuth => format!("{error}; run `helve mcp login {}`", self.name),
+            _ => error.to_string(),
+        };
+        self.log.add(Source::Helve, &reason);
+        self.tell(state, Some(reason), |told| told.settled = true);
+    }
+}
+
+/// How long to wait after so many failures in a row: twice as long each time, and never the same.
+pub(in crate::servers) fn backoff(failures: u32) -> Duration {
+    let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
+    doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
+}

@@ -1,0 +1,97 @@
+//! What is told of a server: how it is, to whoever asks, and what happened, to whoever listens.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::lines::Line;
+use super::super::status::{ServerState, ServerStatus};
+use super::super::{ServerEvent, ServerEventKind};
+use super::Server;
+use crate::client::Greeting;
+use crate::message::Fields;
+
+/// What is told of a server.
+#[derive(Debug, Clone)]
+pub(super) struct Told {
+    pub(super) state: ServerState,
+    pub(super) reason: Option<String>,
+    pub(super) since: Timestamp,
+    pub(super) settled: bool,
+    pub(super) latency: Option<Duration>,
+    pub(super) greeting: Option<Greeting>,
+}
+
+impl Server {
+    /// Says that its connection is gone, unless a call has made another meanwhile: that one has said, or
+    /// is about to say, how it is.
+    pub(super) fn lost(&self, line: &Line, state: ServerState, reason: String) {
+        let is_lost = self.status.send_if_modified(|told| {
+            let is_lost = self.live(line).is_none();
+            if is_lost {
+                (told.state, told.reason, told.since) = (state, Some(reason), Timestamp::now());
+            }
+            is_lost
+        });
+        if is_lost {
+            self.send(ServerEventKind::State(state));
+        }
+    }
+
+    pub(super) fn tell(&self, state: ServerState, reason: Option<String>, more: impl FnOnce(&mut Told)) {
+        self.status.send_modify(|told| {
+            if told.state != state {
+                told.since = Timestamp::now();
+            }
+            told.state = state;
+            told.reason = reason;
+            more(told);
+        });
+        self.send(ServerEventKind::State(state));
+    }
+
+    pub(super) fn send(&self, kind: ServerEventKind) {
+        self.send_of(&None, kind);
+    }
+
+    pub(super) fn send_of(&self, of: &Option<Arc<str>>, kind: ServerEventKind) {
+        // Nobody may be listening.
+        let _ = self.events.send(ServerEvent { server: Arc::clone(&self.name), of: of.clone(), kind });
+    }
+
+    pub(in crate::servers) fn status(&self) -> ServerStatus {
+        let told = self.status.borrow().clone();
+        let offer = self.offer.load();
+        let way = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let greeting = told.greeting.as_ref();
+        ServerStatus {
+            name: self.name.to_string(),
+            state: told.state,
+            reason: told.reason,
+            since: told.since,
+            transport: way.map(|way| way.transport.as_str()),
+            era: greeting.map(|greeting| greeting.era),
+            protocol: greeting.map(|greeting| greeting.version.clone()),
+            server: greeting.and_then(|greeting| identity(&greeting.server_info)),
+            tools: offer.tools.len(),
+            resources: offer.resources.len(),
+            prompts: offer.prompts.len(),
+            latency_ms: told.latency.map(|latency| (latency.as_secs_f64() * 100_000.0).round() / 100.0),
+            restarts: self.restarts.load(Ordering::Relaxed),
+            remarks: offer.remarks.clone(),
+        }
+    }
+}
+
+/// A server's own name and version.
+pub(in crate::servers) fn identity(info: &serde_json::value::RawValue) -> Option<String> {
+    let fields = Fields::read(Some(info)).ok()?;
+    let name = fields.text("name")?;
+    let shown = match fields.text("version") {
+        Some(version) => format!("{name} {version}"),
+        None => name,
+    };
+    Some(crate::text::one_line(&shown, 100))
+}

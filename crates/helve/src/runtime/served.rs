@@ -1,0 +1,58 @@
+//! Reading what a server behind this runtime has beside tools: resources and prompts.
+
+use std::sync::Arc;
+
+use helve_core::gate::{Action, PolicyRequest, PolicyResource};
+use helve_core::{Call, LabelSet, Outcome, Tool};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Runtime;
+use crate::pipeline::{self, Origin};
+
+/// A resource or a prompt that somebody wants to read.
+///
+/// Models do not choose it from a list of tools, so it is in no registry. What it brings into a
+/// session is the same as what a tool of its server would, so it takes the same way.
+#[derive(Clone)]
+pub struct Served {
+    /// What reads it, whatever name the call has for it.
+    pub tool: Tool,
+    /// What the policy is asked: [`Action::ReadResource`] or [`Action::GetPrompt`].
+    pub action: Action,
+    /// The server that has it.
+    pub server: Arc<str>,
+    /// Which argument holds its address or name there.
+    pub named_by: &'static str,
+}
+
+impl Served {
+    /// The question to a policy whether a call may have it: about what it asks for now, which a hook
+    /// may have changed.
+    pub(crate) fn request<'a>(
+        &'a self,
+        call: &'a Call,
+        labels: LabelSet,
+        now: Timestamp,
+    ) -> PolicyRequest<'a> {
+        let name = call.arguments.get(self.named_by).and_then(Value::as_str).unwrap_or_default();
+        let resource = PolicyResource::Served { server: &self.server, name };
+        let caller = &call.caller;
+        PolicyRequest { caller, action: self.action, resource, arguments: None, labels, now }
+    }
+}
+
+impl Runtime {
+    /// Reads what a server has beside tools, through the whole pipeline: it is one record in the
+    /// journal, raises labels, and hooks, rules and limits hold for it as for a call.
+    ///
+    /// A person can be asked about it too. Then the outcome is pending, and the same call made again
+    /// uses the approval.
+    pub async fn read(&self, served: Served, mut call: Call) -> Outcome {
+        let wait = self.settings().approvals.wait;
+        if call.approval_wait.is_none() && !wait.is_zero() {
+            call.approval_wait = Some(wait);
+        }
+        pipeline::run(self.parts(), call, Origin::Served(Box::new(served))).await
+    }
+}

@@ -1,0 +1,62 @@
+//! After all calls of one answer of a model.
+
+use super::*;
+use helve::formats::Format;
+
+fn answer(calls: Value) -> Value {
+    json!({ "role": "assistant", "content": calls })
+}
+
+fn use_of(id: &str, tool: &str, input: Value) -> Value {
+    json!({ "type": "tool_use", "id": id, "name": tool, "input": input })
+}
+
+#[tokio::test]
+async fn hooks_hear_once_that_all_calls_of_an_answer_have_ended() {
+    let (tool, ran) = counting("say");
+    let heard: Arc<Mutex<Vec<(u32, Arc<HookInput>)>>> = Arc::default();
+    let (kept, runs) = (Arc::clone(&heard), Arc::clone(&ran));
+    let hook = move |input: Arc<HookInput>, _: HookContext| {
+        kept.lock().unwrap().push((runs.load(Ordering::SeqCst), input));
+        async { Ok(HookOutput::context("three were made")) }
+    };
+    let set = HookSet::default().on(HookEvent::PostToolBatch, Matcher::all(), hook);
+    let bench = bench(tool, set);
+    let calls = json!([
+        use_of("a", "say", json!({ "text": "one" })),
+        use_of("b", "say", json!({ "words": "two" })),
+        use_of("c", "say", json!({ "text": "three" })),
+    ]);
+    let caller = Caller::agent("bot").session("s-1");
+    let messages = bench.runtime.answer(Format::Anthropic, &answer(calls), caller).await.unwrap();
+    let heard = std::mem::take(&mut *heard.lock().unwrap());
+    let [(ran, input)] = &heard[..] else { panic!("once, not {} times", heard.len()) };
+    assert_eq!(*ran, 2, "after the calls");
+    assert_eq!((&*input.session_id, input.agent_id.as_deref()), ("s-1", Some("bot")));
+    let told = input.fields["tool_calls"].as_array().unwrap();
+    assert_eq!(told.len(), 3);
+    assert_eq!((&told[0]["tool_name"], &told[0]["tool_input"]), (&json!("say"), &json!({ "text": "one" })));
+    assert_eq!(told[0]["tool_response"], json!({ "said": "one" }));
+    assert!(told[0]["tool_use_id"].as_str().unwrap().starts_with("call_"));
+    assert_eq!(told[1].get("tool_response"), None, "it did not fit");
+    let text = messages.last().unwrap().to_string();
+    assert!(text.contains("three were made"), "{text}");
+}
+
+#[tokio::test]
+async fn an_answer_without_calls_is_no_batch() {
+    let (tool, _) = counting("say");
+    let count = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&count);
+    let hook = move |_: Arc<HookInput>, _: HookContext| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        async { Ok(HookOutput::default()) }
+    };
+    let bench = bench(tool, HookSet::default().on(HookEvent::PostToolBatch, Matcher::all(), hook));
+    let done = answer(json!([{ "type": "text", "text": "done" }]));
+    bench.runtime.answer(Format::Anthropic, &done, Caller::agent("bot")).await.unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+    let calls = answer(json!([use_of("a", "say", json!({ "text": "one" }))]));
+    bench.runtime.answer(Format::Anthropic, &calls, Caller::agent("bot")).await.unwrap();
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
