@@ -62,6 +62,15 @@ pub(crate) fn scope(loaded: &Loaded) -> Scope {
     Scope::Project(hooks::folder(loaded))
 }
 
+/// What is known of a thing, in a word for programs.
+pub(crate) fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Trusted => "trusted",
+        Verdict::Changed { .. } => "changed",
+        Verdict::Unknown => "unknown",
+    }
+}
+
 /// Something that a project brings.
 pub(crate) struct Brought {
     /// As people call it; the one list of hooks or rules is called by its kind.

@@ -74,7 +74,7 @@ impl Unboxed {
     }
 }
 
-/// The project's programs that are not confined and that nobody answers for yet.
+/// The project's programs that are not confined, trusted or not.
 pub(crate) fn all(loaded: &Loaded) -> Vec<Unboxed> {
     loaded.tools.iter().filter_map(|entry| of_entry(entry, loaded)).collect()
 }
@@ -169,19 +169,10 @@ impl<P: Policy> Policy for TrustFirst<P> {
     }
 }
 
-/// What is known of one, for a document.
-pub(crate) fn word(verdict: &Verdict) -> &'static str {
-    match verdict {
-        Verdict::Trusted => "trusted",
-        Verdict::Changed { .. } => "changed",
-        Verdict::Unknown => "unknown",
-    }
-}
-
 /// The project's programs without a box that are not trusted as they are, by name, with what is known
 /// of each.
 pub(crate) fn waiting(loaded: &Loaded) -> BTreeMap<String, &'static str> {
     let verdicts = all(loaded).into_iter().map(|one| (one.verdict(), one.name));
     let waiting = verdicts.filter(|(verdict, _)| *verdict != Verdict::Trusted);
-    waiting.map(|(verdict, name)| (name, word(&verdict))).collect()
+    waiting.map(|(verdict, name)| (name, trust::word(&verdict))).collect()
 }

@@ -320,3 +320,22 @@ fn a_running_helve_up_is_asked_and_follows_the_configuration() {
     assert_eq!(home.run(&["mcp", "restart", "small"]).code, 1);
     assert_eq!(status("small")["state"], "connected");
 }
+
+#[test]
+fn a_server_that_its_box_hides_from_itself_is_explained() {
+    let home = Home::new();
+    let outside = home.project().join("../outside");
+    std::fs::create_dir_all(&outside).unwrap();
+    std::fs::write(outside.join("server.py"), SERVER).unwrap();
+    let script = outside.canonicalize().unwrap().join("server.py").display().to_string();
+    let ran = home.run(&["mcp", "add", "small", "--", "python3", &script]);
+    let hint = format!("add `read = [\"{script}\"]`");
+    assert!(ran.code == 1 && ran.stderr.contains(&hint), "{}", ran.all());
+    // What cannot be asked is not said to be in order.
+    let ran = home.run(&["mcp", "diff", "small"]);
+    assert!(ran.code == 1 && ran.stderr.contains("could not be asked"), "{}", ran.all());
+    let file = std::fs::read_to_string(home.project().join("helve.toml")).unwrap();
+    home.write("helve.toml", format!("{file}read = [{script:?}]\n"));
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(home.json(&["call", "small/say", "text=hi"])["result"], "you said hi");
+}

@@ -14,7 +14,6 @@ use crate::failure::Failure;
 use crate::suggest;
 use crate::ui::count;
 use crate::wire::trust::{self, Brought};
-use crate::wire::unboxed;
 
 const AFTER_HELP: &str = "\
 What a project brings does no harm before you have seen it: programs without a box, MCP servers,
@@ -65,12 +64,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// Shows all that waits, and asks once.
 fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let waiting = trust::waiting(&loaded)?;
     let brought = trust::brought(&loaded)?;
-    let is_known = |name: &str| brought.iter().any(|one| one.name == name);
-    known(&args.only, is_known, &brought)?;
-    let chosen: Vec<_> =
-        waiting.into_iter().filter(|one| args.only.is_empty() || args.only.contains(&one.name)).collect();
+    known(&args.only, &brought)?;
+    let is_chosen = |one: &&Brought| args.only.is_empty() || args.only.contains(&one.name);
+    let chosen: Vec<_> = brought.iter().filter(|one| one.waits()).filter(is_chosen).collect();
     if chosen.is_empty() {
         match app.ui.is_json() {
             true => app.ui.json(&json!({ "waiting": [], "trusted": [] }))?,
@@ -94,7 +91,7 @@ fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         chosen.iter().try_for_each(|one| one.accept(&loaded))?;
     }
     if app.ui.is_json() {
-        let documents: Vec<_> = chosen.iter().map(document).collect();
+        let documents: Vec<_> = chosen.iter().copied().map(document).collect();
         app.ui.json(&match answer {
             Answer::Yes => json!({ "waiting": [], "trusted": documents }),
             Answer::No | Answer::Nobody => json!({ "waiting": documents, "trusted": [] }),
@@ -114,8 +111,9 @@ fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Refuses names that are nobody's.
-fn known(names: &[String], is_known: impl Fn(&str) -> bool, all: &[Brought]) -> Result<(), Failure> {
-    let Some(name) = names.iter().find(|name| !is_known(name)) else { return Ok(()) };
+fn known(names: &[String], all: &[Brought]) -> Result<(), Failure> {
+    let is_there = |name: &&String| all.iter().any(|one| one.name == **name);
+    let Some(name) = names.iter().find(|name| !is_there(name)) else { return Ok(()) };
     let failure = Failure::usage(format!("nothing here that needs trust is named `{name}`"));
     Err(match suggest::nearest(name, all.iter().map(|one| one.name.as_str())) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
@@ -126,7 +124,7 @@ fn known(names: &[String], is_known: impl Fn(&str) -> bool, all: &[Brought]) -> 
 /// One thing, for programs.
 fn document(one: &Brought) -> Value {
     let mut document = json!({
-        "kind": one.kind(), "name": one.name, "origin": one.origin, "trust": unboxed::word(&one.verdict),
+        "kind": one.kind(), "name": one.name, "origin": one.origin, "trust": trust::word(&one.verdict),
         "definition": one.definition(),
     });
     if let Verdict::Changed { diff, .. } = &one.verdict {

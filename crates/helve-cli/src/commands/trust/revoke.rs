@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut all = trust::brought(&loaded)?;
     let gone = trust::gone(&loaded, &all);
     all.extend(gone);
-    known(&args.names, |name| all.iter().any(|one| one.name == name), &all)?;
+    known(&args.names, &all)?;
     let mut revoked = Vec::new();
     for one in all.iter().filter(|one| args.names.is_empty() || args.names.contains(&one.name)) {
         if one.revoke(&loaded)? {
