@@ -386,8 +386,12 @@ pub fn empty() -> Raw {
     RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| unreachable!("`{{}}` is JSON"))
 }
 
-/// Reads `raw` as `T`, or as nothing where it is absent.
+/// Reads the object `raw` as `T`, or as one without fields where it is absent.
 pub fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, RpcError> {
+    // Serde would take a list for an object, field by field.
+    if raw.is_some_and(|raw| !is_object(raw)) {
+        return Err(RpcError::invalid_params("invalid params: they must be a JSON object"));
+    }
     serde_json::from_str(raw.map_or("{}", RawValue::get))
         .map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")))
 }

@@ -2,12 +2,14 @@
 //!
 //! All keys that are good are kept, so that neither a right key nor a wrong one costs a look at the
 //! disk. Twice a second, when somebody comes, the ledger is asked for a number that every change of
-//! keys raises; a key that was taken back is refused from then on.
+//! keys raises; a key that was taken back is refused from then on. One that nobody knows may have been
+//! made a moment ago: the ledger is asked once more before it is refused, a few times a second at most
+//! however many come.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use helve::identity::KeyState;
@@ -20,6 +22,9 @@ use crate::visitor::Visitor;
 
 /// How long what is known counts as true.
 const TRUE_FOR_MS: u64 = 500;
+/// How far apart looks are that strangers cause, so that who guesses keys cannot keep the disk busy. Less
+/// than what is known counts as true: nobody who is known waits for it.
+const STRANGERS_WAIT_MS: u64 = 200;
 /// Before the first look.
 const NEVER: u64 = u64::MAX;
 
@@ -61,7 +66,10 @@ impl Keyring {
     /// Whom a key stands for, and which it is. None: it is no key, or not good.
     pub(crate) async fn find(&self, text: &str) -> Result<Option<(KeyId, Visitor)>, JournalError> {
         let Some((id, secret)) = KeyText::parse(text) else { return Ok(None) };
-        let known = self.known().await?;
+        let mut known = self.known().await?;
+        if !known.keys.contains_key(&id) {
+            known = self.known_anew().await?;
+        }
         let now = Timestamp::now();
         let good = |holder: &&Holder| holder.key.state_at(now) == KeyState::Live && holder.key.fits(secret);
         Ok(known.keys.get(&id).filter(good).map(|holder| {
@@ -115,16 +123,34 @@ impl Keyring {
         if !self.is_fresh() {
             let _turn = self.looking.lock().await;
             if !self.is_fresh() {
-                // Taken before the look: what changes during it is found by the next.
-                let now = self.now_ms();
                 self.look().await?;
-                self.looked_ms.store(now, Ordering::Release);
             }
         }
         Ok(self.known.load_full())
     }
 
+    /// What is known by a look that begins after this does. All who wait for one share it.
+    async fn known_anew(&self) -> Result<Arc<Known>, JournalError> {
+        let came = self.now_ms();
+        let _turn = self.looking.lock().await;
+        let looked = self.looked_ms.load(Ordering::Acquire);
+        if looked <= came {
+            let wait = looked.saturating_add(STRANGERS_WAIT_MS).saturating_sub(self.now_ms());
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            self.look().await?;
+        }
+        Ok(self.known.load_full())
+    }
+
     async fn look(&self) -> Result<(), JournalError> {
+        // Taken before the look: what changes during it is found by the next.
+        let now = self.now_ms();
+        self.look_for_changes().await?;
+        self.looked_ms.store(now, Ordering::Release);
+        Ok(())
+    }
+
+    async fn look_for_changes(&self) -> Result<(), JournalError> {
         let changes = self.runtime.keys().key_changes().await?;
         if self.known.load().changes == Some(changes) {
             return Ok(());

@@ -19,8 +19,9 @@ use crate::ui::escape;
 use crate::wire;
 use crate::wire::mcp::{self, Which};
 
-/// How long hooks that nobody waits for have before the process ends.
-pub(super) const BACKGROUND_WAIT: Duration = Duration::from_secs(60);
+/// How long hooks that nobody waits for have, once the answer is out, before the process ends. Whoever
+/// started it waits for that end.
+pub(super) const BACKGROUND_WAIT: Duration = Duration::from_secs(2);
 /// The exit code that agents take for: no.
 const BLOCKED: u8 = 2;
 
@@ -66,7 +67,10 @@ pub(super) fn read_event(name: &str, app: &mut App<'_>) -> anyhow::Result<HookEv
 pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let Command::Fire(args) = command;
     let event = read_event(&args.event, app)?;
-    let fired = fire(read_input(event, args.input.as_deref())?, app)?;
+    fire(read_input(event, args.input.as_deref())?, app, tell)
+}
+
+fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
     app.ui.json(&fired.to_output())?;
     for (by, failure) in fired.failures() {
         app.ui.note(format!(
@@ -80,8 +84,13 @@ pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> 
     Ok(Exit::Program(BLOCKED))
 }
 
-/// Tells the configured hooks of an event.
-pub(super) fn fire(input: HookInput, app: &mut App<'_>) -> anyhow::Result<Fired> {
+/// Tells the configured hooks of an event, and `tell`s what they say before those that nobody waits for
+/// have ended.
+pub(super) fn fire(
+    input: HookInput,
+    app: &mut App<'_>,
+    tell: impl FnOnce(&Fired, &mut App<'_>) -> anyhow::Result<Exit>,
+) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
     wire::block_on(async {
@@ -97,13 +106,17 @@ pub(super) fn fire(input: HookInput, app: &mut App<'_>) -> anyhow::Result<Fired>
         };
         let runtime = wire::runtime(&loaded, registry, ledger, wire::settings(&loaded.config))?;
         let fired = runtime.fire(input).await;
+        let told = tell(&fired, app).and_then(|exit| {
+            app.ui.flush()?;
+            Ok(exit)
+        });
         runtime.hooks().stop(BACKGROUND_WAIT).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         attached.close().await;
         if let Some(store) = store {
             store.close().context("the record of what hooks called may not be on disk")?;
         }
-        Ok(fired)
+        told
     })
 }
 

@@ -1,5 +1,8 @@
 //! Hooks: configured, trusted before they run, imported, tested, and fired from outside.
 
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -71,6 +74,36 @@ fn trusted_hooks_have_a_say() {
     let (_, told) = outcome(&home, &["call", "time-now", "timezone=UTC"]);
     assert_eq!(told["context"], json!(["it is late"]));
     assert!(home.run(&["call", "time-now"]).stderr.contains("a hook says: it is late"));
+}
+
+/// The hook goes on only once the answer was read: whoever waited for it would never see its mark.
+#[test]
+fn the_answer_comes_before_hooks_that_nobody_waits_for_have_ended() {
+    let rest = "while [ ! -e answered ]; do sleep 0.02; done; touch ended";
+    let by_setting = format!("{{ type = 'command', command = '{rest}', write = ['.'], async = true }}");
+    let by_answer =
+        format!(r#"{{ type = 'command', command = 'echo "{{\"async\":true}}"; {rest}', write = ['.'] }}"#);
+    for hook in [by_setting, by_answer] {
+        let home =
+            trusted(&format!("[[hooks.PreToolUse]]\nmatcher = 'time-now'\ntimeout = 20\nhooks = [{hook}]\n"));
+        for args in [["call", "time-now", "--json"], ["hook", "fire", "PreToolUse"]] {
+            let mut command = home.command(&args);
+            if args[0] == "hook" {
+                command.args(["--input", r#"{"tool_name": "time-now", "tool_input": {}}"#]);
+            }
+            let mut child =
+                command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert!(line.starts_with('{'), "{hook}: {line}");
+            home.write("answered", "");
+            assert!(child.wait().unwrap().success(), "{hook}");
+            assert!(home.project().join("ended").exists(), "{hook} {args:?}");
+            for mark in ["answered", "ended"] {
+                std::fs::remove_file(home.project().join(mark)).unwrap();
+            }
+        }
+    }
 }
 
 #[test]

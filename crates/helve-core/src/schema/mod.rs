@@ -14,6 +14,7 @@ pub mod example;
 mod graph;
 pub mod redact;
 pub mod repair;
+mod whole;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ impl Schema {
             .should_validate_formats(true)
             .offline()
             .build(&naming_unknown_fields(&json))
-            .map_err(|error| vec![check::problem(error.schema_path().as_str(), error.to_string())])?;
+            .map_err(|error| vec![not_compiled(&error)])?;
         let defaults = defaults::Defaults::of(&json);
         let schema = Self(Arc::new(Compiled {
             validator,
@@ -122,6 +123,12 @@ impl Schema {
         self.0.defaults.apply(value);
     }
 
+    /// Writes whole numbers as integers where the schema wants integers: `5.0` becomes `5`, which is the
+    /// same number, and which fits Rust's integers too.
+    pub fn write_whole(&self, value: &mut Value) {
+        whole::write_whole(&self.0.json, value);
+    }
+
     /// The sub-schemas that apply to the part of a value at a JSON Pointer, references followed.
     pub fn at(&self, pointer: &str) -> Vec<&Value> {
         let root = self.json();
@@ -157,6 +164,14 @@ impl Schema {
     }
 }
 
+/// What the compiler found, at its place in the schema. Where the schema itself is no schema, it is the
+/// instance, and the schema that is spoken of is that of all schemas.
+fn not_compiled(error: &jsonschema::ValidationError<'_>) -> Problem {
+    let place = [error.instance_path(), error.schema_path()].map(|path| path.as_str());
+    let place = place.into_iter().find(|path| !path.is_empty());
+    check::problem(place.unwrap_or_default(), error.to_string())
+}
+
 /// The validator names unknown fields only where some are known. A closed object without any gets
 /// an empty list of them, which means the same.
 fn naming_unknown_fields(json: &Value) -> Cow<'_, Value> {
@@ -172,5 +187,26 @@ fn naming_unknown_fields(json: &Value) -> Cow<'_, Value> {
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Schema({})", self.0.json)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_no_schema_is_refused_where_it_stands() {
+        for (field, at) in [
+            (json!({ "type": "string", "minLength": -1 }), "/properties/x/minLength"),
+            (json!({ "type": "sting" }), "/properties/x/type"),
+            (json!({ "required": "a" }), "/properties/x/required"),
+            (json!({ "type": "string", "pattern": "(" }), "/properties/x/pattern"),
+        ] {
+            let problems = Schema::compile(json!({ "type": "object", "properties": { "x": field } })).unwrap_err();
+            assert_eq!(problems[0].at, at, "{problems:?}");
+        }
+        let problems = Schema::compile(json!({ "type": "object", "maxProperties": -1 })).unwrap_err();
+        assert_eq!(problems[0].at, "/maxProperties", "{problems:?}");
     }
 }

@@ -24,6 +24,18 @@ pub(crate) enum NotGreeted {
 }
 
 impl NotGreeted {
+    /// What to report where greeting in the other era came to nothing as well: a server that only does
+    /// not know the second greeting has said with the first what is wrong.
+    pub(crate) fn or(self, second: Self) -> Self {
+        // Some libraries call a method that they do not know wrong parameters.
+        const UNKNOWN: [i64; 2] = [RpcError::METHOD_NOT_FOUND, RpcError::INVALID_PARAMS];
+        match (&self, &second) {
+            (Self::Refused(first), _) if first.code == RpcError::METHOD_NOT_FOUND => second,
+            (_, Self::Refused(error)) if UNKNOWN.contains(&error.code) => self,
+            _ => second,
+        }
+    }
+
     /// The failure as one of the link.
     pub(crate) fn into_error(self) -> LinkError {
         match self {

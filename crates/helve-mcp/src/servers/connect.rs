@@ -148,10 +148,11 @@ impl<'a> Attempt<'a> {
             Era::Stateless => greet::stateless(&link, &self.hub, self.time_left()).await,
         };
         let greeted = match greeted {
-            Err(NotGreeted::Refused(_) | NotGreeted::Versions(_))
+            Err(refused @ (NotGreeted::Refused(_) | NotGreeted::Versions(_)))
                 if self.config.era == EraChoice::Auto && first == Era::Session =>
             {
-                greet::stateless(&link, &self.hub, self.time_left()).await
+                let other = greet::stateless(&link, &self.hub, self.time_left()).await;
+                other.map_err(|error| refused.or(error))
             }
             other => other,
         };

@@ -81,7 +81,7 @@ impl FromRequestParts<Arc<App>> for Decides {
     }
 }
 
-/// The body: JSON of bounded size and depth, without a key twice, and nothing that is not asked for.
+/// The body: a JSON object of bounded size and depth, without a key twice, and nothing that is not asked for.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
@@ -100,6 +100,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
         let limits =
             JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
         let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
+        // Serde would take a list for an object, field by field.
+        if !value.is_object() {
+            return Err(Problem::bad("the body must be a JSON object"));
+        }
         serde_json::from_value(value).map(Self).map_err(|error| Problem::bad(chain(&error)))
     }
 }

@@ -49,6 +49,13 @@ pub(super) fn prepare(
 
 /// Makes arguments fit a tool's schema, and says what was mended.
 pub(super) fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
+    let repairs = mend(parts, tool, arguments)?;
+    // The same numbers, in the form that every handler can read.
+    tool.input().write_whole(arguments);
+    Ok(repairs)
+}
+
+fn mend(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
     let schema = tool.input();
     schema.apply_defaults(arguments);
     if schema.accepts(arguments) {

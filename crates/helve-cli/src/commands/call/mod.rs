@@ -145,11 +145,12 @@ async fn call(
         Some(error) => runtime.refuse(call, error).await,
         None => call_until_interrupt(&runtime, call, app.ui).await,
     };
+    // Told before hooks that nobody waits for have ended; what cannot be told keeps nothing open.
+    let told = outcome::print(&outcome, &show, app.ui).and_then(|()| Ok(app.ui.flush()?));
     runtime.hooks().stop(BACKGROUND_WAIT).await;
     runtime.flush_traces(wire::TRACES_WAIT).await;
-    // Closed before anything can fail on the way to the screen.
     let closed = store.close();
-    outcome::print(&outcome, &show, app.ui)?;
+    told?;
     closed.context(if outcome.attempts > 0 {
         "the tool did run, but its record may not be on disk"
     } else {

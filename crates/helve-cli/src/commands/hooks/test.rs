@@ -1,5 +1,6 @@
 //! `helve hooks test`: which hooks an event fires, and what they answer. No tool is called.
 
+use helve::hooks::{Answered, Fired};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -46,7 +47,10 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         input = input.with("tool_name", tool.as_str()).with("tool_input", arguments);
         input.fields.entry("tool_use_id").or_insert_with(|| "test".into());
     }
-    let fired = hook::fire(input, app)?;
+    hook::fire(input, app, tell)
+}
+
+fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let refusal = fired.refusal().map(str::to_owned);
     if app.ui.is_json() {
         let answers: Vec<_> = fired.answers.iter().map(answer).collect();
@@ -73,7 +77,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(if refusal.is_some() { Exit::Denied } else { Exit::Done })
 }
 
-fn answer(one: &helve::hooks::Answered) -> Value {
+fn answer(one: &Answered) -> Value {
     match &one.result {
         Ok(output) => json!({ "hook": one.by, "answer": output }),
         Err(failure) => json!({ "hook": one.by, "failed": failure.to_string() }),
