@@ -167,3 +167,30 @@ impl Keyring {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::future::join_all;
+    use helve::identity::Purpose;
+
+    use super::*;
+
+    fn stranger() -> String {
+        Key::generate("x", Purpose::Call, "x", Timestamp::now()).1.reveal().to_owned()
+    }
+
+    /// Were every stranger's look its own, these would take a minute.
+    #[tokio::test]
+    async fn strangers_share_looks_that_are_far_apart() {
+        let keyring = Keyring::new(Runtime::builder().build());
+        let (text, began) = (stranger(), Instant::now());
+        for _ in 0..4 {
+            assert!(keyring.find(&text).await.unwrap().is_none());
+        }
+        assert!(began.elapsed() >= Duration::from_millis(3 * STRANGERS_WAIT_MS));
+        let texts: Vec<_> = (0..300).map(|_| stranger()).collect();
+        let all = join_all(texts.iter().map(|text| keyring.find(text)));
+        let found = tokio::time::timeout(Duration::from_secs(30), all).await.unwrap();
+        assert!(found.into_iter().all(|one| one.unwrap().is_none()));
+    }
+}

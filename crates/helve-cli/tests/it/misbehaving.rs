@@ -179,3 +179,36 @@ fn whatever_a_server_does_the_test_of_it_ends() {
     }
     panic!("{} processes are left running", left_running(&mark));
 }
+
+/// The first greeting says why; that such a server does not know the other era's greeting says nothing.
+#[test]
+fn a_refused_greeting_is_told_as_the_server_said_it() {
+    let home = Home::new();
+    let script = misbehave().display().to_string();
+    for (kind, words) in
+        [("error-to-initialize", "no database (code -32603)"), ("unknown-version", "\"1.0\"")]
+    {
+        let ran = home.run(&["mcp", "test", "--json", "--", "python3", &script, kind]);
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let message = report["error"]["message"].as_str().unwrap();
+        assert!(message.contains(words) && !message.contains("-32601"), "{kind}: {message}");
+    }
+}
+
+#[test]
+fn what_cannot_be_tested_is_reported_too() {
+    let home = Home::new();
+    for (args, words) in [
+        (&["file:///etc/passwd"][..], "file"),
+        (&["gopher://example.com/"], "gopher"),
+        (&["http://[::::]/"], "no address"),
+        (&["nobody"], "nobody"),
+        (&["http://127.0.0.1:1/", "--call", "x", "--args", "[1]"], "--args"),
+    ] {
+        let ran = home.run(&[&["mcp", "test", "--json"], args].concat());
+        assert_eq!((ran.code, ran.stderr.as_str()), (2, ""), "{}", ran.all());
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let message = report["error"]["message"].as_str().unwrap();
+        assert!(report["ok"] == false && message.contains(words), "{message}");
+    }
+}

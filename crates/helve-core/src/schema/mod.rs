@@ -203,7 +203,8 @@ mod tests {
             (json!({ "required": "a" }), "/properties/x/required"),
             (json!({ "type": "string", "pattern": "(" }), "/properties/x/pattern"),
         ] {
-            let problems = Schema::compile(json!({ "type": "object", "properties": { "x": field } })).unwrap_err();
+            let problems =
+                Schema::compile(json!({ "type": "object", "properties": { "x": field } })).unwrap_err();
             assert_eq!(problems[0].at, at, "{problems:?}");
         }
         let problems = Schema::compile(json!({ "type": "object", "maxProperties": -1 })).unwrap_err();

@@ -179,6 +179,12 @@ async fn noise_is_answered_and_does_not_end_the_session() {
         let refused = client.hear().await;
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(code)), "{noise}");
     }
+    for params in [json!([1]), json!(["a", "b"]), json!("x"), Value::Null] {
+        client.send(json!({ "jsonrpc": "2.0", "id": 4, "method": "tools/list", "params": params })).await;
+        let refused = client.hear().await;
+        let expected = json!({ "code": -32602, "message": "invalid params: they must be a JSON object" });
+        assert_eq!(refused["error"], expected, "{params}");
+    }
     client.say("").await;
     client.send(json!({ "jsonrpc": "2.0", "id": 5, "method": "no/such" })).await;
     assert_eq!(client.hear().await["error"]["code"], -32601);

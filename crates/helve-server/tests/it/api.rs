@@ -119,6 +119,7 @@ async fn what_is_no_plain_request_is_refused_before_anything_runs() {
         ("{", 400),
         ("[]", 400),
         ("7", 400),
+        (r#"["echo",{"message":"a"},null,null,null,null,null,null,null,null,null,null]"#, 400),
         (r#"{"tool":"echo"} x"#, 400),
         (r#"{"tool":"echo","tool":"deed"}"#, 400),
         (r#"{"tool":"echo","arguments":{"message":"a","message":"b"}}"#, 400),
@@ -139,6 +140,11 @@ async fn what_is_no_plain_request_is_refused_before_anything_runs() {
         for field in ["type", "title", "status", "detail"] {
             assert!(!problem[field].is_null(), "{field} {problem}");
         }
+    }
+    // Whatever it is read as.
+    for line in ["POST /v1/calls", "POST /v1/session", "POST /v1/hooks/PreToolUse"] {
+        let reply = api.server.send(line, &[], "[1]").await;
+        assert_eq!(reply.json()["detail"], "the body must be a JSON object", "{line} {reply:?}");
     }
     for media in ["text/plain", "application/x-www-form-urlencoded", "-"] {
         let reply = api.server.send("POST /v1/calls", &[("content-type", media)], r#"{"tool":"deed"}"#).await;

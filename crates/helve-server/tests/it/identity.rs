@@ -67,8 +67,6 @@ impl Api {
         change(&mut key);
         let made = self.server.runtime.keys().create_key(Box::new(key.clone()), Caller::local()).await;
         made.unwrap();
-        // What is known of keys counts for half a second.
-        tokio::time::sleep(Duration::from_millis(600)).await;
         (key, text.reveal().to_owned())
     }
 
@@ -132,6 +130,16 @@ async fn a_key_calls_until_it_is_taken_back() {
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(api.ask("POST /v1/calls", &text, echo()).await.status, 401, "within a second");
+}
+
+/// What is known of keys counts for half a second, and a new one is good at once all the same.
+#[tokio::test]
+async fn a_key_is_good_as_soon_as_it_is_made() {
+    let api = api().await;
+    for name in ["a", "b", "c", "d"] {
+        let (_, text) = api.key(name, Purpose::Call).await;
+        assert_eq!(api.get("/v1/me", &text).await.status, 200, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -88,6 +88,29 @@ async fn defaults_are_filled_in_and_repairs_are_told() {
     assert_eq!(text.into_result().unwrap(), json!({ "query": "rust", "maxResults": 5 }));
 }
 
+/// For JSON Schema `5.0` is an integer, and so it is one for Rust's types.
+#[tokio::test]
+async fn a_whole_number_with_a_point_reaches_a_typed_tool() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Input {
+        top: u8,
+        #[serde(default)]
+        pages: Vec<Option<i64>>,
+        ratio: f64,
+    }
+    let tool = Tool::builder("typed")
+        .description("Takes numbers.")
+        .function(|input: Input, _| async move { Ok(json!([input.top, input.pages, input.ratio])) });
+    let bench =
+        Bench::with([tool], |builder| builder.settings(Settings { repair: false, ..Settings::default() }));
+    let arguments = json!({ "top": 5.0, "pages": [1.0, null, -2e2], "ratio": 2.0 });
+    let outcome = bench.call("typed", arguments).await;
+    assert!(outcome.repairs.is_empty());
+    assert_eq!(outcome.into_result().unwrap(), json!([5, [1, null, -200], 2.0]));
+    let outcome = bench.call("typed", json!({ "top": 5.5, "ratio": 2.0 })).await;
+    assert_eq!(code(&outcome), "validation_failed");
+}
+
 #[tokio::test]
 async fn repair_can_be_turned_off() {
     let settings = Settings { repair: false, ..Settings::default() };

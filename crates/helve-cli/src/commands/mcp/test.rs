@@ -1,9 +1,11 @@
 //! `helve mcp test`: one look at a server, with short deadlines.
 
+use std::slice;
 use std::time::Duration;
 
+use helve::ErrorCode;
 use helve_mcp::config::{Secrets, ServerConfig, TransportChoice};
-use helve_mcp::servers::{Probe, Report, Surroundings};
+use helve_mcp::servers::{Probe, Report, ReportError, Surroundings};
 use serde_json::{Value, json};
 
 use super::add::{self, TransportArg};
@@ -65,10 +67,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let call = args.call.clone().map(|tool| Ok::<_, Failure>((tool, arguments(&args.args)?))).transpose()?;
-    let step = Duration::from_secs(args.timeout_s);
-    let probe = Probe { step, total: step * 3, call };
-    let (config, surroundings) = target(&args, app)?;
+    let (probe, config, surroundings) = match task(&args, app) {
+        // Whoever reads reports finds the reason in one, also where nothing was begun.
+        Err(failure) if app.ui.is_json() => {
+            app.ui.json(&unbegun(&failure))?;
+            return Ok(failure.exit);
+        }
+        other => other?,
+    };
     let total = probe.total;
     let looked = wire::run_within(total + MARGIN, async move { probe.look(config, surroundings).await })?;
     let report = looked.unwrap_or_else(|| Report::unheard(total));
@@ -78,6 +84,25 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         print(&report, app.ui)?;
     }
     Ok(if report.ok { Exit::Done } else { Exit::Failed })
+}
+
+/// What is to be done, and to whom.
+fn task(args: &Args, app: &mut App<'_>) -> Result<(Probe, ServerConfig, Surroundings), Failure> {
+    let call = args.call.clone().map(|tool| Ok::<_, Failure>((tool, arguments(&args.args)?))).transpose()?;
+    let step = Duration::from_secs(args.timeout_s);
+    let (config, surroundings) = target(args, app)?;
+    Ok((Probe { step, total: step * 3, call }, config, surroundings))
+}
+
+/// The report of a test that was not begun.
+fn unbegun(failure: &Failure) -> Report {
+    let code = match failure.exit {
+        Exit::Denied => ErrorCode::NotAuthorized,
+        _ => ErrorCode::ValidationFailed,
+    };
+    let message = [slice::from_ref(&failure.message), &failure.details].concat().join(": ");
+    let error = Some(ReportError { code: code.as_str(), message });
+    Report { error, remarks: failure.hints.clone(), ..Report::default() }
 }
 
 fn arguments(text: &str) -> Result<Value, Failure> {
