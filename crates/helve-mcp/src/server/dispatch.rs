@@ -281,7 +281,11 @@ async fn ask_in_answer(
     incoming: Incoming,
 ) -> Result<Arc<RawValue>, RpcError> {
     match asked.peer.era {
-        Era::Session => run.await,
+        Era::Session => {
+            let result = run.await;
+            asker.end();
+            result
+        }
         Era::Stateless => {
             work::run(session, asked, run, asker, incoming.cancellation, TaskSupport::Forbidden).await
         }
