@@ -88,14 +88,14 @@ echo '+memory +pids' > $groups/cgroup.subtree_control
 
 echo '== root, in the group of a service'
 mkdir -p $groups/system.slice/helve.service
-enter $groups/system.slice/helve.service $rights /tmp/it --test-threads=2 $tests
+enter $groups/system.slice/helve.service $rights /tmp/it --color=never --test-threads=2 $tests
 echo '== a plain user, in a group that is its own'
 mkdir -p $groups/user.slice/app.slice/helve.scope
 echo '+memory +pids' > $groups/user.slice/cgroup.subtree_control
 chown -R 65534:65534 $groups/user.slice/app.slice
-enter $groups/user.slice/app.slice/helve.scope $rights $plain env HELVE_TEST_DELEGATED=1 /tmp/it --test-threads=2 $tests
+enter $groups/user.slice/app.slice/helve.scope $rights $plain env HELVE_TEST_DELEGATED=1 /tmp/it --color=never --test-threads=2 $tests
 echo '== a plain user, in a group that is not'
-$plain /tmp/it --test-threads=2 ordinary::a_program_gets attacks::no_cgroup
+$plain /tmp/it --color=never --test-threads=2 ordinary::a_program_gets attacks::no_cgroup
 echo '== left behind'
 find $groups -name 'helve-*'
 [ ! -e /tmp/dump ] || echo 'a dump was taken of a program in a box'
