@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# By hand, when the sandbox has changed: runs its tests of limits once more on a kernel with cgroups of version 2: as root, as a plain user to
-# whom a group was delegated as systemd does it, and as one without. Where this host has version 1, that takes a
-# virtual machine: Debian's kernel in QEMU without acceleration, with this host's files underneath. It boots in
-# twenty seconds and needs root to install it.
+# By hand, when the sandbox has changed: runs its tests of limits once more on a kernel with cgroups of version 2, as
+# root, as a plain user to whom a group was delegated as systemd does it, and as one without. It takes a virtual
+# machine, Debian's kernel in QEMU without acceleration with this host's files underneath, which boots in twenty
+# seconds and needs root to install it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" != 0 ]; then
