@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -80,22 +81,29 @@ impl Client {
 
     /// Sends a request and reads the whole response. Any status is a response.
     pub async fn fetch(&self, request: Request) -> Result<Response, NetError> {
-        self.open(request).await?.read().await
+        let (request, target) = self.bounded(request)?;
+        // One timer for all of it: each costs about as much as the checks do.
+        within(request.deadline, target.clone(), async {
+            self.follow(request, target).await?.read_untimed().await
+        })
+        .await
     }
 
     /// Sends a request, follows its redirects, and leaves the content to be read. Any status is a
     /// response.
     pub async fn open(&self, request: Request) -> Result<StreamingResponse, NetError> {
+        let (request, target) = self.bounded(request)?;
+        within(request.deadline, target.clone(), self.follow(request, target)).await
+    }
+
+    /// A request within the policy's bounds, and where it goes.
+    fn bounded(&self, request: Request) -> Result<(Request, Target), NetError> {
         let request = request.bounded_by(&self.0.policy);
         if let Some(name) = OWN_HEADERS.iter().find(|name| request.headers.contains_key(*name)) {
             return Err(NetError::BadHeader { name: name.as_str().to_owned() });
         }
         let target = Target::of(&request.url)?;
-        let deadline = tokio::time::Instant::from_std(request.deadline);
-        // Boxed: a request's state is large and callers keep it in theirs.
-        tokio::time::timeout_at(deadline, Box::pin(self.follow(request, target.clone())))
-            .await
-            .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
+        Ok((request, target))
     }
 
     /// Asks for another protocol on the connection, as WebSockets begin, and hands the connection
@@ -170,6 +178,17 @@ impl Inner {
         let client = build(&self.policy, &self.lookup, port)?;
         Ok(made.get_or_init(|| client))
     }
+}
+
+/// Does something until it is too late. Boxed: a request's state is large and callers keep it in theirs.
+async fn within<T>(
+    deadline: Instant,
+    target: Target,
+    work: impl Future<Output = Result<T, NetError>>,
+) -> Result<T, NetError> {
+    tokio::time::timeout_at(deadline.into(), Box::pin(work))
+        .await
+        .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
 }
 
 fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest::Client, NetError> {

@@ -173,9 +173,15 @@ impl StreamingResponse {
     }
 
     /// Reads the rest.
-    pub async fn read(mut self) -> Result<Response, NetError> {
-        let rest = tokio::time::timeout_at(self.deadline, self.rest()).await;
-        let body = rest.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))?;
+    pub async fn read(self) -> Result<Response, NetError> {
+        let (deadline, host) = (self.deadline, self.target.to_string());
+        let read = tokio::time::timeout_at(deadline, self.read_untimed()).await;
+        read.unwrap_or(Err(NetError::Timeout { host }))
+    }
+
+    /// Reads the rest for somebody who looks at the clock.
+    pub(crate) async fn read_untimed(mut self) -> Result<Response, NetError> {
+        let body = self.rest().await?;
         let Self { status, headers, url, .. } = self;
         Ok(Response { status, headers, body, url })
     }

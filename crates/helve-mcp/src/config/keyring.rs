@@ -51,7 +51,7 @@ const VARIABLES: [&str; 5] = ["PATH", "HOME", "DBUS_SESSION_BUS_ADDRESS", "XDG_R
 ///
 /// It is asked with `secret-tool`, whose attributes are those that other programs use: an entry made by
 /// `secret-tool store --label=L service SERVICE username USER` is `SERVICE/USER`. A library that speaks
-/// D-Bus itself would cost every build more than all of this crate, for one question at a connection.
+/// D-Bus itself costs a clean build more than a minute of processor time, for one question at a connection.
 #[derive(Debug, Clone)]
 pub struct SystemKeyring {
     sandbox: Sandbox,

@@ -45,8 +45,10 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
         (_, "resources/read") if has.resources => Box::pin(read_resource(session, asked)).await,
         (_, "prompts/get") if has.prompts => Box::pin(get_prompt(session, asked)).await,
         (_, "completion/complete") if has.completions => {
-            let (incoming, _) = incoming(session, &asked)?;
-            Arc::clone(backend).complete(incoming).await
+            let (incoming, asker) = incoming(session, &asked)?;
+            let completed = Arc::clone(backend).complete(incoming).await;
+            asker.end();
+            completed
         }
         (Era::Session, "initialize") => Ok(initialize(session, &asked, has).await),
         (Era::Session, "ping") => Ok(nothing()),
@@ -281,7 +283,11 @@ async fn ask_in_answer(
     incoming: Incoming,
 ) -> Result<Arc<RawValue>, RpcError> {
     match asked.peer.era {
-        Era::Session => run.await,
+        Era::Session => {
+            let result = run.await;
+            asker.end();
+            result
+        }
         Era::Stateless => {
             work::run(session, asked, run, asker, incoming.cancellation, TaskSupport::Forbidden).await
         }

@@ -410,7 +410,7 @@ fn lines_in(bytes: &[u8]) -> u64 {
 }
 
 fn ends_in(bytes: &[u8]) -> u64 {
-    memchr::memchr_iter(b'\n', bytes).count() as u64
+    bytecount::count(bytes, b'\n') as u64
 }
 
 /// Goes through a file in chunks, until `each` has seen enough.

@@ -1,6 +1,7 @@
 //! Going on after a decision: runs that wait, and callers who come back for what became of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use helve_core::approval::Approval;
@@ -13,25 +14,32 @@ use helve_core::{
 use tokio::time::Instant;
 
 use super::decide::belongs_to;
-use super::until_decided;
-use crate::pipeline::{self, Origin, denied};
-use crate::runs::{History, Recovered, RunError, TakenUp, parse, resume, told};
+use super::{Flights, until_decided};
+use crate::pipeline::denied;
+use crate::runs::{History, Recovered, RunError, TakenUp, resume, told};
 use crate::runtime::{Parts, Runtime};
 
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
 /// How many runs are taken up at the same time.
 const CONCURRENT_MAX: usize = 32;
+/// How long to wait for the end of a call that somebody else has begun, and how often to look.
+const END_WAIT: Duration = Duration::from_secs(10);
+const END_PAUSE: Duration = Duration::from_millis(100);
 
 impl Runtime {
     /// What became of a question and of the call that it is about, for the one who asked.
     ///
-    /// One that is approved runs now, once, however often this is asked; one that was used answers
-    /// with the outcome of the call that used it.
+    /// One that is approved runs now, once, however often this is asked and by however many at a time, and
+    /// goes on if whoever asked goes away; one that was used answers with the outcome of the call that used
+    /// it, which is waited for a while.
     pub async fn outcome_of(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
         let parts = self.parts();
         let found = self.approvals().get(id).await?.filter(|found| belongs_to(found, caller));
         let approval = found.ok_or(super::DecideError::NotFound(id))?;
+        if let Some(outcome) = parts.flights.end_of(id).await {
+            return Ok(outcome);
+        }
         let outcome = |status| Outcome::new(approval.run(), Arc::clone(&approval.tool), status);
         Ok(match approval.state {
             ApprovalState::Pending => outcome(Status::Pending(pending(&approval))),
@@ -48,19 +56,37 @@ impl Runtime {
                     let error = ToolError::new(ErrorCode::PermissionDenied, message);
                     outcome(Status::Failed(error.suggest("make the same call again; it runs now")))
                 }
-                None => pipeline::run(parts, call_of(&approval), Origin::Outside).await,
-            },
-            ApprovalState::Used => {
-                let run = approval.part.as_ref().map(|part| part.run).or(approval.used_by);
-                match run {
-                    Some(run) => ended(parts, run).await?.unwrap_or_else(|| {
-                        let message = "the call has begun and not ended, or its end was not kept";
-                        outcome(Status::Failed(ToolError::new(ErrorCode::OutcomeUnknown, message)))
-                    }),
-                    None => outcome(Status::Failed(denied(&approval))),
+                None => {
+                    let ran = Flights::join(parts, &approval).await;
+                    let ran = ran.unwrap_or_else(|| outcome(Status::Failed(lost())));
+                    // Another process, or the same call made again, may have been faster.
+                    let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
+                    let now = if is_late { self.approvals().get(id).await? } else { None };
+                    match now.filter(|now| now.state == ApprovalState::Used) {
+                        Some(now) => used(parts, &now).await?,
+                        None => ran,
+                    }
                 }
-            }
+            },
+            ApprovalState::Used => used(parts, &approval).await?,
         })
+    }
+}
+
+/// How the call ended, or will have ended in a moment, that used an approval.
+async fn used(parts: &Parts, approval: &Approval) -> Result<Outcome, JournalError> {
+    let failed = |error| Outcome::new(approval.run(), Arc::clone(&approval.tool), Status::Failed(error));
+    let Some(run) = approval.part.as_ref().map(|part| part.run).or(approval.used_by) else {
+        return Ok(failed(denied(approval)));
+    };
+    let until = Instant::now() + END_WAIT;
+    loop {
+        let history = History::new(parts.ledger.history(run).await?);
+        match history.call(run).and_then(|call| call.finished.as_ref()) {
+            Some(finished) => return Ok(told(finished).unwrap_or_else(|| failed(not_kept()))),
+            None if Instant::now() >= until => return Ok(failed(not_ended())),
+            None => tokio::time::sleep(END_PAUSE).await,
+        }
     }
 }
 
@@ -69,20 +95,25 @@ pub(crate) fn pending(approval: &Approval) -> Pending {
     Pending { approval_id: approval.id, reasons: approval.reasons.clone(), binding: approval.binding.clone() }
 }
 
-fn call_of(approval: &Approval) -> Call {
-    let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::clone(&approval.caller));
-    call.idempotency_key = approval.idempotency_key.clone();
-    call
-}
-
 fn not_resumed(error: &RunError) -> ToolError {
     ToolError::new(ErrorCode::OutcomeUnknown, error.to_string()).suggest("ask again in a moment")
 }
 
-/// How a call ended, from the journal.
-async fn ended(parts: &Parts, run: CallId) -> Result<Option<Outcome>, JournalError> {
-    let history = History::new(parts.ledger.history(run).await?);
-    Ok(history.call(run).and_then(|call| call.finished.as_ref()).and_then(told))
+fn lost() -> ToolError {
+    ToolError::new(ErrorCode::OutcomeUnknown, "nobody could tell how the call ended")
+        .suggest("ask again; the journal may know by then")
+}
+
+fn not_kept() -> ToolError {
+    ToolError::new(
+        ErrorCode::OutcomeUnknown,
+        "the call has ended, but how was not kept: its result holds a secret or is too large",
+    )
+}
+
+fn not_ended() -> ToolError {
+    ToolError::new(ErrorCode::OutcomeUnknown, "the call has begun and not ended yet")
+        .suggest("ask again in a moment; do not make it again")
 }
 
 /// A call whose run waits for a person: waits with it, and goes on with it, until time is up.

@@ -5,6 +5,7 @@
 
 mod bind;
 mod decide;
+mod flight;
 mod follow;
 mod outside;
 mod waiting;
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub(crate) use bind::{binding, binding_of};
 pub use decide::{Approvals, DecideError, Decider, Decision, Remember, Vouch};
+pub(crate) use flight::Flights;
 pub(crate) use follow::{go_on, pending};
 pub(crate) use outside::leads_outside;
 pub use waiting::Changes;

@@ -9,7 +9,9 @@ use helve_core::event::EventKind;
 use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
-use helve_core::{Approval, ApprovalState, Call, ErrorCode, Pending, RuleId, Stance, Tool, ToolError, Voice};
+use helve_core::{
+    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Pending, RuleId, Stance, Tool, ToolError, Voice,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -95,6 +97,9 @@ pub(super) async fn decide(
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
     let reasons = hear(parts, &tool, &call, record).await?;
+    if let Some(id) = record.approval() {
+        return Box::pin(use_up(parts, tool, call, id, record)).await;
+    }
     if reasons.is_empty() {
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
@@ -146,11 +151,7 @@ async fn ask(
             }
             Asked::Standing(approval) => approval,
             Asked::Approved(approval) => {
-                let permitted = permit(tool, call, approval, record);
-                if permitted.is_edited() {
-                    still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
-                }
-                return Ok(Decision::Allow(permitted));
+                return permit(parts, tool, call, approval, record).await;
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(denied(&approval)),
             Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
@@ -173,6 +174,31 @@ async fn ask(
             return Err(denied(&withdrawn));
         }
     }
+}
+
+/// A call that is made because it was approved uses that approval up, whether or not it would still need
+/// one: else it could be made as often as somebody comes back for it. Nobody is asked anew.
+async fn use_up(
+    parts: &Arc<Parts>,
+    tool: Tool,
+    call: Box<Call>,
+    id: ApprovalId,
+    record: &mut OpenRecord<'_>,
+) -> Result<Decision, ToolError> {
+    let found = parts.ledger.approval(id).await.map_err(unavailable)?;
+    let Some(mut approval) = found else {
+        return Err(ToolError::new(ErrorCode::ApprovalDenied, format!("there is no approval {id}")));
+    };
+    approval.state = approval.state_at(parts.clock.now());
+    if approval.state != ApprovalState::Approved {
+        return Err(denied(&approval));
+    }
+    if approval.binding != binding(&tool, &call, record.part()) {
+        let message = format!("`{}` has changed since this call of it was approved", tool.name());
+        return Err(ToolError::new(ErrorCode::ApprovalExpired, message)
+            .suggest("make the call again; a person is asked about it as it is now"));
+    }
+    permit(parts, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
@@ -278,8 +304,27 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
 
-/// A person has approved the call, perhaps with other arguments.
-fn permit(tool: Tool, mut call: Box<Call>, approval: Approval, record: &mut OpenRecord<'_>) -> PermittedCall {
+/// A person has approved the call, perhaps with other arguments, which are judged as well.
+async fn permit(
+    parts: &Parts,
+    tool: Tool,
+    call: Box<Call>,
+    approval: Approval,
+    record: &mut OpenRecord<'_>,
+) -> Result<Decision, ToolError> {
+    let permitted = permitted_by(tool, call, approval, record);
+    if permitted.is_edited() {
+        still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
+    }
+    Ok(Decision::Allow(permitted))
+}
+
+fn permitted_by(
+    tool: Tool,
+    mut call: Box<Call>,
+    approval: Approval,
+    record: &mut OpenRecord<'_>,
+) -> PermittedCall {
     record.heard(Voice::new(format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
@@ -312,7 +357,12 @@ pub(crate) fn denied(approval: &Approval) -> ToolError {
         ApprovalState::Withdrawn => {
             ToolError::new(ErrorCode::Cancelled, format!("the question {} was taken back", approval.id))
         }
-        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied | ApprovalState::Used => {
+        ApprovalState::Used => {
+            let message = format!("the approval {} of this call of `{tool}` was used already", approval.id);
+            ToolError::new(ErrorCode::ApprovalDenied, message)
+                .suggest("call again only if it is meant to happen once more; a person is then asked again")
+        }
+        ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Denied => {
             let message = format!("this call of `{tool}` was denied{by}{why}");
             ToolError::new(ErrorCode::ApprovalDenied, message)
                 .suggest("do not repeat it; do what the reason says, or ask the user what they want instead")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::run::Part;
-use helve_core::{CallId, Tool};
+use helve_core::{ApprovalId, CallId, Tool};
 
 use crate::runs::{ActiveRun, Earlier};
 use crate::runtime::Served;
@@ -14,6 +14,8 @@ pub(crate) enum Origin {
     Outside,
     /// Somebody reads what a server behind this runtime has, which is no tool of the registry.
     Served(Box<Served>),
+    /// Somebody came back for a call that a person has approved: it runs by that approval or not at all.
+    Approved(ApprovalId),
     /// A running call makes it, as one of its parts.
     Part(PartOf),
     /// A run that was cut short is taken up again.
@@ -32,7 +34,7 @@ pub(crate) struct PartOf {
 impl Origin {
     pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
         match self {
-            Self::Outside | Self::Served(_) => None,
+            Self::Outside | Self::Served(_) | Self::Approved(_) => None,
             Self::Part(part) => Some(&part.run),
             Self::Resumed(run) => Some(run),
         }
@@ -40,7 +42,7 @@ impl Origin {
 
     pub(super) fn part(&self) -> Option<&Part> {
         match self {
-            Self::Outside | Self::Served(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Resumed(_) => None,
             Self::Part(part) => Some(&part.part),
         }
     }
@@ -49,7 +51,15 @@ impl Origin {
     pub(super) fn served(&self) -> Option<&Served> {
         match self {
             Self::Served(served) => Some(served),
-            Self::Outside | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
+        }
+    }
+
+    /// The approval by which the call runs, or not at all.
+    pub(super) fn approval(&self) -> Option<ApprovalId> {
+        match self {
+            Self::Approved(id) => Some(*id),
+            Self::Outside | Self::Served(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -62,14 +72,16 @@ impl Origin {
     pub(super) fn call_id(&self) -> Option<CallId> {
         match self {
             Self::Resumed(run) => Some(run.id),
-            Self::Outside | Self::Served(_) | Self::Part(_) => self.cut_short().map(|(call_id, _)| call_id),
+            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Part(_) => {
+                self.cut_short().map(|(call_id, _)| call_id)
+            }
         }
     }
 
     /// The same call before its run was cut short, where it had started and not ended.
     pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
         let (call_id, earlier) = match self {
-            Self::Outside | Self::Served(_) => return None,
+            Self::Outside | Self::Served(_) | Self::Approved(_) => return None,
             Self::Part(part) => part.run.history.part(&part.part.path)?,
             Self::Resumed(run) => (run.id, run.history.call(run.id)?),
         };

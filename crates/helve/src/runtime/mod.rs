@@ -20,7 +20,7 @@ use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
 use serde_json::Value;
 
-use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin};
+use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin, Flights};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
@@ -59,6 +59,7 @@ pub(crate) struct Parts {
     pub(crate) runs: ActiveRuns,
     pub(crate) watch: Watch,
     pub(crate) bulletin: Bulletin,
+    pub(crate) flights: Flights,
     pub(crate) permissions: Permissions,
     pub(crate) sessions: KnownSessions,
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
@@ -400,6 +401,7 @@ impl RuntimeBuilder {
             runs: ActiveRuns::default(),
             watch: Watch::default(),
             bulletin: Bulletin::default(),
+            flights: Flights::default(),
             permissions: Permissions::new(self.permissions),
             sessions: KnownSessions::default(),
             tracer: self.tracer,

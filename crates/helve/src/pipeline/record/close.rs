@@ -92,7 +92,7 @@ impl OpenRecord<'_> {
             (Some(run), Origin::Part(_)) => {
                 return ledger.append(entry).inspect_err(|error| run.refused_by(error));
             }
-            (Some(run), Origin::Outside | Origin::Served(_) | Origin::Resumed(_)) => {
+            (Some(run), Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_)) => {
                 if self.wait == Wait::Yes && self.claim.is_none() {
                     return run.commit(&**ledger, entry).await;
                 }

@@ -53,14 +53,16 @@ pub(super) fn open(parts: &Parts, call: &Call, call_id: CallId, origin: &Origin)
         Origin::Part(part) => below(part.run.place()?.span),
         // It goes on where whoever called went away.
         Origin::Resumed(run) if run.place().is_some() => run.place()?,
-        Origin::Outside | Origin::Served(_) | Origin::Resumed(_) => match call.trace_parent {
-            // Whoever began the trace has decided.
-            Some(parent) => parent.sampled.then(|| below(parent))?,
-            None => {
-                let span = SpanContext::of_call(call_id, new_span_id());
-                tracer.samples(span.trace_id).then_some(Place { span, parent: None })?
+        Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_) => {
+            match call.trace_parent {
+                // Whoever began the trace has decided.
+                Some(parent) => parent.sampled.then(|| below(parent))?,
+                None => {
+                    let span = SpanContext::of_call(call_id, new_span_id());
+                    tracer.samples(span.trace_id).then_some(Place { span, parent: None })?
+                }
             }
-        },
+        }
     };
     let trace = OpenTrace { tracer: Arc::clone(tracer), place, kept: None };
     if let Origin::Resumed(run) = origin {

@@ -86,3 +86,82 @@ async fn reading_too_uses_its_approval_up_before_it_starts() {
     assert!(bench.ledger.open_runs(None, 10).await.unwrap().is_empty());
     bench.ask(send("ada")).await;
 }
+
+/// A runtime over a ledger whose tool waits, once it has begun, until it is let go.
+fn slow(ledger: &Arc<VolatileLedger>, witness: &Witness, go: &Arc<tokio::sync::Semaphore>) -> Runtime {
+    let (witness, go) = (witness.clone(), Arc::clone(go));
+    let tool = witness.tool("send").handler(move |arguments, _| {
+        witness.0.lock().unwrap().push(arguments);
+        let go = Arc::clone(&go);
+        async move {
+            go.acquire().await.unwrap().forget();
+            Ok(json!("sent"))
+        }
+    });
+    Runtime::builder().ledger(ledger.clone()).tool(tool).unwrap().build()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_many_come_back_at_once_it_runs_once_and_nobody_is_asked_anew() {
+    let (ledger, witness) = (Arc::new(VolatileLedger::default()), Witness::default());
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    // Two of them, as two processes over one journal are.
+    let runtimes = [slow(&ledger, &witness, &go), slow(&ledger, &witness, &go)];
+    let Status::Pending(pending) = runtimes[0].call(send("ada")).await.status else { panic!("it asks") };
+    let id = pending.approval_id;
+    runtimes[0].approvals().decide(id, Decision::approve(), &ada()).await.unwrap();
+    let fetching: Vec<_> = (0..20)
+        .map(|number| {
+            let runtime = runtimes[number % 2].clone();
+            tokio::spawn(async move { runtime.outcome_of(id, &bot()).await.unwrap() })
+        })
+        .collect();
+    while witness.seen().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // One more than should run, were there another.
+    go.add_permits(2);
+    for fetched in fetching {
+        let outcome = fetched.await.unwrap();
+        assert!(outcome.is_success(), "{outcome:?}");
+    }
+    assert_eq!(witness.seen().len(), 1);
+    let asked = runtimes[0].approvals().list(ApprovalQuery::default()).await.unwrap();
+    assert_eq!(asked.iter().map(|one| (one.id, one.state)).collect::<Vec<_>>(), [(id, ApprovalState::Used)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_comes_back_and_goes_away_takes_nothing_back() {
+    let (ledger, witness) = (Arc::new(VolatileLedger::default()), Witness::default());
+    let go = Arc::new(tokio::sync::Semaphore::new(0));
+    let runtime = slow(&ledger, &witness, &go);
+    let Status::Pending(pending) = runtime.call(send("ada")).await.status else { panic!("it asks") };
+    let id = pending.approval_id;
+    runtime.approvals().decide(id, Decision::approve(), &ada()).await.unwrap();
+    let impatient = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.outcome_of(id, &bot()).await }
+    });
+    while witness.seen().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    impatient.abort();
+    assert!(impatient.await.unwrap_err().is_cancelled());
+    go.add_permits(1);
+    let outcome = runtime.outcome_of(id, &bot()).await.unwrap();
+    assert_eq!((outcome.into_result().unwrap(), witness.seen().len()), (json!("sent"), 1));
+}
+
+#[tokio::test]
+async fn what_needs_no_approval_any_more_still_runs_once_for_the_one_it_has() {
+    let bench = Bench::new();
+    let id = bench.ask(send("ada")).await.approval_id;
+    let remember = Some(Remember { same: Same::Fields(Vec::new()), ttl: None });
+    let always = Decision::Approve { edited: None, remember, reason: None };
+    bench.decide(id, always).await.unwrap();
+    for _ in 0..3 {
+        let outcome = bench.runtime.outcome_of(id, &bot()).await.unwrap();
+        assert!(outcome.is_success(), "{outcome:?}");
+    }
+    assert_eq!((bench.witness.seen().len(), bench.get(id).await.state), (1, ApprovalState::Used));
+}

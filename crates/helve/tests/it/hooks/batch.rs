@@ -3,6 +3,9 @@
 use super::*;
 use helve::formats::Format;
 
+/// How many calls had run, and what the hook was told.
+type Heard = (u32, Arc<HookInput>);
+
 fn answer(calls: Value) -> Value {
     json!({ "role": "assistant", "content": calls })
 }
@@ -14,7 +17,7 @@ fn use_of(id: &str, tool: &str, input: Value) -> Value {
 #[tokio::test]
 async fn hooks_hear_once_that_all_calls_of_an_answer_have_ended() {
     let (tool, ran) = counting("say");
-    let heard: Arc<Mutex<Vec<(u32, Arc<HookInput>)>>> = Arc::default();
+    let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
     let (kept, runs) = (Arc::clone(&heard), Arc::clone(&ran));
     let hook = move |input: Arc<HookInput>, _: HookContext| {
         kept.lock().unwrap().push((runs.load(Ordering::SeqCst), input));
