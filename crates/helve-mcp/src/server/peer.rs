@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
-use crate::message::{RpcError, empty};
+use crate::message::{RpcError, empty, is_object};
 
 /// The extension that tasks are in the stateless era.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -86,6 +86,9 @@ impl Peer {
         capabilities: Option<&RawValue>,
         info: Option<&RawValue>,
     ) -> Result<Self, RpcError> {
+        if capabilities.is_some_and(|raw| !is_object(raw)) {
+            return Err(RpcError::invalid_params("invalid capabilities: they must be a JSON object"));
+        }
         let can = capabilities.map_or(Ok(Can::default()), |raw| serde_json::from_str(raw.get()));
         let can = can.map_err(|error| RpcError::invalid_params(format!("invalid capabilities: {error}")))?;
         let capabilities = capabilities.map_or_else(empty, ToOwned::to_owned).into();

@@ -168,6 +168,7 @@ async fn both_eras_on_one_connection() {
 #[tokio::test]
 async fn noise_is_answered_and_does_not_end_the_session() {
     let (mut client, _served) = connect();
+    assert_eq!(client.initialize(json!([{}])).await["error"]["code"], -32602);
     client.initialize(json!({})).await;
     for (noise, code) in [
         ("not json", -32700),
