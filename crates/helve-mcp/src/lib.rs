@@ -16,6 +16,7 @@ pub mod message;
 pub mod client;
 pub mod gateway;
 mod links;
+pub mod pings;
 pub mod server;
 pub mod servers;
 

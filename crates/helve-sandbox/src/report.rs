@@ -230,6 +230,47 @@ impl End {
     }
 }
 
+/// What became of it, as in "the program has ended with exit code 1".
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Exited { code } => write!(f, "has ended with exit code {code}"),
+            Self::Signaled { signal } => match signal_name(signal) {
+                Some(name) => write!(f, "was killed by signal {signal} ({name})"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+            Self::MemoryLimit => f.write_str("was ended: it used more memory than it may"),
+            Self::CpuLimit => f.write_str("was ended: it used more of the processor than it may"),
+            Self::Timeout => f.write_str("was ended: it took too long"),
+            Self::OutputLimit => f.write_str("was ended: it wrote too much"),
+            Self::Cancelled => f.write_str("was taken back"),
+        }
+    }
+}
+
+/// The names of signals that end programs.
+fn signal_name(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGSYS => "SIGSYS",
+        _ => return None,
+    })
+}
+
 /// What a program used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
@@ -239,4 +280,21 @@ pub struct Usage {
     pub memory_peak_bytes: u64,
     /// How long it took, in milliseconds.
     pub wall_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_said_in_words() {
+        for (end, words) in [
+            (End::Exited { code: 3 }, "has ended with exit code 3"),
+            (End::Signaled { signal: libc::SIGSEGV }, "was killed by signal 11 (SIGSEGV)"),
+            (End::Signaled { signal: 99 }, "was killed by signal 99"),
+            (End::MemoryLimit, "was ended: it used more memory than it may"),
+        ] {
+            assert_eq!(end.to_string(), words);
+        }
+    }
 }

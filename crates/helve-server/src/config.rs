@@ -11,8 +11,11 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// Largest body of a request.
     pub body_bytes_max: usize,
-    /// Most sessions.
+    /// Most sessions. Beyond it, whoever has the most loses the one that was unused for longest.
     pub sessions_max: usize,
+    /// Most sessions of one principal, who then loses the one that was unused for longest. Callers
+    /// without a name are not held to it: nobody tells them apart.
+    pub sessions_per_principal_max: usize,
     /// How long a session that nobody uses is kept.
     pub session_idle: Duration,
     /// Most connections.
@@ -34,6 +37,7 @@ impl Default for ServerConfig {
             origins: Vec::new(),
             body_bytes_max: 4 << 20,
             sessions_max: 1_000,
+            sessions_per_principal_max: 100,
             session_idle: Duration::from_secs(30 * 60),
             connections_max: 2_048,
             head_timeout: Duration::from_secs(15),

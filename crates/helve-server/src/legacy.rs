@@ -12,6 +12,7 @@ use futures_util::stream;
 use helve::Caller;
 use helve_mcp::server::{Link, Waiting};
 
+use crate::config::ServerConfig;
 use crate::guard::plain;
 use crate::mcp::{App, accepted, caller, check_content_type, read_body};
 use crate::sse;
@@ -26,10 +27,14 @@ struct Open {
 }
 
 impl Links {
-    fn add(&self, link: Link, caller: &Caller, max: usize) -> Option<Arc<str>> {
+    /// Keeps a connection. None where there are too many, in all or of this principal: each has its
+    /// stream open, so none is dropped for another.
+    fn add(&self, link: Link, caller: &Caller, config: &ServerConfig) -> Option<Arc<str>> {
         let id = Arc::clone(link.session().id());
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.len() >= max {
+        let own = || open.values().filter(|open| open.principal == caller.principal).count();
+        let has_name = caller.principal.is_some();
+        if open.len() >= config.sessions_max || (has_name && own() >= config.sessions_per_principal_max) {
             return None;
         }
         open.insert(Arc::clone(&id), Arc::new(Open { link, principal: caller.principal.clone() }));
@@ -69,7 +74,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         Err(refused) => return *refused,
     };
     let (link, waiting) = app.mcp.link(Arc::clone(&caller));
-    let Some(id) = app.links.add(link, &caller, app.config.sessions_max) else {
+    let Some(id) = app.links.add(link, &caller, &app.config) else {
         return plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later");
     };
     let endpoint = format!("event: endpoint\ndata: /mcp/sse/message?sessionId={id}\n\n");

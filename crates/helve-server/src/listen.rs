@@ -70,7 +70,7 @@ impl HttpServer {
         let app = App {
             mcp,
             guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
-            sessions: Sessions::new(config.sessions_max, config.session_idle),
+            sessions: Sessions::new(&config),
             links: legacy::Links::default(),
             reading: Semaphore::new(READING_MAX),
             servers: None,

@@ -134,7 +134,7 @@ async fn initialize(
 ) -> Result<Response<Body>, Refused> {
     let full =
         || Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later"));
-    if app.sessions.is_full() {
+    if !app.sessions.has_room(caller) {
         return Err(full());
     }
     let session = app.mcp.open(Arc::clone(caller));

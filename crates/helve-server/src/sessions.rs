@@ -1,5 +1,6 @@
 //! The sessions of clients of the session era.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,6 +10,7 @@ use helve::Caller;
 use helve_mcp::server::{Outlet, Session};
 use tokio::task::JoinHandle;
 
+use crate::config::ServerConfig;
 use crate::sse::Events;
 
 /// Most streams of one session that a client can come back to.
@@ -16,18 +18,32 @@ const STREAMS_MAX: usize = 16;
 
 /// All sessions.
 pub(crate) struct Sessions {
-    open: Mutex<HashMap<Arc<str>, Arc<Entry>>>,
+    open: Mutex<Open>,
     began: Instant,
     max: usize,
+    per_principal_max: usize,
     idle: Duration,
+    next: AtomicU64,
+}
+
+type Open = HashMap<Arc<str>, Arc<Entry>>;
+
+/// Where another session can go.
+enum Room {
+    Free,
+    /// In place of one that is not in use.
+    InPlaceOf(Arc<str>),
+    None,
 }
 
 /// One session.
 pub(crate) struct Entry {
     pub(crate) session: Arc<Session>,
     principal: Option<String>,
-    /// Seconds since the server began.
+    /// Milliseconds since the server began.
     used_at: AtomicU64,
+    /// Which one it is, in the order in which they were opened.
+    number: u64,
     in_use: AtomicUsize,
     streams: Mutex<BTreeMap<u64, Arc<Events>>>,
     next_stream: AtomicU64,
@@ -48,38 +64,75 @@ impl Drop for General {
 }
 
 impl Sessions {
-    pub(crate) fn new(max: usize, idle: Duration) -> Self {
-        Self { open: Mutex::default(), began: Instant::now(), max, idle }
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        Self {
+            open: Mutex::default(),
+            began: Instant::now(),
+            max: config.sessions_max,
+            per_principal_max: config.sessions_per_principal_max,
+            idle: config.session_idle,
+            next: AtomicU64::new(0),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Entry>>> {
+    fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now(&self) -> u64 {
-        self.began.elapsed().as_secs()
+        millis(self.began.elapsed())
     }
 
-    /// Keeps a session. None where there are too many.
+    /// Keeps a session, if need be in place of another that is not in use: of the same principal where
+    /// they have too many, else of whoever has the most. None where all are in use.
     pub(crate) fn add(&self, session: Arc<Session>, caller: &Caller) -> Option<Arc<Entry>> {
         let entry = Arc::new(Entry {
             principal: caller.principal.clone(),
             used_at: AtomicU64::new(self.now()),
+            number: self.next.fetch_add(1, Ordering::Relaxed),
             in_use: AtomicUsize::new(0),
             streams: Mutex::default(),
             next_stream: AtomicU64::new(1),
             general: Mutex::default(),
             session,
         });
-        if self.lock().len() >= self.max {
-            self.sweep();
-        }
         let mut open = self.lock();
-        if open.len() >= self.max {
-            return None;
-        }
+        let dropped = match self.room(&open, caller) {
+            Room::Free => None,
+            Room::InPlaceOf(id) => open.remove(&id),
+            Room::None => return None,
+        };
         open.insert(Arc::clone(entry.session.id()), Arc::clone(&entry));
+        drop(open);
+        if let Some(dropped) = dropped {
+            dropped.end();
+        }
         Some(entry)
+    }
+
+    /// Whether another session of this caller would be kept.
+    pub(crate) fn has_room(&self, caller: &Caller) -> bool {
+        !matches!(self.room(&self.lock(), caller), Room::None)
+    }
+
+    fn room(&self, open: &Open, caller: &Caller) -> Room {
+        let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
+        for entry in open.values() {
+            *counts.entry(entry.principal.as_deref()).or_default() += 1;
+        }
+        let principal = caller.principal.as_deref();
+        let own = counts.get(&principal).copied().unwrap_or(0);
+        let is_own_full = principal.is_some() && own >= self.per_principal_max;
+        if !is_own_full && open.len() < self.max {
+            return Room::Free;
+        }
+        let unused = open.values().filter(|entry| entry.in_use.load(Ordering::Acquire) == 0);
+        let droppable = unused.filter(|entry| !is_own_full || entry.principal.as_deref() == principal);
+        let dropped = droppable.max_by_key(|entry| {
+            let count = counts.get(&entry.principal.as_deref()).copied().unwrap_or(0);
+            (count, Reverse(entry.used_at.load(Ordering::Acquire)), Reverse(entry.number))
+        });
+        dropped.map_or(Room::None, |entry| Room::InPlaceOf(Arc::clone(entry.session.id())))
     }
 
     /// How many there are.
@@ -87,18 +140,13 @@ impl Sessions {
         self.lock().len()
     }
 
-    /// Whether there is no room for another session.
-    pub(crate) fn is_full(&self) -> bool {
-        self.lock().len() >= self.max && {
-            self.sweep();
-            self.lock().len() >= self.max
-        }
-    }
-
     /// The session with this id, if it is this caller's. Another's does not exist for them.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Option<InUse> {
-        let entry = self.lock().get(id).filter(|entry| entry.principal == caller.principal).cloned()?;
+        let open = self.lock();
+        let entry = open.get(id).filter(|entry| entry.principal == caller.principal).cloned()?;
+        // Under the lock, so that nobody finds it unused and drops it.
         entry.in_use.fetch_add(1, Ordering::AcqRel);
+        drop(open);
         Some(InUse { entry, began: self.began })
     }
 
@@ -119,7 +167,7 @@ impl Sessions {
     /// Ends sessions that nobody has used for long.
     pub(crate) fn sweep(&self) {
         let now = self.now();
-        let idle = self.idle.as_secs();
+        let idle = millis(self.idle);
         let mut gone = Vec::new();
         self.lock().retain(|_, entry| {
             let is_idle = now.saturating_sub(entry.used_at.load(Ordering::Acquire)) > idle;
@@ -131,6 +179,10 @@ impl Sessions {
         });
         gone.iter().for_each(|entry| entry.end());
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A session while a request uses it.
@@ -149,7 +201,7 @@ impl std::ops::Deref for InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.entry.used_at.store(self.began.elapsed().as_secs(), Ordering::Release);
+        self.entry.used_at.store(millis(self.began.elapsed()), Ordering::Release);
         self.entry.in_use.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -8,6 +8,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use futures_util::{SinkExt, StreamExt};
 use helve::Caller;
+use helve_mcp::pings;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -78,6 +79,7 @@ async fn talk(
 ) {
     let bytes_max = app.config.body_bytes_max;
     let config = WebSocketConfig::default().max_message_size(Some(bytes_max)).max_frame_size(Some(bytes_max));
+    let (io, mut pings) = pings::watch(io);
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (mut sink, mut stream) = socket.split();
     let (link, mut waiting) = app.mcp.link(caller);
@@ -98,7 +100,8 @@ async fn talk(
             let goes_on = match frame {
                 Frame::Text(text) => link.take(text.as_bytes()).await,
                 Frame::Binary(bytes) => link.take(&bytes).await,
-                Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_) => true,
+                Frame::Ping(_) => pings.take(),
+                Frame::Pong(_) | Frame::Frame(_) => true,
                 Frame::Close(_) => false,
             };
             if !goes_on {

@@ -190,7 +190,10 @@ impl Http {
     fn failed(&self, error: NetError) -> LinkError {
         match error {
             NetError::Timeout { .. } => LinkError::closed(error.to_string()),
-            NetError::TooLarge { limit, .. } => LinkError::TooLarge { limit },
+            // What all of a stream may come to is no bound of one message.
+            NetError::TooLarge { limit, .. } => {
+                LinkError::TooLarge { limit: limit.min(self.0.endpoint.bytes_max) }
+            }
             NetError::Connect { .. } | NetError::Dns { .. } => {
                 self.close_with(&error.to_string());
                 LinkError::unsent(error.to_string())

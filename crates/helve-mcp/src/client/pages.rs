@@ -68,7 +68,7 @@ async fn pages(
             Err(error) => return Err(LinkError::Protocol(format!("`{method}` failed: {error}"))),
         };
         bytes += page.get().len();
-        let (items, next) = read_page(&page, key, method)?;
+        let Page { items, next, remark } = read_page(&page, key, method)?;
         let room = bounds.items - listed.items.len();
         if items.len() > room || bytes > bounds.bytes {
             listed.items.extend(items.into_iter().take(room));
@@ -77,7 +77,10 @@ async fn pages(
             return Ok(listed);
         }
         listed.items.extend(items);
-        let Some(next) = next else { return Ok(listed) };
+        let Some(next) = next else {
+            listed.cut = remark;
+            return Ok(listed);
+        };
         if !seen.insert(next.get().to_owned()) {
             listed.cut = Some(format!("its pages of {key} go round in a circle"));
             return Ok(listed);
@@ -88,12 +91,21 @@ async fn pages(
     Ok(listed)
 }
 
-fn read_page(page: &RawValue, key: &str, method: &str) -> Result<(Vec<Raw>, Option<Raw>), LinkError> {
+struct Page {
+    items: Vec<Raw>,
+    next: Option<Raw>,
+    /// Why there may be more pages that cannot be asked for.
+    remark: Option<String>,
+}
+
+fn read_page(page: &RawValue, key: &str, method: &str) -> Result<Page, LinkError> {
     let unfit =
         |error: String| LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}"));
     let fields: Fields = serde_json::from_str(page.get()).map_err(|error| unfit(error.to_string()))?;
     let items = fields.get(key).ok_or_else(|| unfit(format!("there is no `{key}`")))?;
     let items = serde_json::from_str(items.get()).map_err(|error| unfit(error.to_string()))?;
     let next = fields.text("nextCursor").map(|cursor| raw(&cursor));
-    Ok((items, next))
+    let is_unfit = next.is_none() && fields.get("nextCursor").is_some_and(|cursor| cursor.get() != "null");
+    let remark = is_unfit.then(|| format!("its list of {key} ends early: the `nextCursor` is no string"));
+    Ok(Page { items, next, remark })
 }

@@ -1,6 +1,6 @@
 //! Server-sent events, read piece by piece.
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 
 /// One event.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub(crate) struct Events {
     has_data: bool,
     limit: usize,
     at_start: bool,
+    /// The last line ended with CR: an LF that follows belongs to it.
+    after_cr: bool,
     /// How long to wait before coming back, if the server said so.
     pub(crate) retry_ms: Option<u64>,
 }
@@ -38,6 +40,7 @@ impl Events {
             has_data: false,
             limit,
             at_start: true,
+            after_cr: false,
             retry_ms: None,
         }
     }
@@ -68,24 +71,20 @@ impl Events {
 
     /// The next line that is complete, without its end (LF, CRLF or CR).
     fn line(&mut self) -> Result<Option<String>, TooLarge> {
+        if self.after_cr && !self.buffer.is_empty() {
+            self.after_cr = false;
+            if self.buffer[0] == b'\n' {
+                self.buffer.advance(1);
+            }
+        }
         let Some(at) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
             return if self.buffer.len() > self.limit { Err(TooLarge) } else { Ok(None) };
         };
         let at = self.searched + at;
-        let mut end = at + 1;
-        if self.buffer[at] == b'\r' {
-            match self.buffer.get(end) {
-                Some(b'\n') => end += 1,
-                Some(_) => {}
-                // Whether LF follows is not known yet.
-                None => {
-                    self.searched = at;
-                    return Ok(None);
-                }
-            }
-        }
-        let line = self.buffer.split_to(end);
+        // Whether LF follows need not be known yet: a stream may be silent after its last CR.
+        self.after_cr = self.buffer[at] == b'\r';
+        let line = self.buffer.split_to(at + 1);
         self.searched = 0;
         let mut text = String::from_utf8_lossy(&line[..at]).into_owned();
         if std::mem::take(&mut self.at_start)
@@ -144,6 +143,25 @@ mod tests {
         let letters: Vec<String> = text.chars().map(String::from).collect();
         let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
         assert_eq!(events(&letters), wanted);
+    }
+
+    #[test]
+    fn every_line_end_is_understood() {
+        let wanted = [event("message", "a\nb", Some("1")), event("", "c", None)];
+        for end in ["\n", "\r\n", "\r"] {
+            let lines = ["id: 1", "event: message", "data: a", "data: b", "", "", "data: c", "", ""];
+            let text = lines.join(end);
+            assert_eq!(events(&[&text]), wanted, "{end:?}");
+            for at in 0..text.len() {
+                assert_eq!(events(&[&text[..at], "", &text[at..]]), wanted, "{end:?} cut at {at}");
+            }
+        }
+        // The last CR is enough: nothing may ever follow it.
+        assert_eq!(events(&["data: x\r\r"]), [event("", "x", None)]);
+        assert_eq!(
+            events(&["data: x\r", "\n\r", "\ndata: y\n\r\n"]),
+            [event("", "x", None), event("", "y", None)]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::{StreamExt, once};
 use helve::BoxFuture;
 use helve_net::{HeaderMap, HeaderName, HeaderValue};
-use helve_sandbox::{End, Job, Limits, Policy, RunningBox};
+use helve_sandbox::{Job, Limits, Policy, RunningBox};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Mutex;
@@ -370,10 +370,7 @@ async fn keep(stderr: impl AsyncRead + Unpin, log: Arc<Log>) {
 async fn ended(running: Arc<Mutex<RunningBox>>, log: Arc<Log>) -> Result<Bytes, LinkError> {
     let wait = async { running.lock().await.wait().await };
     let how = match tokio::time::timeout(END_GRACE, wait).await {
-        Ok(ended) => match ended.end {
-            End::Exited { code } => format!("the server has ended with exit code {code}"),
-            other => format!("the server has ended ({other:?})"),
-        },
+        Ok(ended) => format!("the server {}", ended.end),
         Err(_) => "the server has closed its output".to_owned(),
     };
     // What it wrote last may still be on its way.

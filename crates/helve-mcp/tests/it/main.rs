@@ -10,6 +10,7 @@ mod distrust;
 mod in_process;
 mod logs;
 mod oauth;
+mod oddities;
 mod served;
 mod server_stdio;
 mod sessions;

@@ -39,7 +39,7 @@ async fn a_server_killed_amid_a_hundred_calls_hangs_none_of_them() {
     let killer = async {
         setup.logged("it", "begins", 100).await;
         kill(pid);
-        setup.logged("it", "has ended", 1).await;
+        setup.logged("it", "was killed by signal 9 (SIGKILL)", 1).await;
         open(folder.path());
     };
     let (outcomes, ()) = tokio::time::timeout(LONG, async { tokio::join!(calls, killer) }).await.unwrap();

@@ -142,6 +142,11 @@ impl Open {
         self.stream.write_all(bytes).await.unwrap();
     }
 
+    /// Sends more, and says whether it could.
+    pub(crate) async fn try_write(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).await.is_ok()
+    }
+
     /// Waits until it is answered, or nothing comes for a moment: a stream has no end of its own.
     pub(crate) async fn ended(mut self) {
         let mut buffer = [0; 4096];

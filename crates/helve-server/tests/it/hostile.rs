@@ -6,7 +6,7 @@ use helve_server::{BindError, Door, HttpServer, ServerConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::harness::{ADA, BOB, Server, call, request, serve, serve_with};
+use crate::harness::{ADA, BOB, Open, Server, call, request, serve, serve_with};
 
 fn initialize() -> Value {
     request(
@@ -133,10 +133,110 @@ async fn large_bodies_and_many_sessions_are_refused() {
     let chunked = [header, ("transfer-encoding", "chunked"), ("content-length", "-")];
     let chunk = format!("4e20\r\n{}\r\n0\r\n\r\n", "x".repeat(20_000));
     assert_eq!(server.send("POST /mcp", &chunked, &chunk).await.status, 413);
-    server.session(ADA, json!({})).await;
-    server.session(BOB, json!({})).await;
+    let mut streams = vec![listening(&server, ADA, &session).await];
+    for token in [ADA, BOB] {
+        let other = server.session(token, json!({})).await;
+        streams.push(listening(&server, token, &other).await);
+    }
     assert_eq!(server.post(&[], &initialize()).await.status, 503);
     assert_eq!(server.send("DELETE /mcp", &[header], "").await.status, 204);
+    server.session(ADA, json!({})).await;
+}
+
+/// The general stream of a session, which is in use as long as it is open.
+async fn listening(server: &Server, token: &str, session: &str) -> Open {
+    let bearer = format!("Bearer {token}");
+    let headers = [("mcp-session-id", session), ("authorization", bearer.as_str())];
+    let mut open = server.open("GET /mcp", &headers, "").await;
+    open.until("200 OK").await;
+    open
+}
+
+async fn is_known(server: &Server, token: &str, session: &str) -> bool {
+    let bearer = format!("Bearer {token}");
+    let headers = [("mcp-session-id", session), ("authorization", bearer.as_str())];
+    let status = server.post(&headers, &request(1, "ping", json!({}))).await.status;
+    assert!(matches!(status, 200 | 404), "{status}");
+    status == 200
+}
+
+#[tokio::test]
+async fn whoever_opens_many_sessions_loses_their_own() {
+    let config = ServerConfig { sessions_max: 8, sessions_per_principal_max: 5, ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let bobs = server.session(BOB, json!({})).await;
+    let watched = server.session(ADA, json!({})).await;
+    let _stream = listening(&server, ADA, &watched).await;
+    let used = server.session(ADA, json!({})).await;
+    let mut adas = Vec::new();
+    for _ in 0..20 {
+        adas.push(server.session(ADA, json!({})).await);
+        // A clock that ticks in between: what was used last is not what was opened last.
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        assert!(is_known(&server, ADA, &used).await);
+    }
+    for (number, session) in adas.iter().enumerate() {
+        assert_eq!(is_known(&server, ADA, session).await, number >= 17, "{number}");
+    }
+    assert!(is_known(&server, ADA, &watched).await);
+    assert!(is_known(&server, BOB, &bobs).await);
+}
+
+#[tokio::test]
+async fn one_who_has_most_sessions_makes_room_for_others() {
+    let config = ServerConfig { sessions_max: 8, ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let bobs = server.session(BOB, json!({})).await;
+    let mut adas = Vec::new();
+    for _ in 0..20 {
+        adas.push(server.session(ADA, json!({})).await);
+    }
+    let more = [server.session(BOB, json!({})).await, server.session(BOB, json!({})).await];
+    for session in more.iter().chain([&bobs]) {
+        assert!(is_known(&server, BOB, session).await);
+    }
+    for (number, session) in adas.iter().enumerate() {
+        assert_eq!(is_known(&server, ADA, session).await, number >= 15, "{number}");
+    }
+}
+
+#[tokio::test]
+async fn one_principal_cannot_have_all_streams_of_the_older_transport() {
+    let config = ServerConfig { sessions_max: 8, sessions_per_principal_max: 2, ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let mut open = server.open("GET /mcp/sse", &[], "").await;
+        open.until("sessionId=").await;
+        streams.push(open);
+    }
+    assert_eq!(server.send("GET /mcp/sse", &[], "").await.status, 503);
+    let bob = format!("Bearer {BOB}");
+    server.open("GET /mcp/sse", &[("authorization", &bob)], "").await.until("sessionId=").await;
+}
+
+#[tokio::test]
+async fn pings_of_a_client_that_never_reads_are_cut_off() {
+    const FAR_TOO_MUCH: usize = 128 << 20;
+    let server = serve().await;
+    let upgrade = [
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-protocol", "mcp"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+    let mut open = server.open("GET /mcp/ws", &upgrade, "").await;
+    open.until("\r\n\r\n").await;
+    // Masked with zeros, so that it is sent as it is.
+    let ping = [&[0x89, 0x80 | 125, 0, 0, 0, 0][..], &[b'p'; 125]].concat();
+    let pings = ping.repeat(500);
+    let mut sent = 0;
+    while sent < FAR_TOO_MUCH && open.try_write(&pings).await {
+        sent += pings.len();
+    }
+    // What the system holds for both sides is some MB.
+    assert!(sent < 32 << 20, "it took {sent} bytes of pings");
     server.session(ADA, json!({})).await;
 }
 
