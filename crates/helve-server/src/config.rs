@@ -37,7 +37,7 @@ impl Default for ServerConfig {
             origins: Vec::new(),
             body_bytes_max: 4 << 20,
             sessions_max: 1_000,
-            sessions_per_principal_max: 100,
+            sessions_per_principal_max: 500,
             session_idle: Duration::from_secs(30 * 60),
             connections_max: 2_048,
             head_timeout: Duration::from_secs(15),

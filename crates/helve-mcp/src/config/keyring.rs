@@ -118,7 +118,7 @@ impl SystemKeyring {
             }
             End::Timeout => failed(format!("not within {} s; is it locked?", TIMEOUT.as_secs())),
             End::OutputLimit => failed(format!("what it holds is larger than {BYTES_MAX} bytes")),
-            end => failed(format!("`{PROGRAM}` ended by {end:?}")),
+            end => failed(format!("`{PROGRAM}` {end}")),
         }
     }
 }
