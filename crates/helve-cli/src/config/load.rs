@@ -496,7 +496,7 @@ mod tests {
         let refused = |rule: &str| refusal(&format!("[[limits.calls]]\ntool = '*'\n{rule}\n"), &[], &[]);
         insta::assert_snapshot!(refused("burst = 3"), @"DIR/helve.toml:1:10  `limits.calls[0]`: `burst` belongs to a `rate`, and there is none");
         insta::assert_snapshot!(refused("by = 'colour'\nconcurrency = 0\nat_once = 1"), @r#"
-        DIR/helve.toml:3:1  `limits.calls[0].by`: expected one of "tool", "caller", "session", received "colour"
+        DIR/helve.toml:3:1  `limits.calls[0].by`: expected one of "tool", "caller", "session" or array, received "colour"
         DIR/helve.toml:4:1  `limits.calls[0].concurrency`: expected a number of at least 1, received 0
         DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: tool, by, rate, burst, concurrency
         "#);
