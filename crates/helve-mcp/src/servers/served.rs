@@ -12,8 +12,7 @@ use serde_json::{Map, Value, json};
 use super::lines::Behalf;
 use super::result::{self, bytes_of, cleaned};
 use super::server::Server;
-use super::tool::{RESULT, passed_on};
-use crate::client::connection::Ask;
+use super::tool::{RESULT, ask_for, passed_on};
 use crate::message::{Fields, Raw, RpcError, raw};
 use crate::text;
 
@@ -146,15 +145,7 @@ async fn read(
     };
     let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
     let connection = server.connection(behalf).await.map_err(lost)?;
-    let (config, reporting) = (server.config(), context.clone());
-    let ask = Ask {
-        client: client.cloned(),
-        progress: Some(Arc::new(move |progress| reporting.report(progress))),
-        timeout: config.timeout(),
-        timeout_total: context.time_left().min(config.timeout_total()),
-        cancellation: Some(context.cancellation().clone()),
-        ..Ask::new(piece.method(), params)
-    };
+    let ask = ask_for(server, context, piece.method(), params);
     let answer = connection.ask(ask).await.map_err(lost)?;
     server.used();
     match answer {

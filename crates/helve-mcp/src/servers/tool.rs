@@ -115,17 +115,8 @@ impl Remote {
         let client = context.client();
         let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
         let connection = server.connection(behalf).await.map_err(Failure::Link)?;
-        let config = server.config();
-        let reporting = context.clone();
-        let ask = Ask {
-            client: client.cloned(),
-            progress: Some(Arc::new(move |progress| reporting.report(progress))),
-            timeout: config.timeout(),
-            timeout_total: context.time_left().min(config.timeout_total()),
-            cancellation: Some(context.cancellation().clone()),
-            headers: self.headers.for_arguments(arguments),
-            ..Ask::new("tools/call", self.params(arguments, client))
-        };
+        let mut ask = ask_for(server, context, "tools/call", self.params(arguments, client));
+        ask.headers = self.headers.for_arguments(arguments);
         let answer = self.ask(&connection, ask).await.map_err(|error| {
             // What it wants of a single caller is no matter of the account that all share.
             if server.principal_of(context.caller()).is_none() {
@@ -165,6 +156,19 @@ impl Remote {
             params.set("_meta", about.to_raw());
         }
         params
+    }
+}
+
+/// A question to a server that a running call puts: with its client, for its time, taken back with it.
+pub(super) fn ask_for(server: &Server, context: &Context, method: &'static str, params: Fields) -> Ask {
+    let (config, reporting) = (server.config(), context.clone());
+    Ask {
+        client: context.client().cloned(),
+        progress: Some(Arc::new(move |progress| reporting.report(progress))),
+        timeout: config.timeout(),
+        timeout_total: context.time_left().min(config.timeout_total()),
+        cancellation: Some(context.cancellation().clone()),
+        ..Ask::new(method, params)
     }
 }
 
