@@ -41,6 +41,13 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// Whether every step of the future is sure to be short, and not the first alone. It then runs
+    /// in the caller's task to its end, unless that may stop attending to it: see
+    /// [`Client::may_leave`](crate::ports::Client::may_leave).
+    fn is_light(&self) -> bool {
+        false
+    }
+
     /// Text that changes whenever what runs changes in a way that the definition does not show,
     /// such as the steps of a composition. A part of [`Tool::digest`].
     fn fingerprint(&self) -> String {

@@ -1,10 +1,10 @@
-//! Everything there is, served to MCP clients: over HTTP (`helve up --listen`) or over standard
+//! Everything there is, served to MCP clients: over HTTP (`helve up`) or over standard
 //! input and output (`helve mcp serve`).
 
 use std::error::Error as _;
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +38,8 @@ use crate::wire;
 use crate::wire::mcp;
 use crate::wire::records::AuditRecords;
 
+/// Where `helve up` listens unless told otherwise.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// How long the hooks of a session's end have before the process ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How long another `helve up` on this machine may take to answer.
@@ -55,13 +57,18 @@ pub(crate) fn refuse_open(address: SocketAddr, token_file: Option<&Path>) -> Res
     }
 }
 
-/// Serves over HTTP until Ctrl-C.
+/// Serves over HTTP until Ctrl-C: where it is told to, or where it usually does.
 pub(crate) fn http(
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     token_file: Option<PathBuf>,
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
+    let address = match (address, instance::answering(&loaded)) {
+        (Some(address), _) => address,
+        (None, Some(other)) => return already_up(other, app),
+        (None, None) => usual_or_free(app)?,
+    };
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
         // One that the person made is theirs to keep as they like, but they should know.
@@ -113,6 +120,31 @@ pub(crate) fn http(
         Ok(())
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
+    Ok(Exit::Done)
+}
+
+/// Where `helve up` usually listens, or any free port.
+fn usual_or_free(app: &mut App<'_>) -> io::Result<SocketAddr> {
+    match TcpListener::bind(USUAL) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            app.ui.note(format!("note: another program listens on {USUAL}, so a free port is taken"))?;
+            Ok(SocketAddr::new(USUAL.ip(), 0))
+        }
+        // Whatever else is wrong is told when it is bound for good.
+        Ok(_) | Err(_) => Ok(USUAL),
+    }
+}
+
+/// Nothing is served twice unless somebody asks for it.
+fn already_up(address: SocketAddr, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "already_up": address }))?;
+    } else {
+        app.ui.line("")?;
+        app.ui.line(format!("Helve is up already, at http://{address}"))?;
+        app.ui.line("  helve keys sign-in      a link to its page")?;
+        app.ui.line("  helve up --listen ADDR  another beside it")?;
+    }
     Ok(Exit::Done)
 }
 

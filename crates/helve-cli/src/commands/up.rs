@@ -1,4 +1,5 @@
-//! `helve up`: prepares the store, checks the machine, shows what is there and what to type next.
+//! `helve up`: prepares the store, checks the machine, shows what is there and what to type next, and
+//! serves all of it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ use crate::wire;
 const AFTER_HELP: &str = "\
 Examples:
   helve up
-  helve up --listen 127.0.0.1:7777
+  helve up --check
   helve up --listen 0.0.0.0:7777 --token-file tokens.txt
 
 A token file has a token on each line, alone or after a name: `ada = TOKEN`. Where there is none,
@@ -28,12 +29,15 @@ Helve writes one with a token of its own, which only you can read.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Serve MCP clients on this address, until Ctrl-C
+    /// Serve on this address [default: 127.0.0.1:7777, or any free port where that is taken]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Let in whoever has a token of this file; made where it is not there
-    #[arg(long, value_name = "FILE", requires = "listen")]
+    #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Prepare and check, and serve nothing
+    #[arg(long, conflicts_with_all = ["listen", "token_file"])]
+    check: bool,
 }
 
 /// `127.0.0.1:7777`, or as people write it: `7777`, `:7777`, `localhost:7777`.
@@ -67,10 +71,10 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     } else {
         print(&checks, &next, app)?;
     }
-    match args.listen {
-        _ if worst == State::Broken => Ok(Exit::Failed),
-        Some(address) => serve::http(address, args.token_file, app),
-        None => Ok(Exit::Done),
+    match worst {
+        State::Broken => Ok(Exit::Failed),
+        _ if args.check => Ok(Exit::Done),
+        _ => serve::http(args.listen, args.token_file, app),
     }
 }
 

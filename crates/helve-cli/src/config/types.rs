@@ -362,7 +362,7 @@ pub(crate) struct ApprovalsSection {
     /// listens on. Only your own helve.toml may name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) page_url: Option<String>,
-    /// Where questions are told as they come; for `helve up --listen`.
+    /// Where questions are told as they come; for `helve up`.
     pub(crate) webhook: helve_server::WebhookConfig,
 }
 

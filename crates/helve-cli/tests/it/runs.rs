@@ -249,10 +249,10 @@ fn what_did_happen_is_not_done_again() {
 #[test]
 fn up_takes_up_what_was_cut_short_and_says_so() {
     let home = home();
-    assert!(!home.run(&["up"]).stdout.contains("runs"));
+    assert!(!home.run(&["up", "--check"]).stdout.contains("runs"));
     let run = cut_short(&home);
     assert_says(
-        &home.run(&["up"]),
+        &home.run(&["up", "--check"]),
         0,
         &["1 run was cut short: 1 waiting for you", "1 run waits for a person"],
     );

@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::up::Up;
 
 fn initialize() -> Value {
     initialize_with(json!({}))
@@ -117,6 +118,26 @@ fn helve_up_serves_whoever_has_the_token() {
     );
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn helve_up_alone_serves_and_is_not_started_twice() {
+    let (first, second) = (Home::new(), Home::new());
+    let up = Up::anywhere(&first);
+    assert_eq!(up.send("GET /healthz", &[], &Value::Null).0, 200);
+    let again = first.run(&["up"]);
+    assert!(
+        again.code == 0 && again.stdout.contains(&format!("up already, at http://{}", up.address)),
+        "{}",
+        again.all()
+    );
+    // Somebody else's, beside it: the usual port is taken by now, whoever has it.
+    let other = Up::anywhere(&second);
+    assert_ne!(other.address, up.address);
+    assert!(other.address.starts_with("127.0.0.1:"));
+    // Killed, it leaves its note behind, which deceives nobody.
+    drop(up);
+    assert_eq!(Up::anywhere(&first).send("GET /healthz", &[], &Value::Null).0, 200);
 }
 
 #[test]

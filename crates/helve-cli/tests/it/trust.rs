@@ -319,7 +319,7 @@ fn one_command_shows_all_that_waits_and_takes_it_back() {
     let doctor = home.run(&["doctor"]).stdout;
     assert!(doctor.contains("tool deploy, server small, hooks, rules"), "{doctor}");
     assert!(doctor.contains("helve trust"), "{doctor}");
-    assert_eq!(home.json(&["up"])["next"][0], "helve trust");
+    assert_eq!(home.json(&["up", "--check"])["next"][0], "helve trust");
 
     assert_eq!(home.json(&["trust", "--yes"])["trusted"].as_array().unwrap().len(), 4);
     // What the older commands say is the same.
@@ -386,7 +386,7 @@ fn an_approval_does_not_come_with_a_folder() {
         let ran = mine.run(&["call", "wipe"]);
         assert!(ran.code == 4 && ran.stderr.contains("did not come from Helve"), "{}", ran.all());
         assert_eq!(deeds(&mine), 0, "nobody here has agreed");
-        assert_eq!(mine.run(&["up"]).code, 1);
+        assert_eq!(mine.run(&["up", "--check"]).code, 1);
         std::fs::remove_dir_all(mine.project().join(".helve")).unwrap();
         assert_eq!(mine.run(&["call", "wipe"]).code, 3, "and here a person is asked");
         assert_eq!(deeds(&mine), 0);

@@ -29,7 +29,16 @@ impl Up {
     }
 
     pub(crate) fn start_with(home: &Home, args: &[&str]) -> Self {
-        let mut command = home.command(&[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat());
+        Self::run(home, &[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat())
+    }
+
+    /// Where it likes to.
+    pub(crate) fn anywhere(home: &Home) -> Self {
+        Self::run(home, &["up", "--json"])
+    }
+
+    fn run(home: &Home, args: &[&str]) -> Self {
+        let mut command = home.command(args);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut up = Self { child, address: String::new(), told: Value::Null };
         let mut text = String::new();

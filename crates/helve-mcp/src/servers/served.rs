@@ -123,6 +123,10 @@ impl Handler for Reader {
     fn is_instant(&self) -> bool {
         true
     }
+
+    fn is_light(&self) -> bool {
+        true
+    }
 }
 
 async fn read(

@@ -67,6 +67,10 @@ impl Handler for RemoteTool {
         true
     }
 
+    fn is_light(&self) -> bool {
+        true
+    }
+
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }

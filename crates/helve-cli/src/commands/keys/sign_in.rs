@@ -41,8 +41,7 @@ pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(link) => app.ui.line(link)?,
         None => {
             app.ui.line(code.reveal())?;
-            app.ui
-                .note("no `helve up --listen` runs here; this code is for one that uses the same journal")?;
+            app.ui.note("no `helve up` runs here; this code is for one that uses the same journal")?;
         }
     }
     app.ui.note("good once, for ten minutes")?;

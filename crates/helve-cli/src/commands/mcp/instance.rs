@@ -56,6 +56,11 @@ pub(crate) fn address(loaded: &Loaded) -> Option<SocketAddr> {
     read_note(loaded).map(|note| note.address)
 }
 
+/// Where the `helve up` of this configuration listens, if it answers.
+pub(crate) fn answering(loaded: &Loaded) -> Option<SocketAddr> {
+    Running::find(loaded).map(|running| running.note.address)
+}
+
 fn read_note(loaded: &Loaded) -> Option<Note> {
     let file = note_file(&find::mcp_state()?, loaded);
     serde_json::from_str(&document::read_text(&file, NOTE_BYTES_MAX).ok()?).ok()

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -22,7 +23,8 @@ const ABORT_WAIT: Duration = Duration::from_millis(20);
 /// How long a composed tool has to stop all its parts.
 const COMPOSED_GRACE: Duration = Duration::from_secs(30);
 
-type Joined = Result<Result<Value, ToolError>, JoinError>;
+/// How a handler ended: with its result, or in a panic, of which its task may tell more.
+type Ended = Result<Result<Value, ToolError>, Option<JoinError>>;
 
 pub(super) async fn attempt(
     parts: &Parts,
@@ -55,21 +57,23 @@ async fn run(
 ) -> (Result<Value, ToolError>, HandlerEnd) {
     let handler = Arc::clone(tool.handler());
     let told = context.clone();
+    let stays = handler.is_light() && !context.client().is_some_and(|client| client.may_leave());
     // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
-    let task = if handler.is_instant() {
+    let work = if handler.is_instant() {
         match first_step(&*handler, arguments, context).await {
             Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
-            Ok(ControlFlow::Continue(rest)) => tokio::spawn(rest),
+            Ok(ControlFlow::Continue(rest)) if stays => Work::Here(rest),
+            Ok(ControlFlow::Continue(rest)) => Work::Task(tokio::spawn(rest)),
             Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
         }
     } else {
-        tokio::spawn(async move { handler.call(arguments, context).await })
+        Work::Task(tokio::spawn(async move { handler.call(arguments, context).await }))
     };
-    let mut running = Running { task, told };
+    let mut running = Running { work, told };
     let error = tokio::select! {
         biased;
-        joined = &mut running.task => return finished(tool, joined),
+        ended = &mut running.work => return finished(tool, ended),
         () = taken_back(call) => cancelled(),
         () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
     };
@@ -109,21 +113,64 @@ async fn first_step(
     .await
 }
 
-/// A handler's task. Dropped with its call, it is told to stop and stopped.
+/// A handler at work: in a task of its own, or here, in its caller's.
+enum Work {
+    Task(JoinHandle<Result<Value, ToolError>>),
+    Here(Step),
+    Stopped,
+}
+
+impl Work {
+    fn is_going_on(&self) -> bool {
+        match self {
+            Self::Task(task) => !task.is_finished(),
+            Self::Here(_) => true,
+            Self::Stopped => false,
+        }
+    }
+
+    fn abort(&mut self) {
+        match self {
+            Self::Task(task) => task.abort(),
+            Self::Here(_) | Self::Stopped => *self = Self::Stopped,
+        }
+    }
+}
+
+impl Future for Work {
+    type Output = Ended;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Ended> {
+        let this = self.get_mut();
+        let ended = match this {
+            Self::Task(task) => return Pin::new(task).poll(cx).map(|joined| joined.map_err(Some)),
+            Self::Here(rest) => match catch_unwind(AssertUnwindSafe(|| rest.as_mut().poll(cx))) {
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(result)) => Ok(result),
+                Err(_panic) => Err(None),
+            },
+            Self::Stopped => return Poll::Ready(Err(None)),
+        };
+        *this = Self::Stopped;
+        Poll::Ready(ended)
+    }
+}
+
+/// A handler at work. Dropped with its call, it is told to stop and stopped.
 struct Running {
-    task: JoinHandle<Result<Value, ToolError>>,
+    work: Work,
     told: Context,
 }
 
 impl Running {
     /// Tells the handler to stop: its end if it comes in time, else how it was made to.
-    async fn stop(&mut self, grace: Duration) -> Result<Joined, HandlerEnd> {
+    async fn stop(&mut self, grace: Duration) -> Result<Ended, HandlerEnd> {
         self.told.cancellation().cancel();
-        if let Ok(joined) = tokio::time::timeout(grace, &mut self.task).await {
+        if let Ok(joined) = tokio::time::timeout(grace, &mut self.work).await {
             return Ok(joined);
         }
-        self.task.abort();
-        match tokio::time::timeout(ABORT_WAIT, &mut self.task).await {
+        self.work.abort();
+        match tokio::time::timeout(ABORT_WAIT, &mut self.work).await {
             Ok(_) => Err(HandlerEnd::Stopped),
             Err(_) => Err(HandlerEnd::Abandoned),
         }
@@ -132,18 +179,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.task.is_finished() {
+        if self.work.is_going_on() {
             self.told.cancellation().cancel();
-            self.task.abort();
+            self.work.abort();
         }
     }
 }
 
-fn finished(tool: &Tool, joined: Joined) -> (Result<Value, ToolError>, HandlerEnd) {
-    match joined {
+fn finished(tool: &Tool, ended: Ended) -> (Result<Value, ToolError>, HandlerEnd) {
+    match ended {
         Ok(result) => (result, HandlerEnd::Returned),
         // What it panicked with may hold anything, so it goes to the log alone.
-        Err(error) => (Err(crashed(tool).with_source(error)), HandlerEnd::Panicked),
+        Err(Some(error)) => (Err(crashed(tool).with_source(error)), HandlerEnd::Panicked),
+        Err(None) => (Err(crashed(tool)), HandlerEnd::Panicked),
     }
 }
 
