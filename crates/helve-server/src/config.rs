@@ -13,8 +13,8 @@ pub struct ServerConfig {
     pub body_bytes_max: usize,
     /// Most sessions. Beyond it, whoever has the most loses the one that was unused for longest.
     pub sessions_max: usize,
-    /// Most sessions of one principal, who then loses the one that was unused for longest. Callers
-    /// without a name are not held to it: nobody tells them apart.
+    /// Most sessions of one principal, who then loses the one that was unused for longest; never more
+    /// than half of all. Callers without a name are not held to it: nobody tells them apart.
     pub sessions_per_principal_max: usize,
     /// How long a session that nobody uses is kept.
     pub session_idle: Duration,
@@ -28,6 +28,13 @@ pub struct ServerConfig {
     pub keep_alive: Duration,
     /// How long requests may still run once the server is told to stop.
     pub stop_grace: Duration,
+}
+
+impl ServerConfig {
+    /// Most sessions of one principal: some are always left for others.
+    pub(crate) fn own_sessions_max(&self) -> usize {
+        self.sessions_per_principal_max.min(self.sessions_max / 2).max(1)
+    }
 }
 
 impl Default for ServerConfig {

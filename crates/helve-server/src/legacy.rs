@@ -12,9 +12,9 @@ use futures_util::stream;
 use helve::Caller;
 use helve_mcp::server::{Link, Waiting};
 
-use crate::config::ServerConfig;
 use crate::guard::plain;
-use crate::mcp::{App, accepted, caller, check_content_type, read_body};
+use crate::mcp::{App, accepted, caller, check_content_type, full, read_body};
+use crate::seats::Seat;
 use crate::sse;
 
 /// The open connections, by the id of their session.
@@ -24,21 +24,16 @@ pub(crate) struct Links(Mutex<HashMap<Arc<str>, Arc<Open>>>);
 struct Open {
     link: Link,
     principal: Option<String>,
+    _seat: Seat,
 }
 
 impl Links {
-    /// Keeps a connection. None where there are too many, in all or of this principal: each has its
-    /// stream open, so none is dropped for another.
-    fn add(&self, link: Link, caller: &Caller, config: &ServerConfig) -> Option<Arc<str>> {
+    /// Keeps a connection.
+    fn add(&self, link: Link, caller: &Caller, seat: Seat) -> Arc<str> {
         let id = Arc::clone(link.session().id());
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = || open.values().filter(|open| open.principal == caller.principal).count();
-        let has_name = caller.principal.is_some();
-        if open.len() >= config.sessions_max || (has_name && own() >= config.sessions_per_principal_max) {
-            return None;
-        }
-        open.insert(Arc::clone(&id), Arc::new(Open { link, principal: caller.principal.clone() }));
-        Some(id)
+        let open = Open { link, principal: caller.principal.clone(), _seat: seat };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&id), Arc::new(open));
+        id
     }
 
     fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Open>> {
@@ -73,10 +68,9 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
+    let Some(seat) = app.seats.take(&caller) else { return full() };
     let (link, waiting) = app.mcp.link(Arc::clone(&caller));
-    let Some(id) = app.links.add(link, &caller, &app.config) else {
-        return plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later");
-    };
+    let id = app.links.add(link, &caller, seat);
     let endpoint = format!("event: endpoint\ndata: /mcp/sse/message?sessionId={id}\n\n");
     let keep_alive = app.config.keep_alive;
     let end = End { app, id };

@@ -10,11 +10,14 @@ use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
 use helve_net::Url;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,6 +28,7 @@ use crate::jwt::Issuer;
 use crate::keyring::Keyring;
 use crate::mcp::App;
 use crate::records::Records;
+use crate::seats::Seats;
 use crate::sessions::Sessions;
 use crate::{legacy, mcp, page, ws};
 
@@ -72,6 +76,7 @@ impl HttpServer {
             guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
             sessions: Sessions::new(&config),
             links: legacy::Links::default(),
+            seats: Seats::new(&config),
             reading: Semaphore::new(READING_MAX),
             servers: None,
             api: None,
@@ -153,11 +158,12 @@ impl HttpServer {
                         continue;
                     }
                 };
-                let (service, stopping) = (service.clone(), stopping.clone());
-                connections.spawn(async move {
-                    serve(stream, service, head_timeout, stopping).await;
-                    drop(turn);
-                });
+                let line = Line {
+                    _turn: Arc::new(turn),
+                    tasks: connections.clone(),
+                    stopping: stopping.clone(),
+                };
+                connections.spawn(serve(stream, service.clone(), head_timeout, line));
             }
         };
         tokio::select! {
@@ -173,14 +179,30 @@ impl HttpServer {
     }
 }
 
+/// A connection, as what outlives HTTP on it needs to know it. Every request carries it.
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// One of the connections that there may be, as long as somebody has this.
+    _turn: Arc<OwnedSemaphorePermit>,
+    /// What the server waits for when it stops.
+    pub(crate) tasks: TaskTracker,
+    /// The server stops.
+    pub(crate) stopping: CancellationToken,
+}
+
 type Service = TowerToHyperService<Router>;
 
-async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, stopping: CancellationToken) {
+async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line) {
     // Without it, answers in two parts wait for the client's acknowledgement, which takes 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection could not be set up");
         return;
     }
+    let stopping = line.stopping.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(line.clone());
+        service.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(head_timeout)

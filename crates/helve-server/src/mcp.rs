@@ -21,6 +21,7 @@ use crate::config::ServerConfig;
 use crate::guard::{Guard, json_response, plain, sole};
 use crate::headers;
 use crate::legacy::Links;
+use crate::seats::Seats;
 use crate::sessions::{InUse, Sessions};
 use crate::sse::Events;
 use crate::visitor::Visitor;
@@ -32,6 +33,8 @@ pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
     pub(crate) links: Links,
+    /// Sessions over a connection of their own.
+    pub(crate) seats: Seats,
     /// Bodies are read only by so many at once, so that memory is bounded.
     pub(crate) reading: Semaphore,
     /// The servers behind it, for who looks after them.
@@ -127,13 +130,17 @@ fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json:
     app.mcp.backend().header_schema(tool, &visitor)
 }
 
+/// The answer to whoever wants one session more than there may be.
+pub(crate) fn full() -> Response<Body> {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later")
+}
+
 async fn initialize(
     app: &Arc<App>,
     caller: &Arc<Caller>,
     request: Request,
 ) -> Result<Response<Body>, Refused> {
-    let full =
-        || Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later"));
+    let full = || Box::new(full());
     if !app.sessions.has_room(caller) {
         return Err(full());
     }

@@ -69,7 +69,7 @@ impl Sessions {
             open: Mutex::default(),
             began: Instant::now(),
             max: config.sessions_max,
-            per_principal_max: config.sessions_per_principal_max,
+            per_principal_max: config.own_sessions_max(),
             idle: config.session_idle,
             next: AtomicU64::new(0),
         }

@@ -15,7 +15,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Message as Frame, Role, WebSocketConfig};
 
 use crate::guard::{plain, sole};
-use crate::mcp::{App, caller};
+use crate::listen::Line;
+use crate::mcp::{App, caller, full};
 use crate::visitor::Pass;
 
 const PROTOCOL: &str = "mcp";
@@ -39,14 +40,20 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     let Some(upgrade) = parts.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
         return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
     };
+    let Some(line) = parts.extensions.remove::<Line>() else {
+        return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
+    };
+    let Some(seat) = app.seats.take(&caller) else { return full() };
     let Ok(accept) = HeaderValue::try_from(derive_accept_key(key.as_bytes())) else {
         return plain(StatusCode::BAD_REQUEST, "the WebSocket key is broken");
     };
-    tokio::spawn(async move {
+    // The connection as HTTP knows it ends here, so what is counted and waited for goes with the WebSocket.
+    line.tasks.clone().spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => talk(&app, caller, pass, TokioIo::new(upgraded)).await,
+            Ok(upgraded) => talk(&app, caller, pass, &line, TokioIo::new(upgraded)).await,
             Err(error) => tracing::debug!(%error, "a WebSocket handshake broke off"),
         }
+        drop((seat, line));
     });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -75,6 +82,7 @@ async fn talk(
     app: &App,
     caller: Arc<Caller>,
     pass: Pass,
+    line: &Line,
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
 ) {
     let bytes_max = app.config.body_bytes_max;
@@ -87,7 +95,11 @@ async fn talk(
         loop {
             let frame = match tokio::time::timeout(app.config.keep_alive, waiting.next()).await {
                 Ok(Some(message)) => Frame::Text(message.into()),
-                Ok(None) => break,
+                Ok(None) => {
+                    // Whether or not the client still hears it.
+                    let _ = sink.close().await;
+                    break;
+                }
                 Err(_) => Frame::Ping(bytes::Bytes::new()),
             };
             if sink.send(frame).await.is_err() {
@@ -109,11 +121,19 @@ async fn talk(
             }
         }
     };
-    tokio::select! {
-        () = read => {}
-        () = write => {}
+    tokio::pin!(write);
+    let is_stopping = tokio::select! {
+        () = read => false,
+        () = &mut write => false,
         // A connection lasts, and its key may be taken back meanwhile.
-        () = app.guard.ended(&pass) => {}
+        () = app.guard.ended(&pass) => false,
+        () = line.stopping.cancelled() => true,
+    };
+    if is_stopping {
+        // Nothing more is taken; what runs ends, and is answered.
+        let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };
+        let _ = tokio::time::timeout(app.config.stop_grace, ended).await;
+    } else {
+        link.end(END_GRACE).await;
     }
-    link.end(END_GRACE).await;
 }

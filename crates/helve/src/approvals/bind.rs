@@ -17,7 +17,8 @@ pub(crate) fn binding_of(approval: &Approval, arguments: &Value) -> String {
 }
 
 /// What of a caller an approval is bound to. The same call over another channel is still the same,
-/// and so is one whose caller has got a role meanwhile: roles are looked at anew before it runs.
+/// and so is one whose caller has got a role meanwhile, or lost one: a call is judged by the roles of
+/// whoever makes it, or comes back for it, and a part by those that its run began with.
 fn bound(caller: &Caller) -> Caller {
     let mut bound = caller.clone();
     bound.roles.clear();

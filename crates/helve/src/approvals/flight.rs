@@ -1,73 +1,85 @@
-//! Approved calls that run because somebody came back for what became of them.
+//! What runs because somebody came back for what became of a question: an approved call, or a run that waited.
 //!
-//! Such a call runs once, in a task of its own: whoever asks meanwhile waits with the others, and whoever
-//! goes away takes nothing back.
+//! It runs once, in a task of its own: whoever asks meanwhile waits with the others, and whoever goes away
+//! takes nothing back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use helve_core::{Approval, ApprovalId, Call, Outcome};
+use helve_core::ports::JournalError;
+use helve_core::{ApprovalId, CallId, Outcome};
 use tokio::sync::watch;
 
-use crate::pipeline::{self, Origin};
-use crate::runs::parse;
 use crate::runtime::Parts;
 
-/// The calls that run now.
+/// What runs now.
 #[derive(Default)]
-pub(crate) struct Flights(Mutex<HashMap<ApprovalId, watch::Receiver<Option<Outcome>>>>);
+pub(crate) struct Flights(Mutex<HashMap<Flight, Waiting>>);
+
+/// What somebody came back for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Flight {
+    /// The call that a question was about.
+    Call(ApprovalId),
+    /// The run that a question belongs to, whichever of its questions it was.
+    Run(CallId),
+}
+
+/// How it ended.
+pub(super) type Landed = Result<Outcome, JournalError>;
+
+type Waiting = watch::Receiver<Option<Landed>>;
 
 impl Flights {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ApprovalId, watch::Receiver<Option<Outcome>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Flight, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How the call ends that runs now by an approval, if one does.
-    pub(super) async fn end_of(&self, id: ApprovalId) -> Option<Outcome> {
-        let running = self.lock().get(&id).cloned();
-        ended(running?).await
+    /// Whether it runs now.
+    pub(super) fn has(&self, flight: Flight) -> bool {
+        self.lock().contains_key(&flight)
     }
 
-    /// How the call ends that a question was about, which begins now unless it has begun.
-    pub(super) async fn join(parts: &Arc<Parts>, approval: &Approval) -> Option<Outcome> {
-        let running = {
+    /// How it ends. It begins now unless it has begun. None where nobody can tell.
+    pub(super) async fn join<F>(
+        parts: &Arc<Parts>,
+        flight: Flight,
+        begin: impl FnOnce() -> F,
+    ) -> Option<Landed>
+    where
+        F: Future<Output = Landed> + Send + 'static,
+    {
+        let mut running = {
             let mut flights = parts.flights.lock();
-            match flights.get(&approval.id) {
+            match flights.get(&flight) {
                 Some(running) => running.clone(),
                 None => {
                     let (tell, running) = watch::channel(None);
-                    flights.insert(approval.id, running.clone());
-                    tokio::spawn(fly(Arc::clone(parts), approval.id, call_of(approval), tell));
+                    flights.insert(flight, running.clone());
+                    tokio::spawn(fly(Arc::clone(parts), flight, begin(), tell));
                     running
                 }
             }
         };
-        ended(running).await
+        running.wait_for(Option::is_some).await.ok()?.clone()
     }
 }
 
-async fn fly(parts: Arc<Parts>, id: ApprovalId, call: Call, tell: watch::Sender<Option<Outcome>>) {
+async fn fly(
+    parts: Arc<Parts>,
+    flight: Flight,
+    running: impl Future<Output = Landed>,
+    tell: watch::Sender<Option<Landed>>,
+) {
     // Taken out of the list however this ends, or it would be waited for forever.
-    let _landed = Landing(&parts, id);
-    let outcome = pipeline::run(&parts, call, Origin::Approved(id)).await;
-    tell.send_replace(Some(outcome));
+    let _landing = Landing(&parts, flight);
+    tell.send_replace(Some(running.await));
 }
 
-struct Landing<'p>(&'p Parts, ApprovalId);
+struct Landing<'p>(&'p Parts, Flight);
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
         self.0.flights.lock().remove(&self.1);
     }
-}
-
-/// None where its task is gone without a word.
-async fn ended(mut running: watch::Receiver<Option<Outcome>>) -> Option<Outcome> {
-    running.wait_for(Option::is_some).await.ok()?.clone()
-}
-
-fn call_of(approval: &Approval) -> Call {
-    let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::clone(&approval.caller));
-    call.idempotency_key = approval.idempotency_key.clone();
-    call
 }

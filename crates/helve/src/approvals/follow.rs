@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use helve_core::approval::Approval;
 use helve_core::ports::{Holder, JournalError};
-use helve_core::record::Entry;
+use helve_core::record::{Entry, Finished};
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::{
     ApprovalId, ApprovalState, Call, CallId, Caller, ErrorCode, Outcome, Pending, Status, ToolError,
@@ -14,80 +14,185 @@ use helve_core::{
 use tokio::time::Instant;
 
 use super::decide::belongs_to;
+use super::flight::{Flight, Landed};
 use super::{Flights, until_decided};
-use crate::pipeline::denied;
-use crate::runs::{History, Recovered, RunError, TakenUp, resume, told};
+use crate::pipeline::{self, Origin, denied};
+use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
 use crate::runtime::{Parts, Runtime};
 
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
 /// How many runs are taken up at the same time.
 const CONCURRENT_MAX: usize = 32;
-/// How long to wait for the end of a call that somebody else has begun, and how often to look.
+/// How long to wait for the end of a call that somebody else has begun. One of this process tells by itself;
+/// for those of others somebody has to look now and then.
 const END_WAIT: Duration = Duration::from_secs(10);
-const END_PAUSE: Duration = Duration::from_millis(100);
+const END_PAUSE: Duration = Duration::from_millis(500);
 
 impl Runtime {
     /// What became of a question and of the call that it is about, for the one who asked.
     ///
     /// One that is approved runs now, once, however often this is asked and by however many at a time, and
-    /// goes on if whoever asked goes away; one that was used answers with the outcome of the call that used
-    /// it, which is waited for a while.
+    /// goes on if whoever asked goes away. It runs by the rights that `caller` has now, whatever they were
+    /// when it was asked; a run that waited goes on by those it began with. One that was used answers with
+    /// the outcome of the call that used it, which is waited for a while, or with the question that its run
+    /// waits for by now.
     pub async fn outcome_of(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
         let parts = self.parts();
         let found = self.approvals().get(id).await?.filter(|found| belongs_to(found, caller));
         let approval = found.ok_or(super::DecideError::NotFound(id))?;
-        if let Some(outcome) = parts.flights.end_of(id).await {
-            return Ok(outcome);
-        }
         let outcome = |status| Outcome::new(approval.run(), Arc::clone(&approval.tool), status);
-        Ok(match approval.state {
-            ApprovalState::Pending => outcome(Status::Pending(pending(&approval))),
+        match approval.state {
+            ApprovalState::Pending => return Ok(outcome(Status::Pending(pending(&approval)))),
             ApprovalState::Denied | ApprovalState::Expired | ApprovalState::Withdrawn => {
-                outcome(Status::Failed(denied(&approval)))
+                return Ok(outcome(Status::Failed(denied(&approval))));
             }
-            ApprovalState::Approved => match &approval.part {
-                Some(part) => match resume(parts, part.run).await {
-                    Ok(outcome) => outcome,
-                    Err(error) => outcome(Status::Failed(not_resumed(&error))),
-                },
-                None if approval.withheld => {
-                    let message = "this call is approved, but its arguments hold a secret, which is not kept";
-                    let error = ToolError::new(ErrorCode::PermissionDenied, message);
-                    outcome(Status::Failed(error.suggest("make the same call again; it runs now")))
-                }
-                None => {
-                    let ran = Flights::join(parts, &approval).await;
-                    let ran = ran.unwrap_or_else(|| outcome(Status::Failed(lost())));
-                    // Another process, or the same call made again, may have been faster.
-                    let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
-                    let now = if is_late { self.approvals().get(id).await? } else { None };
-                    match now.filter(|now| now.state == ApprovalState::Used) {
-                        Some(now) => used(parts, &now).await?,
-                        None => ran,
-                    }
-                }
-            },
-            ApprovalState::Used => used(parts, &approval).await?,
-        })
+            ApprovalState::Approved | ApprovalState::Used => {}
+        }
+        let flight = match run_of(&approval) {
+            Some(run) if !parts.flights.has(Flight::Call(id)) => Flight::Run(run),
+            Some(_) | None => Flight::Call(id),
+        };
+        let follow = || follow(Arc::clone(parts), approval.clone(), caller.clone());
+        match Flights::join(parts, flight, follow).await {
+            Some(landed) => Ok(landed?),
+            None => Ok(outcome(Status::Failed(lost()))),
+        }
     }
 }
 
-/// How the call ended, or will have ended in a moment, that used an approval.
-async fn used(parts: &Parts, approval: &Approval) -> Result<Outcome, JournalError> {
+/// The run that a question belongs to, once there is one.
+fn run_of(approval: &Approval) -> Option<CallId> {
+    approval.part.as_ref().map(|part| part.run).or(approval.used_by)
+}
+
+/// Runs what was approved, or finds how it ends.
+async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> Landed {
+    // Looked at anew: another flight may have landed since whoever asked has seen it.
+    if let Some(now) = parts.ledger.approval(approval.id).await? {
+        approval = now;
+    }
+    approval.expire(parts.clock.now());
+    if let Some(run) = run_of(&approval) {
+        return follow_run(&parts, run, &approval).await;
+    }
     let failed = |error| Outcome::new(approval.run(), Arc::clone(&approval.tool), Status::Failed(error));
-    let Some(run) = approval.part.as_ref().map(|part| part.run).or(approval.used_by) else {
-        return Ok(failed(denied(approval)));
+    if approval.state != ApprovalState::Approved {
+        return Ok(failed(denied(&approval)));
+    }
+    if let Some(error) = out_of_reach(&parts, &approval) {
+        return Ok(failed(error));
+    }
+    let ran = pipeline::run(&parts, call_of(&approval, caller), Origin::Approved(approval.id)).await;
+    // Another process, or the same call made again, may have been faster.
+    let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
+    let now = if is_late { parts.ledger.approval(approval.id).await? } else { None };
+    match now.as_ref().and_then(run_of) {
+        Some(run) => follow_run(&parts, run, &approval).await,
+        None => Ok(ran),
+    }
+}
+
+/// The call that was asked about, by the caller as they are now: what they may do may have changed since.
+fn call_of(approval: &Approval, mut caller: Caller) -> Call {
+    caller.agent.clone_from(&approval.caller.agent);
+    caller.session.clone_from(&approval.caller.session);
+    caller.loop_id.clone_from(&approval.caller.loop_id);
+    let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::new(caller));
+    call.idempotency_key = approval.idempotency_key.clone();
+    call
+}
+
+/// Why an approved call can be made only by whoever has asked for it.
+fn out_of_reach(parts: &Parts, approval: &Approval) -> Option<ToolError> {
+    let why = if approval.withheld {
+        "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
+    } else if parts.registry.tool(&approval.tool).is_none() {
+        // What a server has beside tools is asked about too, and is in no registry.
+        format!("this is approved, but `{}` is not among the tools that can be called", approval.tool)
+    } else {
+        return None;
     };
+    let error = ToolError::new(ErrorCode::PermissionDenied, why);
+    Some(error.suggest("make the same request again; it is approved now"))
+}
+
+/// How a run ends, or what it waits for by now. Where that is decided and nobody is at it, it goes on.
+async fn follow_run(parts: &Arc<Parts>, run: CallId, asked: &Approval) -> Landed {
+    let failed = |error| Outcome::new(run, Arc::clone(&asked.tool), Status::Failed(error));
+    // What was approved belongs to a run that waits; whoever is faster goes on with it.
+    let mut goes_on = asked.part.is_some() && asked.state == ApprovalState::Approved;
     let until = Instant::now() + END_WAIT;
     loop {
-        let history = History::new(parts.ledger.history(run).await?);
-        match history.call(run).and_then(|call| call.finished.as_ref()) {
-            Some(finished) => return Ok(told(finished).unwrap_or_else(|| failed(not_kept()))),
-            None if Instant::now() >= until => return Ok(failed(not_ended())),
-            None => tokio::time::sleep(END_PAUSE).await,
+        let entries = parts.ledger.history(run).await?;
+        if let Some(finished) = end_of(&entries, run) {
+            return Ok(told(finished).unwrap_or_else(|| failed(not_kept())));
         }
+        let question = match last_wait(&entries) {
+            Some(wait) if wait.is_last_word => match wait.question {
+                Some(id) => parts.ledger.approval(id).await?,
+                None => return Ok(failed(waits(run))),
+            },
+            Some(_) | None => None,
+        };
+        let state = question.as_ref().map(|question| question.state_at(parts.clock.now()));
+        match (state, question) {
+            (Some(ApprovalState::Pending), Some(question)) if !goes_on => {
+                return Ok(Outcome::new(
+                    run,
+                    Arc::clone(&question.tool),
+                    Status::Pending(pending(&question)),
+                ));
+            }
+            (Some(ApprovalState::Used), _) | (None, _) => {}
+            (Some(_), _) => goes_on = true,
+        }
+        if goes_on {
+            match resume(parts, run).await {
+                Ok(outcome) => return Ok(outcome),
+                // Somebody else is at it.
+                Err(RunError::Busy(_) | RunError::Ended(_)) => goes_on = false,
+                Err(RunError::Journal(error)) => return Err(error),
+                Err(error) => return Ok(failed(not_resumed(&error))),
+            }
+        }
+        if Instant::now() >= until {
+            return Ok(failed(not_ended()));
+        }
+        let over = parts.runs.until_over(run, END_PAUSE);
+        // However it went, what the journal says then counts.
+        let _ = tokio::time::timeout_at(until, over).await;
     }
+}
+
+/// How a call ended, as a run's history says.
+fn end_of(entries: &[Entry], call_id: CallId) -> Option<&Finished> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::Finished(finished) if finished.facts.call_id == call_id => Some(&**finished),
+        Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
+    })
+}
+
+/// The last time that a run said that it waits for a person.
+struct Wait {
+    /// The question, where it waits for an approval.
+    question: Option<ApprovalId>,
+    /// Whether nothing has happened since but that somebody decided.
+    is_last_word: bool,
+}
+
+fn last_wait(entries: &[Entry]) -> Option<Wait> {
+    let (at, question) = entries.iter().enumerate().rev().find_map(|(at, entry)| {
+        let Entry::Step(step) = entry else { return None };
+        let StepKind::Waiting { reason, approval_id } = step.kind else { return None };
+        Some((at, approval_id.filter(|_| reason == WaitingFor::Approval)))
+    })?;
+    let is_of_question = |entry: &Entry| {
+        matches!(entry, Entry::Step(step)
+            if matches!(step.kind, StepKind::Asked { .. } | StepKind::Decided { .. }))
+    };
+    let is_last_word = entries[at + 1..].iter().all(is_of_question);
+    Some(Wait { question, is_last_word })
 }
 
 /// The question as callers see it.
@@ -109,6 +214,14 @@ fn not_kept() -> ToolError {
         ErrorCode::OutcomeUnknown,
         "the call has ended, but how was not kept: its result holds a secret or is too large",
     )
+}
+
+fn waits(run: CallId) -> ToolError {
+    ToolError::new(
+        ErrorCode::OutcomeUnknown,
+        format!("{run} has begun, and waits for a person to look at it"),
+    )
+    .suggest(format!("tell the user: `helve runs show {run}` says what for"))
 }
 
 fn not_ended() -> ToolError {
@@ -181,12 +294,36 @@ pub(super) async fn resume_decided(parts: &Arc<Parts>) -> Result<Vec<Recovered>,
 /// Whether what a run waits for is an approval that somebody has decided.
 async fn is_decided(parts: &Parts, run: CallId) -> Result<bool, JournalError> {
     let entries = parts.ledger.history(run).await?;
-    let waits_for = entries.iter().rev().find_map(|entry| {
-        let Entry::Step(step) = entry else { return None };
-        let StepKind::Waiting { reason, approval_id } = step.kind else { return None };
-        Some(approval_id.filter(|_| reason == WaitingFor::Approval))
-    });
-    let Some(Some(id)) = waits_for else { return Ok(false) };
+    let Some(id) = last_wait(&entries).and_then(|wait| wait.question) else { return Ok(false) };
     let approval = parts.ledger.approval(id).await?;
     Ok(approval.is_some_and(|found| found.state_at(parts.clock.now()) != ApprovalState::Pending))
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_core::{Risk, Tool};
+    use serde_json::json;
+
+    use super::super::{Decider, Decision, Vouch};
+    use super::*;
+    use crate::VolatileLedger;
+
+    #[tokio::test]
+    async fn whoever_has_seen_it_approved_just_before_it_was_used_starts_nothing() {
+        let ledger = Arc::new(VolatileLedger::default());
+        let send = Tool::builder("send").description("Sends.").input_schema(json!({ "type": "object" }));
+        let send = send.risk(Risk::High).handler(|_, _| async { Ok(json!("sent")) });
+        let runtime = Runtime::builder().ledger(ledger.clone()).tool(send).unwrap().build();
+        let call = Call::new("send", json!({}));
+        let caller = Caller::clone(&call.caller);
+        let Status::Pending(pending) = runtime.call(call).await.status else { panic!("it asks") };
+        let ada = Decider::vouched("ada", Vouch::LocalUser);
+        let seen = runtime.approvals().decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
+        let parts = runtime.parts();
+        let first = follow(Arc::clone(parts), seen.clone(), caller.clone()).await.unwrap();
+        let entries = ledger.entries().len();
+        let second = follow(Arc::clone(parts), seen, caller).await.unwrap();
+        assert_eq!((first.is_success(), second.call_id), (true, first.call_id), "{first:?} {second:?}");
+        assert_eq!(ledger.entries().len(), entries, "nothing is recorded of having asked");
+    }
 }

@@ -97,7 +97,7 @@ pub(super) async fn decide(
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
     let reasons = hear(parts, &tool, &call, record).await?;
-    if let Some(id) = record.approval() {
+    if let Some(id) = record.origin().approval() {
         return Box::pin(use_up(parts, tool, call, id, record)).await;
     }
     if reasons.is_empty() {
@@ -194,7 +194,9 @@ async fn use_up(
         return Err(denied(&approval));
     }
     if approval.binding != binding(&tool, &call, record.part()) {
-        let message = format!("`{}` has changed since this call of it was approved", tool.name());
+        let is_same_tool = approval.digest == *tool.digest();
+        let what = if is_same_tool { "its caller, or what they may use," } else { "the tool" };
+        let message = format!("this call of `{}` is not as it was approved: {what} has changed", tool.name());
         return Err(ToolError::new(ErrorCode::ApprovalExpired, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }

@@ -2,7 +2,8 @@
 //! but a person does.
 //!
 //! A call that was permitted before its run was cut short does not come here again: what its hooks
-//! said then holds. A call that waits for a person comes here again when it is made again.
+//! said then holds. A call that waits for a person comes here again when it is made again. One that runs
+//! by its approval does too, and hooks may object to it, but no longer change it.
 
 use std::sync::Arc;
 
@@ -45,7 +46,9 @@ pub(super) async fn ask(
     if let Some(why) = fired.refusal() {
         return Err(denied(&tool, &fired, &without_secrets(record, why)));
     }
-    if let Some(updated) = fired.updated_input {
+    // What a person has approved is what hooks had made of it then.
+    let is_approved = record.origin().approval().is_some();
+    if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
         let arguments = refit(parts, &tool, updated.what, record).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;

@@ -14,9 +14,7 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::{REDACTED, scrub};
-use helve_core::{
-    ApprovalId, Call, CallId, ErrorCode, Output, Repair, Stage, Stance, Status, Tool, ToolError, Voice,
-};
+use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Stance, Status, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -295,11 +293,6 @@ impl<'p> OpenRecord<'p> {
     /// Whether the result holds what its schema, or its name, calls a secret.
     pub(super) fn answered_secret(&self) -> bool {
         self.result_is_secret
-    }
-
-    /// The approval by which the call runs, or not at all.
-    pub(super) fn approval(&self) -> Option<ApprovalId> {
-        self.origin.approval()
     }
 
     /// The tool, once it is known.

@@ -34,7 +34,19 @@ impl ActiveRuns {
     }
 
     pub(crate) fn remove(&self, run: CallId) {
-        self.lock().remove(&run);
+        let removed = self.lock().remove(&run);
+        if let Some(removed) = removed {
+            removed.over.notify_waiters();
+        }
+    }
+
+    /// Waits until this process is no longer at a run; where it is not, for a moment.
+    pub(crate) async fn until_over(&self, run: CallId, moment: Duration) {
+        let Some(active) = self.get(run) else { return tokio::time::sleep(moment).await };
+        let over = active.over.notified();
+        if self.get(run).is_some() {
+            over.await;
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -76,6 +88,8 @@ pub(crate) struct ActiveRun {
     place: OnceLock<Place>,
     state: Mutex<State>,
     quiet: Notify,
+    /// This process is no longer at it.
+    over: Notify,
 }
 
 /// Where a call stands in a trace.
@@ -177,8 +191,8 @@ pub(crate) enum UndoState {
 
 impl ActiveRun {
     pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
-        let place = OnceLock::new();
-        Self { id, cancellation, history, place, state: Mutex::default(), quiet: Notify::new() }
+        let (place, state) = (OnceLock::new(), Mutex::default());
+        Self { id, cancellation, history, place, state, quiet: Notify::new(), over: Notify::new() }
     }
 
     /// Where it stands in a trace, if somebody listens.

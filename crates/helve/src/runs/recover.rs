@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use helve_core::ports::{Adoption, Holder, JournalError, KeyClaim, OpenRun};
 use helve_core::record::{Entry, Facts, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
@@ -252,28 +252,7 @@ async fn take_up(
     asked: Option<Asked>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    if !parts.runs.take_left(run) {
-        match parts.ledger.adopt(run).await? {
-            Adoption::Adopted => {}
-            Adoption::Busy => return Err(RunError::Busy(run)),
-            Adoption::NotOpen => return Err(not_open(parts, run).await),
-        }
-    }
-    let outcome = take_up_ours(parts, run, asked, cancel).await;
-    if matches!(outcome, Err(RunError::Journal(_))) {
-        // It is ours now, and nobody is at it.
-        parts.runs.leave(run);
-    }
-    outcome
-}
-
-/// Takes up a run that this process holds.
-async fn take_up_ours(
-    parts: &Arc<Parts>,
-    run: CallId,
-    asked: Option<Asked>,
-    cancel: bool,
-) -> Result<TakenUp, RunError> {
+    let held = Held::take(parts, run).await?;
     let mut entries = parts.ledger.history(run).await?;
     let by_hand = asked.is_some();
     if let Some(settlement) = asked.and_then(|asked| asked.settlement)
@@ -284,16 +263,16 @@ async fn take_up_ours(
     }
     let ending = Ending::of(&entries, cancel);
     let history = History::new(entries);
-    let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
-    let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
-    if root.finished.is_some() {
-        return Err(RunError::Ended(run));
-    }
+    let started = match history.call(run) {
+        Some(Earlier { finished: Some(_), .. }) => return Err(RunError::Ended(run)),
+        Some(Earlier { started: Some(started), .. }) => started.clone(),
+        Some(Earlier { started: None, .. }) | None => return Err(RunError::NotFound(run)),
+    };
     let undoing = match started.facts.undo_of {
         Some(undone) => Some(undoing(parts, undone).await?),
         None => None,
     };
-    let active = taken_up(parts, run, history);
+    let active = taken_up(parts, held, history);
     let outcome = match undoing {
         Some(undoing) => {
             pipeline::undo(parts, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
@@ -301,6 +280,46 @@ async fn take_up_ours(
         None => go_on(parts, &started, Arc::clone(&active), ending, by_hand).await,
     };
     Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
+}
+
+/// A run that this process holds and is not at yet. Should whoever takes it up go away before, or the ledger
+/// fail, it is left for the next one: else it would be nobody's until this process ends.
+struct Held {
+    parts: Option<Arc<Parts>>,
+    run: CallId,
+}
+
+impl Held {
+    async fn take(parts: &Arc<Parts>, run: CallId) -> Result<Self, RunError> {
+        let parts = Arc::clone(parts);
+        if parts.runs.take_left(run) {
+            return Ok(Self { parts: Some(parts), run });
+        }
+        // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
+        let adopted = tokio::spawn(async move {
+            let adoption = parts.ledger.adopt(run).await?;
+            match adoption {
+                Adoption::Adopted => Ok(Self { parts: Some(parts), run }),
+                Adoption::Busy => Err(RunError::Busy(run)),
+                Adoption::NotOpen => Err(not_open(&parts, run).await),
+            }
+        });
+        adopted.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
+    }
+
+    /// This process is at it from now on.
+    fn begins(mut self) -> CallId {
+        self.parts = None;
+        self.run
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(parts) = &self.parts {
+            parts.runs.leave(self.run);
+        }
+    }
 }
 
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
@@ -341,9 +360,9 @@ async fn go_on(
     match ending {
         Ending::Cancelled => {
             let error = ToolError::new(ErrorCode::Cancelled, "the run was cancelled after it was cut short");
-            return end(parts, call, active, tool, error).await;
+            return end_apart(parts, call, active, tool, error).await;
         }
-        Ending::RollingBack => return end(parts, call, active, tool, rolled_back()).await,
+        Ending::RollingBack => return end_apart(parts, call, active, tool, rolled_back()).await,
         Ending::No => {}
     }
     let Some(tool) = tool else {
@@ -369,7 +388,7 @@ async fn go_on(
             // A person may have to be asked in the middle of it, and then it must still be known.
             let kind = StepKind::RollingBack;
             active.hold(Entry::Step(step(parts.clock.now(), active.id, active.id, kind)));
-            end(parts, call, active, Some(tool), rolled_back()).await
+            end_apart(parts, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
             pipeline::run(parts, call, Origin::Resumed(active)).await
@@ -399,8 +418,10 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
     Some(Entry::Step(step))
 }
 
-/// The run as it is taken up: what its parts did is known.
-fn taken_up(parts: &Arc<Parts>, run: CallId, history: History) -> Arc<ActiveRun> {
+/// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
+/// nobody waits for it any more.
+fn taken_up(parts: &Arc<Parts>, held: Held, history: History) -> Arc<ActiveRun> {
+    let run = held.begins();
     let active = ActiveRun::new(run, CancellationToken::new(), history);
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
@@ -426,6 +447,22 @@ fn call_of(started: &Started) -> Call {
 async fn park(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, message: String) -> Outcome {
     run.wait_for(Waiting { reason: WaitingFor::Decision, call_id: run.id, pending: None });
     pipeline::wind_up(parts, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
+}
+
+/// Ends the run in a task of its own: what has begun to be taken back is, whoever goes away meanwhile.
+async fn end_apart(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    tool: Option<Tool>,
+    error: ToolError,
+) -> Outcome {
+    let (parts, id, name) = (Arc::clone(parts), run.id, Arc::from(&*call.tool));
+    let ended = tokio::spawn(async move { end(&parts, call, run, tool, error).await });
+    ended.await.unwrap_or_else(|_| {
+        let error = ToolError::new(ErrorCode::OutcomeUnknown, format!("ending {id} broke off; look at it"));
+        Outcome::new(id, name, Status::Failed(error))
+    })
 }
 
 /// Ends the run: what its parts did is undone where the tool wants that, and listed in any case.

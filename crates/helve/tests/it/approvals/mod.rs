@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 mod asking;
 mod clock;
 mod deciding;
+mod fetching;
 mod rules;
 mod runs;
 mod waiting;
