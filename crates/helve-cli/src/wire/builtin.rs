@@ -60,18 +60,6 @@ pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
     own
 }
 
-/// What no tool changes, wherever it lies: what says which tools there are, what they may do, and who
-/// checks that.
-pub(super) fn unwritable(loaded: &Loaded) -> Vec<PathBuf> {
-    let files = loaded.project_file.iter().chain(&loaded.user_file).cloned();
-    let policies = loaded.policy_files.iter().map(|policy| policy.path.clone());
-    files
-        .chain(policies)
-        .chain(super::hooks::scripts(loaded))
-        .chain(super::unboxed::scripts(loaded))
-        .collect()
-}
-
 fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {
     let mut path = loaded.journal_path.clone().into_os_string();
     path.push(ending);
@@ -97,10 +85,7 @@ fn files(loaded: &Loaded) -> Vec<Tool> {
     for path in own_files(loaded) {
         builder = builder.private(path);
     }
-    for file in unwritable(loaded) {
-        builder = builder.unwritable(file);
-    }
-    file_tools(&builder.build())
+    file_tools(&builder.unwritable(super::judges::unwritable(loaded)).build())
 }
 
 #[cfg(not(unix))]

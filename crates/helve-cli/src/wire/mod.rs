@@ -5,6 +5,7 @@ mod composed;
 mod conditions;
 pub(crate) mod hooks;
 mod integrations;
+pub(crate) mod judges;
 pub(crate) mod mcp;
 mod openapi;
 pub(crate) mod policy;
