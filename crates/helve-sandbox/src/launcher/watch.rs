@@ -111,7 +111,7 @@ impl Living {
         let cpu_ms = (number(11) + number(12)) * MS_PER_TICK;
         let running = match number(17) {
             0 | 1 => u64::from(fields.first() == Some(&"R")),
-            threads => threads.min(std::thread::available_parallelism().map_or(1, |many| many.get() as u64)),
+            _ => running_threads(&folder),
         };
         let schedule = fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         let mut times = schedule.split_whitespace().filter_map(|field| field.parse().ok());
@@ -128,6 +128,18 @@ impl Living {
         let all = self.ran_ns.saturating_add(self.waited_ns).max(1);
         ((ms * self.running) as f64 * self.ran_ns as f64 / all as f64) as u64
     }
+}
+
+/// How many threads of a process run or could, as many as there are processors at most. Those that sleep
+/// cost nothing.
+fn running_threads(process: &Path) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let runs = |thread: &fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
+    };
+    threads.filter(runs).take(cpus).count() as u64
 }
 
 /// Whether all processes together use more than `max` bytes.
