@@ -121,11 +121,21 @@ struct Guarded {
 
 impl Handler for Guarded {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        match self.unboxed.refusal() {
+        let refusal = match self.unboxed.verdict() {
+            Verdict::Trusted => None,
+            // The gate knows the definition as it is now, and let it pass: what is old is this one.
+            Verdict::Changed { .. } => Some(format!(
+                "`{}` has changed since Helve was started, and what was trusted is not what would run; \
+                 restart `helve up`, or whatever else serves it, and it runs as it is trusted now",
+                self.unboxed.name
+            )),
+            Verdict::Unknown => self.unboxed.refusal(),
+        };
+        match refusal {
             None => self.inner.call(arguments, context),
             Some(why) => {
                 let denied = ToolError::new(ErrorCode::PermissionDenied, why)
-                    .suggest("do not repeat it; tell the user to look at it with `helve trust`");
+                    .suggest("do not repeat it; tell the user");
                 Box::pin(std::future::ready(Err(denied)))
             }
         }

@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 
 /// A session that nobody used for so long is forgotten.
 const UNUSED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// What a call left behind is cleared away after so long.
+const LEFT_MAX: Duration = Duration::from_secs(60);
 /// What is kept of one owner; beyond that, what was used longest ago goes. Names cost nothing, so without a
 /// bound a caller could fill the disk.
 const OWNER_SESSIONS_MAX: usize = 100;
@@ -122,8 +124,11 @@ fn clear(folder: &Path, own: &str) {
         let name = entry.file_name();
         let Some((id, kind)) = name.to_str().and_then(|name| name.rsplit_once('.')) else { continue };
         let is_left = kind == "new" || (kind == "lock" && !folder.join(id).exists());
+        let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
         if is_left
             && id != own
+            // One that was just made is about to be locked.
+            && age.is_some_and(|age| age > LEFT_MAX)
             && let Ok(Some(_lock)) = lock(folder, id)
         {
             let _ = fs::remove_file(folder.join(format!("{id}.new")));
@@ -202,11 +207,17 @@ mod tests {
         drop(open(folder.path(), "ada", "early").unwrap());
         fs::write(folder.path().join(format!("{id}.new")), "half").unwrap();
         drop(kept);
+        for entry in fs::read_dir(folder.path()).unwrap().flatten() {
+            let then = SystemTime::now() - 2 * LEFT_MAX;
+            File::options().write(true).open(entry.path()).unwrap().set_modified(then).unwrap();
+        }
+        drop(open(folder.path(), "ada", "recent").unwrap());
         let last = open(folder.path(), "bob", "x").unwrap();
         let lock_of = |session: &Session| {
             session.file.with_extension("lock").file_name().unwrap().to_str().unwrap().to_owned()
         };
         let mut expected = vec![id.clone(), format!("{id}.lock"), lock_of(&used), lock_of(&last)];
+        expected.push(lock_of(&open(folder.path(), "ada", "recent").unwrap()));
         expected.sort();
         let entries = fs::read_dir(folder.path()).unwrap().flatten();
         let mut found: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
