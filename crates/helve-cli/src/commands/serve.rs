@@ -332,7 +332,10 @@ impl Upstream {
             }
             before = now;
             match load(inputs) {
-                Ok(loaded) => {
+                Ok(mut loaded) => {
+                    // What is followed is kept from the tools that run before it counts.
+                    loaded.unwritable = first.unwritable.clone();
+                    wire::judges::unwritable(&loaded);
                     // Taken before they are read, so that no change falls in between.
                     policies.clone_from(&loaded.policy_files);
                     before.1 = of_policies(&policies);
