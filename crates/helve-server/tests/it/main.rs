@@ -17,3 +17,4 @@ mod raw;
 mod strangers;
 mod upstream;
 mod webhook;
+mod websocket;
