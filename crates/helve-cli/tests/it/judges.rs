@@ -174,6 +174,32 @@ confined = false
     }
 }
 
+#[test]
+fn nothing_is_downloaded_to_where_helves_own_files_are() {
+    let home = Home::new();
+    fs::create_dir(home.project().join("fetched")).unwrap();
+    fs::create_dir(home.project().join("scripts")).unwrap();
+    let tool = "[[tool.program]]\nname = 'deploy'\ndescription = 'Runs.'\ncommand = 'sh'\nargs = ['scripts/later.sh']\nconfined = false\n";
+    for (folder, is_fine) in [("fetched", true), (".", false), (".helve", false), ("scripts", false)] {
+        home.write("helve.toml", format!("[web.http]\ndownloads = '{folder}'\n{tool}"));
+        assert_eq!(home.run(&["call", "time-now"]).code, 0);
+        let ran = home.run(&["call", "http-get", "url=http://127.0.0.1:9/", "save_as=x.txt"]);
+        assert_eq!(
+            !ran.all().contains("no folder that answers can be saved in"),
+            is_fine,
+            "{folder}: {}",
+            ran.all()
+        );
+        let listed = home.run(&["tools", "list"]);
+        assert_eq!(
+            !listed.stderr.contains("it holds what is Helve's own"),
+            is_fine,
+            "{folder}: {}",
+            listed.all()
+        );
+    }
+}
+
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
