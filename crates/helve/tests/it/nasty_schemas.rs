@@ -162,7 +162,7 @@ fn towers() -> Vec<Nasty> {
             "a chain that is just short enough",
             json!({ "type": "object", "properties": { "x": { "$ref": "#/$defs/d0" } },
                 "$defs": chain(990, json!({ "type": "string" })) }),
-            json!({ "x": 7 }),
+            json!({ "x": [1] }),
             json!({ "x": "y" }),
         ),
         nasty(
