@@ -267,11 +267,15 @@ async fn follow_decisions(runtime: Runtime) {
         if changed.is_some_and(|approval| approval.state == ApprovalState::Pending) {
             continue;
         }
-        match runtime.approvals().resume_decided().await {
-            Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
-        }
+        // A run may take its time, and others are decided meanwhile.
+        let runtime = runtime.clone();
+        tokio::spawn(async move {
+            match runtime.approvals().resume_decided().await {
+                Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
+            }
+        });
     }
 }
 
@@ -280,13 +284,16 @@ async fn follow_decisions(runtime: Runtime) {
 async fn take_up_left(runtime: &Runtime) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
-        match runtime.recover_left().await {
-            Ok(runs) if !runs.is_empty() => {
-                tracing::info!(runs = runs.len(), "the journal works again: runs go on");
+        let runtime = runtime.clone();
+        tokio::spawn(async move {
+            match runtime.recover_left().await {
+                Ok(runs) if !runs.is_empty() => {
+                    tracing::info!(runs = runs.len(), "the journal works again: runs go on");
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "runs that were left cannot go on yet"),
             }
-            Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "runs that were left cannot go on yet"),
-        }
+        });
     }
 }
 
