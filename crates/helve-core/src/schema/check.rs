@@ -15,14 +15,26 @@ const LIMITS: JsonLimits = JsonLimits { bytes: 1 << 20, values: 50_000, depth: 1
 const EXPANDED_MAX: u64 = 100_000;
 
 /// Most levels that sub-schemas can stand within each other, with references followed. Each takes room
-/// on the stack.
+/// on the stack whenever a value is checked. Where the schema refers to itself, that is counted for the value.
 const LEVELS_MAX: usize = 1_000;
+
+/// Most levels that following every reference once could take, whatever the order. Real APIs whose
+/// models refer to each other in circles have some thousands.
+const LEVELS_EVER_MAX: usize = 8_000;
 
 /// Longest reference. It is read anew at every visit.
 const REFERENCE_BYTES_MAX: usize = 1_000;
 
 /// Most problems that are listed.
 const PROBLEMS_MAX: usize = 24;
+
+/// What was seen of a schema before its references are followed.
+pub(super) struct Looked {
+    document: Document,
+    has_secrets: bool,
+    /// How deep following its references can go.
+    pub(super) levels: usize,
+}
 
 /// What the check learned on the way.
 pub(super) struct Checked {
@@ -37,14 +49,23 @@ pub(super) fn problem(at: &str, message: impl Into<String>) -> Problem {
     Problem { at: at.to_owned(), message: message.into() }
 }
 
-pub(super) fn check(json: Value) -> Result<Checked, Vec<Problem>> {
+/// Looks at each part where it stands. Needs little of the stack.
+pub(super) fn look(json: Value) -> Result<Looked, Vec<Problem>> {
     check_json(&json, LIMITS).map_err(|error| vec![problem("", error.to_string())])?;
     let document = Document::of(json).map_err(|problem| vec![problem])?;
-    let has_secrets = look_around(&document)?;
+    look_around(document)
+}
+
+/// Follows its references. May go [`Looked::levels`] deep.
+pub(super) fn follow(looked: Looked) -> Result<Checked, Vec<Problem>> {
+    let Looked { document, has_secrets, .. } = looked;
     refuse_endless(&document)?;
     let mut expansion = Expansion { document: &document, known: HashMap::new(), recursive: false };
-    let Expanded { size, work } = expansion.of(document.json());
+    let Expanded { size, work, levels } = expansion.of(document.json());
     let recursive = expansion.recursive;
+    if !recursive && levels > LEVELS_MAX {
+        return Err(vec![too_deep(LEVELS_MAX)]);
+    }
     if size > EXPANDED_MAX {
         return Err(vec![problem(
             "",
@@ -56,10 +77,19 @@ pub(super) fn check(json: Value) -> Result<Checked, Vec<Problem>> {
     Ok(Checked { document, recursive, has_secrets, work })
 }
 
-/// Looks at every sub-schema where it stands, and says whether any marks a secret.
-fn look_around(document: &Document) -> Result<bool, Vec<Problem>> {
+fn too_deep(most: usize) -> Problem {
+    problem(
+        "",
+        format!(
+            "its references lead more than {most} levels deep, one after the other; write the parts where they are used"
+        ),
+    )
+}
+
+/// Looks at every sub-schema where it stands.
+fn look_around(document: Document) -> Result<Looked, Vec<Problem>> {
     let mut walk = Walk {
-        document,
+        document: &document,
         at: String::new(),
         problems: Vec::new(),
         has_secrets: false,
@@ -73,13 +103,11 @@ fn look_around(document: &Document) -> Result<bool, Vec<Problem>> {
     // Whoever follows references meets each target once on a way, and goes down from there. The sum
     // bounds every way, in whatever order references are followed.
     let levels: usize = walk.targets.iter().filter_map(|target| walk.heights.get(target)).sum();
-    if levels > LEVELS_MAX {
-        let message = format!(
-            "its references lead more than {LEVELS_MAX} levels deep, one after the other; write the parts where they are used"
-        );
-        return Err(vec![problem("", message)]);
+    if levels > LEVELS_EVER_MAX {
+        return Err(vec![too_deep(LEVELS_EVER_MAX)]);
     }
-    Ok(walk.has_secrets)
+    let has_secrets = walk.has_secrets;
+    Ok(Looked { document, has_secrets, levels })
 }
 
 struct Walk<'a> {
@@ -196,6 +224,8 @@ struct Expanded {
     size: u64,
     /// The same, with all that each of them compares.
     work: u64,
+    /// How many stand within each other.
+    levels: usize,
 }
 
 impl<'a> Expansion<'a> {
@@ -204,18 +234,19 @@ impl<'a> Expansion<'a> {
             Some(Some(expanded)) => return *expanded,
             Some(None) => {
                 self.recursive = true;
-                return Expanded { size: 1, work: 1 };
+                return Expanded { size: 1, work: 1, levels: 1 };
             }
             None => {}
         }
         self.known.insert(schema, None);
-        let mut expanded = Expanded { size: 1, work: 1 + super::cost::width(schema) as u64 };
+        let mut expanded = Expanded { size: 1, work: 1 + super::cost::width(schema) as u64, levels: 1 };
         let nested = children(schema).into_iter().filter(|child| child.edge != Edge::Defines);
         let document = self.document;
         for child in nested.map(|child| child.schema).chain(document.targets(schema)) {
             let below = self.of(child);
             expanded.size = expanded.size.saturating_add(below.size);
             expanded.work = expanded.work.saturating_add(below.work);
+            expanded.levels = expanded.levels.max(below.levels + 1);
         }
         self.known.insert(schema, Some(expanded));
         expanded
@@ -228,7 +259,7 @@ mod tests {
     use serde_json::json;
 
     fn refusal(schema: Value) -> String {
-        match check(schema) {
+        match look(schema).and_then(follow) {
             Ok(_) => "accepted".to_owned(),
             Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
         }
@@ -265,7 +296,42 @@ mod tests {
             "$defs": { "x": { "not": { "$ref": "#" } } } });
         assert!(refusal(hidden).contains("without ever descending"));
         let tree = json!({ "type": "object", "properties": { "children": { "type": "array", "items": { "$ref": "#" } } } });
-        assert!(check(tree).is_ok_and(|checked| checked.recursive));
+        assert!(look(tree).and_then(follow).is_ok_and(|checked| checked.recursive));
+    }
+
+    #[test]
+    fn many_models_that_refer_to_each_other_are_fine() {
+        use super::super::Schema;
+        let model = |n: usize| {
+            let next = json!({ "$ref": format!("#/$defs/m{}", (n + 1) % 700) });
+            json!({ "type": "object", "properties": {
+                "name": { "type": "string" },
+                "list": { "type": "object", "properties": {
+                    "data": { "type": "array", "items": { "anyOf": [{ "type": "string" }, next] } } } } } })
+        };
+        let models: serde_json::Map<_, _> = (0..700).map(|n| (format!("m{n}"), model(n))).collect();
+        let schema = Schema::compile(json!({ "$ref": "#/$defs/m0", "$defs": models })).unwrap();
+        assert!(schema.accepts(&json!({ "list": { "data": ["x", { "name": "y" }] } })));
+        assert!(
+            schema
+                .validate(&json!({ "list": { "data": [{ "list": { "data": [{ "name": 5 }] } }] } }))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn a_circle_of_thousands_of_references_takes_no_stack_that_is_not_there() {
+        use super::super::Schema;
+        let link = |n: usize| match n {
+            7_900 => json!({ "type": "object", "properties": { "again": { "$ref": "#" } } }),
+            _ => json!({ "$ref": format!("#/$defs/d{}", n + 1) }),
+        };
+        let links: serde_json::Map<_, _> = (0..=7_900).map(|n| (format!("d{n}"), link(n))).collect();
+        let schema =
+            Schema::compile(json!({ "type": "object", "$ref": "#/$defs/d0", "$defs": links })).unwrap();
+        let errors = schema.validate(&json!({ "again": { "again": {} } })).unwrap_err();
+        assert!(errors[0].message.contains("too deeply nested"), "{errors:?}");
+        drop(schema);
     }
 
     #[test]

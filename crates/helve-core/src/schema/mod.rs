@@ -29,6 +29,11 @@ use crate::error::FieldError;
 pub use budget::Budget;
 pub use redact::Redactor;
 
+/// How deep references are followed on whatever thread we are.
+const LEVELS_HERE_MAX: usize = 300;
+/// Room on the stack for a level, with much to spare.
+const LEVEL_BYTES: usize = 32 << 10;
+
 /// Most field errors reported at once.
 const FIELD_ERRORS_MAX: usize = 24;
 
@@ -62,7 +67,21 @@ struct Compiled {
 impl Schema {
     /// Checks and compiles a schema of any type.
     pub fn compile(json: Value) -> Result<Self, Vec<Problem>> {
-        let checked = check::check(json)?;
+        let looked = check::look(json)?;
+        if looked.levels <= LEVELS_HERE_MAX {
+            return Self::follow(looked);
+        }
+        // Models that refer to each other in circles can lead deeper than a thread's usual stack. What
+        // is not used of it costs nothing.
+        let stack = looked.levels * LEVEL_BYTES;
+        let none = || vec![check::problem("", "there is no thread to follow its references")];
+        let thread = std::thread::Builder::new().name("helve-schema".to_owned()).stack_size(stack);
+        let followed = thread.spawn(move || Self::follow(looked)).map_err(|_| none())?;
+        followed.join().unwrap_or_else(|_| Err(none()))
+    }
+
+    fn follow(looked: check::Looked) -> Result<Self, Vec<Problem>> {
+        let checked = check::follow(looked)?;
         let json = checked.document.json();
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
