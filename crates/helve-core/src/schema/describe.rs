@@ -137,7 +137,9 @@ fn distance(errors: &[ValidationError<'_>], path: &str) -> usize {
         Kind::Required { .. } | Kind::AdditionalProperties { .. } => 2,
         _ => 1,
     };
-    errors.iter().map(of).sum()
+    let sum = errors.iter().map(of).sum();
+    // However much is missing of the right shape, another one is further off.
+    if is_other_shape(errors, path) { sum } else { sum.min(OTHER_SHAPE - 1) }
 }
 
 /// Whether a value at `path` is of another shape than an alternative wants.
