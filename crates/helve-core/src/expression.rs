@@ -264,6 +264,18 @@ pub struct Reference {
     pub needed: bool,
 }
 
+/// What the language itself knows by name.
+const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "debug"];
+
+impl Reference {
+    /// That its name is not one of those that are `known`, where it is not.
+    pub fn unknown(&self, known: &[&str]) -> Option<String> {
+        let name = self.name.as_str();
+        let is_known = FUNCTIONS.contains(&name) || known.contains(&name);
+        (!is_known).then(|| format!("`{name}` is not known here; there are `{}`", known.join("`, `")))
+    }
+}
+
 /// The values that an expression can name.
 #[derive(Debug, Clone, Default)]
 pub struct Scope<'a>(Vec<(&'a str, Cow<'a, Value>)>);

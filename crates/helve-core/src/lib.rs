@@ -25,6 +25,7 @@ pub mod template;
 pub mod builder;
 pub mod context;
 mod function;
+mod looks_at;
 pub mod parameter;
 pub mod tool;
 
