@@ -20,6 +20,7 @@ pub mod expression;
 pub mod hidden;
 pub mod json;
 pub mod schema;
+mod slices;
 pub mod template;
 
 pub mod builder;

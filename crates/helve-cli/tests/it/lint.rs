@@ -246,7 +246,7 @@ fn effects_in_a_circle_are_refused_before_anything_runs() {
             let ran = home.run(command);
             assert!(ran.code != 0 && ran.all().contains(circle), "{command:?}: {}", ran.all());
         }
-        assert!(!home.folder().join("ran").exists());
+        assert!(!home.project().join("ran").exists());
     }
 }
 
@@ -278,6 +278,6 @@ fn an_unknown_name_in_effects_undo_or_recall_is_refused_before_anything_runs() {
             let ran = home.run(command);
             assert!(ran.code != 0 && ran.all().contains(wrong), "{command:?}: {}", ran.all());
         }
-        assert!(!home.folder().join("ran").exists());
+        assert!(!home.project().join("ran").exists());
     }
 }

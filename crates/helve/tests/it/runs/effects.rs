@@ -144,7 +144,8 @@ async fn a_change_made_from_the_former_value_appends_and_is_taken_back() {
     let runtime = runtime(ledger.clone(), tools, Settings::default());
     let open = async |tool: &str, page: u32| runtime.call(Call::new(tool, json!({ "page": page }))).await;
     let pages = |pages: &[u32]| pages.iter().map(|page| json!({ "page": page })).collect::<Value>();
-    assert!(open("open", 1).await.is_success());
+    let first = open("open", 1).await;
+    assert!(first.is_success(), "{first:?}");
     assert_eq!(orders(&*ledger).await, pages(&[1]), "a value is made where there was none");
     for page in 2..=4 {
         assert!(open("open", page).await.is_success());
@@ -164,7 +165,7 @@ async fn changes_made_from_the_former_value_at_once_lose_none() {
     let ledger = Arc::new(VolatileLedger::default());
     let runtime = runtime(ledger.clone(), [world.act("open").effect(appends(100))], Settings::default());
     let calls = (0..16).map(|page| runtime.call(Call::new("open", json!({ "page": page }))));
-    for outcome in futures::future::join_all(calls).await {
+    for outcome in futures_util::future::join_all(calls).await {
         assert!(outcome.is_success(), "{outcome:?}");
     }
     let found = orders(&*ledger).await;
