@@ -13,7 +13,8 @@ use crate::template::Template;
 
 /// A declared change.
 ///
-/// Its templates and its condition are over `arguments` and `result` of the call.
+/// Its templates and its condition are over `arguments` and `result` of the call. The `value` of a
+/// change in memory also sees `former`: what was there before, `null` where nothing was.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// What changes, for people.
@@ -73,7 +74,8 @@ pub enum Change {
         operation: MemoryOperation,
         /// The key: text, or a template of it.
         key: Template,
-        /// The value, where the operation takes one. Absent: the result.
+        /// The value, where the operation takes one, perhaps made from the `former` one. Absent: the
+        /// result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<Template>,
         /// How long it is remembered. Absent: until it is changed.

@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::slices::as_items;
+
 /// How much an expression may compute: enough for any sane one, and done in well under a
 /// millisecond.
 const FUEL: u64 = 20_000;
@@ -57,6 +59,8 @@ enum Kind {
         lenient: minijinja::Expression<'static, 'static>,
         /// The names of the scope that it uses.
         names: Vec<String>,
+        /// The same with the fields that are looked at, where they are plain to see.
+        paths: Vec<String>,
     },
 }
 
@@ -83,8 +87,10 @@ impl Expression {
                 };
                 let strict = compile(&STRICT).map_err(|error| wrong(error.to_string()))?;
                 let lenient = compile(&LENIENT).map_err(|error| wrong(error.to_string()))?;
-                let names = strict.undeclared_variables(false).into_iter().collect();
-                Kind::Code { strict, lenient, names }
+                let plain = STRICT.compile_expression_owned(as_items(text));
+                let seen = |nested| plain.as_ref().unwrap_or(&strict).undeclared_variables(nested);
+                let (names, paths) = (seen(false).into_iter().collect(), seen(true).into_iter().collect());
+                Kind::Code { strict, lenient, names, paths }
             }
         };
         Ok(Self(Arc::new(Inner { text: text.to_owned(), kind })))
@@ -117,10 +123,9 @@ impl Expression {
                 };
                 field(0).map(|name| Reference { name, field: field(1), needed: true }).into_iter().collect()
             }
-            Kind::Code { strict, .. } => {
-                let mut found: Vec<_> = strict
-                    .undeclared_variables(true)
-                    .into_iter()
+            Kind::Code { paths, .. } => {
+                let mut found: Vec<_> = paths
+                    .iter()
                     .map(|path| {
                         let mut names = path.split('.').map(str::to_owned);
                         let name = names.next().unwrap_or_default();
@@ -264,6 +269,18 @@ pub struct Reference {
     pub needed: bool,
 }
 
+/// What the language itself knows by name.
+const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "debug"];
+
+impl Reference {
+    /// That its name is not one of those that are `known`, where it is not.
+    pub fn unknown(&self, known: &[&str]) -> Option<String> {
+        let name = self.name.as_str();
+        let is_known = FUNCTIONS.contains(&name) || known.contains(&name);
+        (!is_known).then(|| format!("`{name}` is not known here; there are `{}`", known.join("`, `")))
+    }
+}
+
 /// The values that an expression can name.
 #[derive(Debug, Clone, Default)]
 pub struct Scope<'a>(Vec<(&'a str, Cow<'a, Value>)>);
@@ -330,6 +347,7 @@ mod tests {
         assert_eq!(evaluate("steps.fetch.count + 1").unwrap(), json!(4));
         assert_eq!(evaluate("steps.fetch.title | upper").unwrap(), json!("ADA"));
         assert_eq!(evaluate("[steps.fetch.count, true]").unwrap(), json!([3, true]));
+        assert_eq!(evaluate("(steps.fetch.tags + [1])[-2:]").unwrap(), json!(["y", 1]));
         assert_eq!(evaluate("steps.nothing | default('none')").unwrap(), json!("none"));
         assert_eq!(evaluate("true").unwrap(), json!(true));
     }
@@ -360,6 +378,7 @@ mod tests {
             of("input.a > 1 and steps.get.b.c"),
             [one("input", "a", false), one("steps", "get", false)]
         );
+        assert_eq!(of("input.a[:2]"), [one("input", "a", false)]);
     }
 
     #[test]

@@ -20,11 +20,13 @@ pub mod expression;
 pub mod hidden;
 pub mod json;
 pub mod schema;
+mod slices;
 pub mod template;
 
 pub mod builder;
 pub mod context;
 mod function;
+mod looks_at;
 pub mod parameter;
 pub mod tool;
 

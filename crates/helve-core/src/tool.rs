@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
+use crate::looks_at;
 use crate::memory::MemoryLimits;
 use crate::name::{NameError, ToolName};
 use crate::precondition::{Check, Condition, Expected};
@@ -209,6 +210,7 @@ impl Tool {
         }
         let (expected, refused) = read_expected(&definition);
         problems.extend(refused);
+        problems.extend(looks_at::problems(&definition, |effect| own.effects.contains_key(&effect)));
         match input {
             Some(input) if problems.is_empty() => Ok(Self(Arc::new(Inner {
                 provider_name: definition.name.provider_name(),

@@ -1,6 +1,7 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
 mod builtin;
+mod cascades;
 mod composed;
 mod conditions;
 pub(crate) mod hooks;
@@ -32,6 +33,7 @@ use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::SigningKey;
 
 pub(crate) use builtin::builtin_as_shipped;
+pub(crate) use cascades::circles;
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
 pub(crate) use journal::open_store;

@@ -47,6 +47,7 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     };
     let InOrder { entries, circles } = in_order(&loaded.tools);
     let mut unregistered = Vec::new();
+    let mut with_effects = Vec::new();
     circles.iter().for_each(|(entry, error)| refuse(entry, error));
     for entry in entries {
         match maker.make(entry, &registry).and_then(|made| guard(entry, made, loaded)) {
@@ -55,12 +56,19 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
                     tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
                 }
                 remarks.extend(skipped_remark(entry, skipped.len()));
+                let effects = tools.iter().filter(|tool| !tool.definition().effects.is_empty());
+                with_effects.extend(effects.map(|tool| (entry, tool.clone())));
                 if let Err(error) = registry.register_many(entry.layer, tools) {
                     unregistered.push(format!("{}  {error}", document::at(&entry.origin())));
                 }
             }
             Err(error) => refuse(entry, &error),
         }
+    }
+    // Once all are known: tools may name those that come later.
+    for (entry, tool) in with_effects {
+        let problems = super::circles(&tool, &registry);
+        refuse(entry, &DefinitionError { tool: tool.name().to_string(), problems });
     }
     refused.append(&mut unregistered);
     if refused.is_empty() {

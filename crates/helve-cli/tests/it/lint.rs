@@ -217,3 +217,67 @@ fn lint_knows_the_tools_that_others_name() {
     let errors = findings["findings"].as_array().unwrap().iter().filter(|one| one["level"] == "error");
     assert_eq!(errors.count(), 6, "{findings}");
 }
+
+/// A tool that notes that it ran, with more keys.
+fn noting(name: &str, more: &str) -> String {
+    format!(
+        "[[tool.program]]\nname = \"{name}\"\ndescription = \"Does something for a test.\"\ncommand = \"touch\"\n\
+         args = [\"ran\"]\nwrite = [\".\"]\nparameters = []\n{more}\n"
+    )
+}
+
+#[test]
+fn effects_in_a_circle_are_refused_before_anything_runs() {
+    let cascade = |to: &str| {
+        format!("effects = [{{ type = \"cascade\", description = \"Calls {to}\", tool = \"{to}\" }}]")
+    };
+    let composed = "[[tool.sequence]]\nname = \"both\"\ndescription = \"Calls the other one.\"\n\
+                    steps = [{ tool = \"a\" }]\n";
+    for (text, circle) in [
+        (noting("a", &cascade("b")) + &noting("b", &cascade("a")), "`a` → `b` → `a`"),
+        (noting("a", &cascade("a")), "`a` → `a`"),
+        (noting("a", &cascade("both")) + composed, "`a` → `both` → `a`"),
+    ] {
+        let home = Home::new();
+        home.write("helve.toml", text);
+        for command in
+            [&["tools", "lint", "helve.toml"][..], &["tools", "list"], &["doctor"], &["call", "a", "{}"]]
+        {
+            let ran = home.run(command);
+            assert!(ran.code != 0 && ran.all().contains(circle), "{command:?}: {}", ran.all());
+        }
+        assert!(!home.project().join("ran").exists());
+    }
+}
+
+#[test]
+fn an_unknown_name_in_effects_undo_or_recall_is_refused_before_anything_runs() {
+    let effect = |value: &str| {
+        format!(
+            "effects = [{{ type = \"state_change\", description = \"Sets s\", state = \"s\", change = \"set\", value = \"{value}\" }}]"
+        )
+    };
+    for (more, wrong) in [
+        (
+            effect("{{ reslt.id }}"),
+            "effects/0/value: `reslt` is not known here; there are `arguments`, `result`",
+        ),
+        (effect("{{ arguments.id }}"), "effects/0/value: `arguments.id`: the input_schema has no such field"),
+        (
+            "undo = { tool = \"text-stats\", arguments = { text = \"{{ argumnts.x }}\" } }".to_owned(),
+            "undo/arguments: `argumnts` is not known here",
+        ),
+        (
+            "recall = { tool = \"time-now\", happened = \"anser.found\" }".to_owned(),
+            "recall/happened: `anser` is not known here",
+        ),
+    ] {
+        let home = Home::new();
+        home.write("helve.toml", noting("pay", &more));
+        for command in [&["tools", "lint", "helve.toml"][..], &["call", "pay", "{}"]] {
+            let ran = home.run(command);
+            assert!(ran.code != 0 && ran.all().contains(wrong), "{command:?}: {}", ran.all());
+        }
+        assert!(!home.project().join("ran").exists());
+    }
+}

@@ -91,13 +91,15 @@ pub enum QueryStyle {
     /// `a=1&a=2`; the fields of an object become parameters of their own.
     #[default]
     Repeat,
+    /// `a=1&a=2`; an object stays whole, as JSON.
+    Whole,
     /// `a=1,2`
     Comma,
     /// `a=1 2`
     Space,
     /// `a=1|2`
     Pipe,
-    /// `a[x]=1&a[y]=2`
+    /// `a[x]=1&a[y][z]=2`, and `a[0]=1&a[1]=2` for a list
     Deep,
     /// As JSON.
     Json,

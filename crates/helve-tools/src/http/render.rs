@@ -1,5 +1,7 @@
 //! Fills a plan's holes, each with the encoding of its place.
 
+use std::collections::BTreeSet;
+
 use helve::{Context, ErrorCode, FieldError, ToolError};
 use helve_net::header::{ACCEPT, CONTENT_TYPE, COOKIE};
 use helve_net::{HeaderMap, HeaderName, HeaderValue, Method, Request, Url};
@@ -29,7 +31,7 @@ pub(super) fn request(
     context: &Context,
 ) -> Result<Request, ToolError> {
     let mut url = url(plan, arguments, secrets)?;
-    let query = pairs(&plan.query, arguments, secrets);
+    let query = pairs(&plan.query, arguments, secrets)?;
     if !query.is_empty() {
         url.set_query(Some(&query));
     }
@@ -126,16 +128,32 @@ pub(crate) fn is_dots(segment: &str) -> bool {
 }
 
 /// Query parameters or form fields as text.
-fn pairs(plans: &[QueryPlan], arguments: &Arguments, secrets: &Secrets) -> String {
+fn pairs(plans: &[QueryPlan], arguments: &Arguments, secrets: &Secrets) -> Result<String, ToolError> {
     let mut pairs = Vec::new();
+    let mut spread = BTreeSet::new();
     for plan in plans {
-        let argument = plan.value.as_argument().and_then(|name| arguments.get(name));
-        match argument {
-            Some(value) => push_value(&mut pairs, &plan.name, value, plan.style),
-            None => push(&mut pairs, &plan.name, plan.value.render(arguments, secrets)),
+        let argument = plan.value.as_argument().and_then(|name| Some((name, arguments.get(name)?)));
+        let Some((name, value)) = argument else {
+            push(&mut pairs, &plan.name, plan.value.render(arguments, secrets));
+            continue;
+        };
+        // Two values under one name are not told apart, and one of them may be a credential.
+        for key in spread_keys(value, plan.style) {
+            let is_taken = plans.iter().any(|plan| plan.name == *key) || !spread.insert(key);
+            if is_taken {
+                let expected = format!("an object without `{key}`: something else is sent under that name");
+                return Err(invalid(name, &expected));
+            }
         }
+        push_value(&mut pairs, &plan.name, value, plan.style);
     }
-    pairs.join("&")
+    Ok(pairs.join("&"))
+}
+
+/// The fields of an object that become names of their own.
+fn spread_keys(value: &Value, style: QueryStyle) -> impl Iterator<Item = &String> {
+    let fields = value.as_object().filter(|_| style == QueryStyle::Repeat);
+    fields.into_iter().flat_map(Map::keys)
 }
 
 fn push(pairs: &mut Vec<String>, name: &str, value: Option<String>) {
@@ -145,7 +163,9 @@ fn push(pairs: &mut Vec<String>, name: &str, value: Option<String>) {
 fn push_value(pairs: &mut Vec<String>, name: &str, value: &Value, style: QueryStyle) {
     let delimiter = match style {
         QueryStyle::Json => return push(pairs, name, Some(value.to_string())),
-        QueryStyle::Repeat | QueryStyle::Deep => None,
+        QueryStyle::Deep => return push_deep(pairs, name, value),
+        QueryStyle::Whole if value.is_object() => return push(pairs, name, Some(value.to_string())),
+        QueryStyle::Repeat | QueryStyle::Whole => None,
         QueryStyle::Comma => Some(","),
         QueryStyle::Space => Some("%20"),
         QueryStyle::Pipe => Some("|"),
@@ -157,17 +177,29 @@ fn push_value(pairs: &mut Vec<String>, name: &str, value: &Value, style: QuerySt
         }
         (Value::Object(fields), None) => {
             for (key, item) in fields {
-                let key = if style == QueryStyle::Deep { format!("{name}[{key}]") } else { key.clone() };
                 match item {
-                    Value::Array(items) => items.iter().for_each(|item| push(pairs, &key, plain(item))),
-                    Value::Object(_) if style == QueryStyle::Deep => push_value(pairs, &key, item, style),
-                    _ => push(pairs, &key, plain(item)),
+                    Value::Array(items) => items.iter().for_each(|item| push(pairs, key, plain(item))),
+                    _ => push(pairs, key, plain(item)),
                 }
             }
         }
         (Value::Object(fields), Some(delimiter)) => {
             let flat = fields.iter().filter_map(|(key, item)| Some([key.clone(), plain(item)?])).flatten();
             push_joined(pairs, name, flat, delimiter);
+        }
+        _ => push(pairs, name, plain(value)),
+    }
+}
+
+/// Every value under its whole path. Lists are numbered: without that, objects in them run together.
+fn push_deep(pairs: &mut Vec<String>, name: &str, value: &Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.iter().for_each(|(key, item)| push_deep(pairs, &format!("{name}[{key}]"), item));
+        }
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, item)| push_deep(pairs, &format!("{name}[{index}]"), item));
         }
         _ => push(pairs, name, plain(value)),
     }
@@ -245,7 +277,7 @@ fn body(plan: &BodyPlan, arguments: &Arguments, secrets: &Secrets) -> Result<Con
             None => Ok((None, None)),
         },
         BodyPlan::Form(fields) => {
-            let text = pairs(fields, arguments, secrets);
+            let text = pairs(fields, arguments, secrets)?;
             Ok((Some(text.into_bytes()), Some("application/x-www-form-urlencoded".to_owned())))
         }
         BodyPlan::Text { content, media_type } => {

@@ -101,8 +101,7 @@ impl Access {
     pub(super) fn credentials(&self, document: &Document, operation: &Value) -> Result<Credentials, String> {
         let mut found = Credentials::default();
         let schemes: Vec<&str> = match operation.get("security").or_else(|| document.get("security")) {
-            // Many documents define schemes and forget to say where they hold.
-            None => self.schemes.keys().map(String::as_str).collect(),
+            None => self.only_scheme(document)?.into_iter().collect(),
             Some(security) => {
                 let names = |alternative| -> Vec<&str> {
                     fields(Some(alternative)).map(|(name, _)| name.as_str()).collect()
@@ -121,6 +120,25 @@ impl Access {
         Ok(found)
     }
 
+    /// The scheme of an operation for which the document names none. Many documents define schemes
+    /// and forget to say where they hold, so the only credential is meant for it; of several none
+    /// is guessed, since the others would be given away.
+    fn only_scheme(&self, document: &Document) -> Result<Option<&str>, String> {
+        let mut names = self.schemes.keys().map(String::as_str);
+        match (names.next(), names.next()) {
+            (only, None) => Ok(only),
+            // Here the document says elsewhere what needs credentials: this does not.
+            (Some(_), Some(_)) if secures_some_operation(document) => Ok(None),
+            (first, _) => {
+                let first = naming::prose(first.unwrap_or_default(), 60);
+                Err(format!(
+                    "the document names no `security`, and `auth` has several credentials; give only the one \
+                     that the API takes, such as `{first}`, or use `headers` or `query`"
+                ))
+            }
+        }
+    }
+
     /// Refuses credentials for schemes that the document does not have: they would never be sent.
     pub(super) fn check_schemes(&self, document: &Document) -> Result<(), String> {
         let known: Vec<&str> = fields(schemes_of(document)).map(|(name, _)| name.as_str()).collect();
@@ -135,6 +153,11 @@ impl Access {
             None => Ok(()),
         }
     }
+}
+
+fn secures_some_operation(document: &Document) -> bool {
+    let items = fields(document.get("paths")).map(|(_, item)| item);
+    items.flat_map(|item| fields(Some(item))).any(|(_, operation)| operation.get("security").is_some())
 }
 
 fn schemes_of(document: &Document) -> Option<&Value> {

@@ -33,7 +33,9 @@ pub struct OpenApiConfig {
     #[serde(default)]
     pub read_only_only: bool,
     /// Credentials by the name of the document's security scheme, such as
-    /// `bearerAuth = "${env:API_TOKEN}"`; `user:${env:PASSWORD}` for basic authentication.
+    /// `bearerAuth = "${env:API_TOKEN}"`; `user:${env:PASSWORD}` for basic authentication. An
+    /// operation gets those that its `security` names. Where the document names none, the only one
+    /// is sent; of several none is guessed, and the operation is left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub auth: BTreeMap<String, String>,
     /// Headers of every request. May hold `${env:NAME}`.

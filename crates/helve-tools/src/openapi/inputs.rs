@@ -1,6 +1,6 @@
 //! Parameters and request body of an operation, as one input schema and the way back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use helve_net::HeaderName;
 use serde_json::{Map, Value, json};
@@ -206,14 +206,46 @@ pub(super) fn add_body(
             BodyPlan::Json { content, media_type: media_type.to_owned() }
         }
         (Kind::Form, Some(parts)) => {
-            let plan = |part: Part| {
+            let mut plans = Vec::new();
+            for part in parts {
+                let style = form_style(media.get("encoding").and_then(|encoding| encoding.get(&part.name)))?;
                 let argument = inputs.add(&part.name, "body", part.schema, part.required);
-                QueryPlan { name: part.name, value: Template::argument(argument), style: QueryStyle::Repeat }
-            };
-            BodyPlan::Form(parts.into_iter().map(plan).collect())
+                plans.push(QueryPlan { name: part.name, value: Template::argument(argument), style });
+            }
+            check_names(&plans, document, schema)?;
+            BodyPlan::Form(plans)
         }
         (Kind::Form, None) => return Err("its form has no list of fields".to_owned()),
     });
+    Ok(())
+}
+
+/// How a field of a form is written. Where the document says nothing an object is JSON, as OpenAPI
+/// 3.1 has it: its fields would else stand beside those of the form.
+fn form_style(encoding: Option<&Value>) -> Result<QueryStyle, String> {
+    let Some(encoding) = encoding else { return Ok(QueryStyle::Whole) };
+    if ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(*key).is_some()) {
+        return style(encoding, "query", false);
+    }
+    let is_json = text(encoding, "contentType").is_some_and(|kind| kind.trim() == "application/json");
+    Ok(if is_json { QueryStyle::Json } else { QueryStyle::Whole })
+}
+
+/// Refuses a form that would send two of its values under one name.
+fn check_names(plans: &[QueryPlan], document: &Document, form: &Value) -> Result<(), String> {
+    let form = document.resolve(form)?;
+    let mut taken: BTreeSet<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+    for plan in plans.iter().filter(|plan| plan.style == QueryStyle::Repeat) {
+        let Some(property) = form.get("properties").and_then(|fields| fields.get(&plan.name)) else {
+            continue;
+        };
+        for (key, _) in fields(document.resolve(property)?.get("properties")) {
+            if !taken.insert(key) {
+                let (field, key) = (naming::prose(&plan.name, 60), naming::prose(key, 60));
+                return Err(format!("its form would send two values as `{key}`: `{field}` is spread out"));
+            }
+        }
+    }
     Ok(())
 }
 

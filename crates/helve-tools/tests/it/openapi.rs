@@ -216,6 +216,105 @@ async fn each_operation_sends_the_credentials_that_it_asks_for() {
 }
 
 #[tokio::test]
+async fn without_security_the_only_credential_is_sent_and_of_several_none_is_guessed() {
+    let address = serve(Router::new().fallback(echo)).await;
+    let document = |more: Value| {
+        let schemes = json!({ "bearer": { "type": "http", "scheme": "bearer" },
+            "key": { "type": "apiKey", "in": "query", "name": "api_key" } });
+        let mut paths = json!({ "/a": { "get": {} } });
+        paths.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "openapi": "3.0.0", "paths": paths, "components": { "securitySchemes": schemes } })
+    };
+    let imported = |document: Value, auth: &[&str]| {
+        let auth: serde_json::Map<_, _> =
+            auth.iter().map(|name| ((*name).to_owned(), json!("${env:TOKEN}"))).collect();
+        let config = config(json!({ "server": format!("http://{address}"), "auth": auth }));
+        import(&config, document.to_string().as_bytes(), None, &backend()).unwrap()
+    };
+    let seen = async |import: &Import| {
+        let answer = run(find(import, "get_a"), json!({})).await.unwrap();
+        (answer["authorization"].clone(), answer["query"].clone())
+    };
+
+    let one = imported(document(json!({})), &["bearer"]);
+    assert_eq!(seen(&one).await, (json!("Bearer [redacted]"), Value::Null));
+    let one = imported(document(json!({})), &["key"]);
+    assert_eq!(seen(&one).await, (Value::Null, json!("api_key=[redacted]")));
+
+    let several = imported(document(json!({})), &["bearer", "key"]);
+    assert!(several.tools.is_empty(), "{several:?}");
+    let reason = &several.skipped[0].reason;
+    assert!(reason.contains("several credentials") && reason.contains("`bearer`"), "{reason}");
+
+    // Where the document says it of others, this operation is open to everybody.
+    let other = json!({ "/b": { "get": { "security": [{ "key": [] }] } } });
+    let open = imported(document(other), &["bearer", "key"]);
+    assert_eq!(seen(&open).await, (Value::Null, Value::Null));
+    assert_eq!(run(find(&open, "get_b"), json!({})).await.unwrap()["query"], "api_key=[redacted]");
+}
+
+/// An API with one form, whose fields are written as `encoding` says.
+fn form(server: &str, properties: Value, encoding: Value) -> Import {
+    let content = json!({ "application/x-www-form-urlencoded": {
+        "schema": { "type": "object", "properties": properties }, "encoding": encoding } });
+    let document = json!({ "openapi": "3.0.0", "paths": { "/f": { "post": {
+        "operationId": "f", "requestBody": { "required": true, "content": content } } } } });
+    import(&config(json!({ "server": server })), document.to_string().as_bytes(), None, &backend()).unwrap()
+}
+
+#[tokio::test]
+async fn fields_of_a_form_are_written_as_the_document_says() {
+    let server = format!("http://{}", serve(Router::new().fallback(echo)).await);
+    let properties = json!({ "email": {}, "address": {}, "metadata": {} });
+    let style = |style: &str, explode: bool| json!({ "style": style, "explode": explode });
+    let both = |one: Value| json!({ "address": one, "metadata": one });
+    let deep = both(style("deepObject", true));
+    let customer = json!({ "email": "a@b", "address": { "city": "Oslo", "line": { "one": "x" } },
+        "metadata": { "city": "Meta" } });
+    let lists = json!({ "address": ["a", { "b": [1, 2] }], "metadata": [] });
+    let plain = json!({ "address": { "a": 1, "b": 2 }, "metadata": ["x", "y z"] });
+    for (encoding, arguments, expected) in [
+        (&deep, &customer, "email=a@b&address[city]=Oslo&address[line][one]=x&metadata[city]=Meta"),
+        (&deep, &lists, "address[0]=a&address[1][b][0]=1&address[1][b][1]=2"),
+        (&json!({}), &plain, r#"address={"a":1,"b":2}&metadata=x&metadata=y z"#),
+        (
+            &both(json!({ "contentType": "application/json" })),
+            &plain,
+            r#"address={"a":1,"b":2}&metadata=["x","y z"]"#,
+        ),
+        (&both(style("form", true)), &plain, "a=1&b=2&metadata=x&metadata=y z"),
+        (&both(style("form", false)), &plain, "address=a,1,b,2&metadata=x,y z"),
+        (&both(json!({ "style": "pipeDelimited" })), &plain, "address=a|1|b|2&metadata=x|y z"),
+        (&both(json!({ "style": "spaceDelimited" })), &plain, "address=a 1 b 2&metadata=x y z"),
+    ] {
+        let import = form(&server, properties.clone(), encoding.clone());
+        let answer = run(find(&import, "f"), arguments.clone()).await.unwrap();
+        let body = percent_encoding::percent_decode_str(answer["body"].as_str().unwrap());
+        assert_eq!(body.decode_utf8().unwrap(), expected, "{encoding}");
+    }
+}
+
+#[tokio::test]
+async fn a_form_never_sends_two_values_under_one_name() {
+    let server = format!("http://{}", serve(Router::new().fallback(echo)).await);
+    let spread = json!({ "a": { "style": "form" }, "b": { "style": "form" } });
+    let city = json!({ "type": "object", "properties": { "city": {} } });
+    for properties in [json!({ "a": city, "b": city }), json!({ "a": city, "city": {} })] {
+        let import = form(&server, properties, spread.clone());
+        assert!(import.skipped[0].reason.contains("two values as `city`"), "{import:?}");
+    }
+    // What no schema names is found when it is sent, also where the other value is absent.
+    let import = form(&server, json!({ "a": {}, "b": {}, "city": {} }), spread);
+    let tool = find(&import, "f");
+    for arguments in [json!({ "a": { "x": 1 }, "b": { "x": 2 } }), json!({ "a": { "city": 1 } })] {
+        let error = run(tool, arguments).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ValidationFailed);
+        assert!(error.to_string().contains("under that name"), "{error}");
+    }
+    assert_eq!(run(tool, json!({ "a": { "x": 1 }, "b": { "y": 2 } })).await.unwrap()["body"], "x=1&y=2");
+}
+
+#[tokio::test]
 async fn a_document_is_loaded_from_a_file_or_over_the_network() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     assert_eq!(load(&config(json!({})), &folder, &backend()).await.unwrap().tools.len(), 10);

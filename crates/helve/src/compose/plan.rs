@@ -25,8 +25,6 @@ const CONCURRENCY_MAX: usize = 64;
 const ITEMS_LIMIT: usize = 100_000;
 /// Longest name of a step.
 const NAME_BYTES_MAX: usize = 64;
-/// What the language itself knows by name.
-const FUNCTIONS: [&str; 4] = ["range", "dict", "namespace", "debug"];
 
 /// A composition with everything looked up and checked.
 #[derive(Debug)]
@@ -425,14 +423,11 @@ impl<'a> Planner<'a> {
 
     /// What is absent in a condition is false, and a slip of the pen would go unnoticed for long.
     fn check_references(&mut self, at: &str, references: &[Reference], known: &Known<'_>) {
-        for Reference { name, field, .. } in references {
-            if FUNCTIONS.contains(&name.as_str()) {
-                continue;
+        for reference in references {
+            if let Some(message) = reference.unknown(&known.names) {
+                self.refuse(at, message);
             }
-            if !known.names.contains(&name.as_str()) {
-                let list = known.names.join("`, `");
-                self.refuse(at, format!("`{name}` is not known here; there are `{list}`"));
-            }
+            let Reference { name, field, .. } = reference;
             let is_step = name == "steps" || name == "errors";
             if let Some(field) = field.as_ref().filter(|field| is_step && !known.steps.contains(field)) {
                 let list = match known.steps {

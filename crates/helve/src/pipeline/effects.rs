@@ -136,12 +136,14 @@ async fn apply_one(
     }
     match &effect.change {
         Change::StateChange { state, change, value, scope: memory } => {
-            let change = state_change(*change, value.as_ref(), &scope)?;
-            remember(parts, run, deed, index, *memory, state, change, &scope).await?;
+            let place = place(deed, *memory, state, &scope)?;
+            let make = |scope: &Scope<'_>| state_change(*change, value.as_ref(), scope);
+            remember(parts, run, deed, index, place, looks_back(value.as_ref()), make).await?;
         }
         Change::Memory { scope: memory, operation, key, value, ttl_ms } => {
-            let change = memory_change(*operation, value.as_ref(), *ttl_ms, &scope)?;
-            remember(parts, run, deed, index, *memory, key, change, &scope).await?;
+            let place = place(deed, *memory, key, &scope)?;
+            let make = |scope: &Scope<'_>| memory_change(*operation, value.as_ref(), *ttl_ms, scope);
+            remember(parts, run, deed, index, place, looks_back(value.as_ref()), make).await?;
         }
         Change::Notification { event, payload } => {
             let payload = or_result(payload.as_ref(), &scope)?;
@@ -161,25 +163,64 @@ async fn apply_one(
     Ok(EffectState::Applied)
 }
 
-#[expect(clippy::too_many_arguments, reason = "a change and where it goes, from one place")]
+fn place(
+    deed: &Deed,
+    memory: MemoryScope,
+    key: &Template,
+    scope: &Scope<'_>,
+) -> Result<MemoryPlace, ToolError> {
+    match key.render(scope).map_err(wrong)? {
+        Value::String(key) => Ok(MemoryPlace::of(&deed.caller, memory, key)),
+        _ => Err(ToolError::new(ErrorCode::EffectFailed, "a key in memory must be text")),
+    }
+}
+
+/// Whether a change looks at the value that was there before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LooksBack {
+    Yes,
+    No,
+}
+
+fn looks_back(value: Option<&Template>) -> LooksBack {
+    let mut references = value.into_iter().flat_map(Template::references);
+    if references.any(|reference| reference.name == "former") { LooksBack::Yes } else { LooksBack::No }
+}
+
+/// How often a change is made anew because another call changed the value meanwhile.
+const CONFLICTS_MAX: usize = 32;
+
+/// Makes the change that `make` says, over `arguments`, `result` and, where it looks back, `former`.
 async fn remember(
     parts: &Arc<Parts>,
     run: &ActiveRun,
     deed: &Deed,
     index: usize,
-    memory: MemoryScope,
-    key: &Template,
-    change: MemoryChange,
-    scope: &Scope<'_>,
+    place: MemoryPlace,
+    looks_back: LooksBack,
+    make: impl Fn(&Scope<'_>) -> Result<MemoryChange, ToolError>,
 ) -> Result<(), ToolError> {
-    let Value::String(key) = key.render(scope).map_err(wrong)? else {
-        return Err(ToolError::new(ErrorCode::EffectFailed, "a key in memory must be text"));
-    };
     run.settle(&*parts.ledger).await.map_err(unavailable)?;
-    let place = MemoryPlace::of(&deed.caller, memory, key);
-    let effect = EffectId { call_id: deed.call_id, index: number(index) };
-    let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
-    parts.memory.apply(effect, place, change, step).await.map_err(|error| not_remembered(run, error))
+    let mut conflicts = 0;
+    loop {
+        let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+        let change = match looks_back {
+            LooksBack::No => make(&scope)?,
+            LooksBack::Yes => {
+                let before = parts.memory.read(place.clone()).await;
+                let before = before.map_err(|error| not_remembered(run, error))?;
+                let (former, version) = before.map_or((Value::Null, 0), |one| (one.value, one.version));
+                // What was made from a value holds only while it is the value.
+                make(&scope.with("former", &former))?.if_version(version)
+            }
+        };
+        let effect = EffectId { call_id: deed.call_id, index: number(index) };
+        let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
+        match parts.memory.apply(effect, place.clone(), change, step).await {
+            Err(MemoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
+            applied => return applied.map_err(|error| not_remembered(run, error)),
+        }
+    }
 }
 
 fn state_change(

@@ -118,3 +118,58 @@ async fn effects_that_go_in_a_circle_are_stopped() {
     assert_eq!(world.done(), ["a", "b", "c"]);
     assert!(outcome.error().unwrap().message().contains("`a` → `b` → `c` → `a`"), "{outcome:?}");
 }
+
+/// Appends to a list and keeps the last ones, made from the former value.
+fn appends(keep: usize) -> Effect {
+    let value = format!("{{{{ ((former or []) + [{{'page': arguments.page}}])[-{keep}:] }}}}");
+    let change = Change::Memory {
+        scope: MemoryScope::ShortTerm,
+        operation: MemoryOperation::Write,
+        key: Template::literal(json!("orders")),
+        value: Some(Template::parse(json!(value)).unwrap()),
+        ttl_ms: None,
+    };
+    Effect::new("remembers the page", change).reversible()
+}
+
+#[tokio::test]
+async fn a_change_made_from_the_former_value_appends_and_is_taken_back() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let tools = [
+        world.act("open").effect(appends(3)),
+        world.act("open-badly").effect(appends(3)).effect(cascade("broken")),
+        failing("broken"),
+    ];
+    let runtime = runtime(ledger.clone(), tools, Settings::default());
+    let open = async |tool: &str, page: u32| runtime.call(Call::new(tool, json!({ "page": page }))).await;
+    let pages = |pages: &[u32]| pages.iter().map(|page| json!({ "page": page })).collect::<Value>();
+    let first = open("open", 1).await;
+    assert!(first.is_success(), "{first:?}");
+    assert_eq!(orders(&*ledger).await, pages(&[1]), "a value is made where there was none");
+    for page in 2..=4 {
+        assert!(open("open", page).await.is_success());
+    }
+    assert_eq!(orders(&*ledger).await, pages(&[2, 3, 4]));
+    assert_eq!(code(&open("open-badly", 5).await), "effect_failed");
+    assert_eq!(orders(&*ledger).await, pages(&[2, 3, 4]), "what fell off the end is back");
+    let last = open("open", 6).await;
+    assert_eq!(orders(&*ledger).await, pages(&[3, 4, 6]));
+    runtime.undo_run(last.call_id, Caller::local()).await.unwrap();
+    assert_eq!(orders(&*ledger).await, pages(&[2, 3, 4]));
+}
+
+#[tokio::test]
+async fn changes_made_from_the_former_value_at_once_lose_none() {
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let runtime = runtime(ledger.clone(), [world.act("open").effect(appends(100))], Settings::default());
+    let calls = (0..16).map(|page| runtime.call(Call::new("open", json!({ "page": page }))));
+    for outcome in futures_util::future::join_all(calls).await {
+        assert!(outcome.is_success(), "{outcome:?}");
+    }
+    let found = orders(&*ledger).await;
+    let pages: std::collections::BTreeSet<_> =
+        found.as_array().unwrap().iter().map(|one| one["page"].as_u64().unwrap()).collect();
+    assert_eq!(pages, (0..16).collect());
+}

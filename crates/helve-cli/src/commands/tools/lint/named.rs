@@ -4,6 +4,8 @@ use helve::effect::Change;
 use helve::run::Undo;
 use helve::{Problem, Registry, Tool};
 
+use crate::wire::circles;
+
 /// What is wrong with the tools that `tool` names. `is_elsewhere` knows tools that are not seen here.
 pub(super) fn problems(
     tool: &Tool,
@@ -16,11 +18,9 @@ pub(super) fn problems(
     let absent = |name: &str| !registry.has(name) && !is_elsewhere(name);
     for (index, effect) in definition.effects.iter().enumerate() {
         if let Change::Cascade { tool: called, .. } = &effect.change {
-            let at = format!("effects/{index}/tool");
             if absent(called) {
+                let at = format!("effects/{index}/tool");
                 refuse(at, format!("there is no tool `{called}` in this file or built in"));
-            } else if let Some(circle) = circle(registry, tool, called) {
-                refuse(at, format!("effects would go round in a circle: {circle}"));
             }
         }
     }
@@ -40,28 +40,6 @@ pub(super) fn problems(
             refuse("recall/tool".to_owned(), format!("there is no tool `{}` here", recall.tool));
         }
     }
+    problems.extend(circles(tool, registry));
     problems
-}
-
-/// The way from `tool` through the effects of `called` back to `tool`.
-fn circle(registry: &Registry, tool: &Tool, called: &str) -> Option<String> {
-    let mut ways = vec![vec![called.to_owned()]];
-    let mut seen = std::collections::HashSet::new();
-    while let Some(way) = ways.pop() {
-        let last = registry.get(way.last()?)?.tool;
-        if last.name() == tool.name() {
-            let names: Vec<_> = way.iter().map(|name| format!("`{name}`")).collect();
-            return Some(format!("`{}` → {}", tool.name(), names.join(" → ")));
-        }
-        if seen.insert(last.name().clone()) {
-            for effect in &last.definition().effects {
-                if let Change::Cascade { tool: next, .. } = &effect.change
-                    && registry.has(next.as_str())
-                {
-                    ways.push(way.iter().cloned().chain([next.clone()]).collect());
-                }
-            }
-        }
-    }
-    None
 }
