@@ -157,11 +157,8 @@ impl HttpServer {
                         continue;
                     }
                 };
-                let line = Line {
-                    _turn: Arc::new(turn),
-                    tasks: connections.clone(),
-                    stopping: stopping.clone(),
-                };
+                let line =
+                    Line { _turn: Arc::new(turn), tasks: connections.clone(), stopping: stopping.clone() };
                 connections.spawn(serve(stream, service.clone(), head_timeout, line));
             }
         };
