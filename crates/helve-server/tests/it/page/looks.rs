@@ -196,7 +196,7 @@ async fn history_and_live_can_be_read_on_a_phone() {
     let decider =
         Decider::vouched("grace.hopper@example.com", Vouch::Token("https://login.example.com".to_owned()));
     for reason in ["This goes to everybody in the company; ask Ada first.", "no"] {
-        let id = desk.ask_mail("everybody@example.com").await;
+        let id = desk.ask_mail(&format!("{}@example.com", reason.len())).await;
         desk.server.runtime.approvals().decide(id, Decision::deny(reason), &decider).await.unwrap();
     }
     let id = desk.ask_mail("ada@example.com").await;
