@@ -103,7 +103,9 @@ timeout 900 qemu-system-x86_64 -M pc,accel=tcg -cpu max -m 4096 -smp 2 -nographi
   -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
   -virtfs local,path="$vm/share",mount_tag=share,security_model=none,readonly=on </dev/null |
   tr -d '\r' | tee "$vm/log"
-if [ "$(grep -c '^test result: ok' "$vm/log")" != 3 ] ||
+# A filter that fits no test passes, too: each run must have had as many as it names, or more.
+passed=$(sed -n 's/^test result: ok\. \([0-9]*\) passed.*/\1/p' "$vm/log" | tr '\n' ' ')
+if ! echo "$passed" | awk '{ exit !(NF == 3 && $1 >= 9 && $2 >= 9 && $3 >= 2) }' ||
   [ "$(sed -n '/^== left behind$/,/^== end$/p' "$vm/log" | wc -l)" != 2 ]; then
   echo 'the tests with cgroups of version 2 have failed' >&2
   exit 1

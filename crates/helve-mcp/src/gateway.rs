@@ -1,5 +1,5 @@
-//! Serves what a runtime and the servers behind it have: tools through the pipeline, resources and
-//! prompts passed through.
+//! Serves what a runtime and the servers behind it have: tools, resources and prompts through the pipeline;
+//! completions are asked for where policies allow what they complete.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -72,6 +72,9 @@ impl Gateway {
 
     /// What the policy says to a visitor who wants to have what a server offers.
     fn says(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> Stance {
+        if server.config().tools.denies(piece.name()) {
+            return Stance::Deny;
+        }
         let resource = PolicyResource::Served { server: server.name(), name };
         self.tools.runtime().permits(&visitor.caller, piece.action(), resource).stance
     }
@@ -118,8 +121,10 @@ impl Gateway {
             };
             for item in items {
                 let place = Fields::read(Some(item)).ok().and_then(|fields| fields.text(key));
-                let may = |place: &String| self.shows(visitor, Piece::Resource, &server, place);
-                if place.filter(may).is_some_and(|place| seen.insert(place)) {
+                // The first server with an address is the one that it is read from, so no other's is
+                // listed either, also where this one's must not be known of.
+                let Some(place) = place.filter(|place| seen.insert(place.clone())) else { continue };
+                if self.shows(visitor, Piece::Resource, &server, &place) {
                     all.push(Arc::clone(item));
                 }
             }
@@ -183,7 +188,8 @@ impl Gateway {
             let owner = self.links.server_of(&SessionKey::of(&visitor.caller), uri)?;
             servers.iter().find(|(server, _)| server.name() == &*owner)
         };
-        Some(Arc::clone(&listed.or_else(fits).or_else(linked)?.0))
+        // A server that spoke of an address knows it; a template may fit every address there is.
+        Some(Arc::clone(&listed.or_else(linked).or_else(fits)?.0))
     }
 
     /// The same, where the visitor may have it and nobody need be asked.
@@ -490,10 +496,12 @@ impl Backend for Gateway {
                     let uri = of.text("uri").ok_or_else(none)?;
                     let open = self.offers_to(&visitor).await;
                     let named = open.into_iter().find(|(_, offer)| offer.lists_template(&uri));
-                    match named {
-                        Some((server, _)) => server,
-                        None => self.open_resource(&uri, &visitor).await.ok_or_else(none)?,
-                    }
+                    let open = match named {
+                        Some((server, _)) => Some(server)
+                            .filter(|server| self.permits(&visitor, Piece::Resource, server, &uri)),
+                        None => self.open_resource(&uri, &visitor).await,
+                    };
+                    open.ok_or_else(none)?
                 }
             };
             if !server.greeting().is_some_and(|greeting| greeting.has("completions")) {

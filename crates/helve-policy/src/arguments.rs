@@ -7,12 +7,16 @@ use std::collections::BTreeMap;
 
 use cedar_policy::RestrictedExpression;
 use helve_core::Tool;
+use helve_core::schema::Budget;
 use serde_json::{Map, Value};
 
 use crate::mention::Mention;
 
 /// Deepest nesting that policies see, and most references that are followed to get there.
 const DEPTH_MAX: usize = 16;
+
+/// Most sub-schemas that are looked at for one tool; policies do not see what is beyond.
+const LOOKS_MAX: usize = 20_000;
 
 /// What a value looks like to policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,82 +41,92 @@ pub(crate) struct Field {
 /// What a tool takes.
 pub(crate) fn shape_of(tool: &Tool) -> BTreeMap<String, Field> {
     let root = &tool.definition().input_schema;
-    match read(root, root, 0).0 {
+    let reader = Reader { root, budget: Budget::new(LOOKS_MAX) };
+    match reader.read(root, 0).0 {
         Shape::Record(fields) => fields,
         Shape::Text | Shape::Long | Shape::Bool | Shape::Set(_) | Shape::Hidden => BTreeMap::new(),
     }
 }
 
-/// The shape that a schema describes, and whether it lets null through. To policies, null is as good
-/// as nothing.
-fn read(root: &Value, node: &Value, depth: usize) -> (Shape, bool) {
-    const HIDDEN: (Shape, bool) = (Shape::Hidden, false);
-    let Some(schema) = node.as_object().filter(|_| depth <= DEPTH_MAX) else { return HIDDEN };
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
-        let found = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return found.map_or(HIDDEN, |node| read(root, node, depth + 1));
-    }
-    if let Some(kinds) = schema.get("type") {
-        let kinds: Vec<_> = match kinds {
-            Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
-            kind => kind.as_str().into_iter().collect(),
+struct Reader<'a> {
+    root: &'a Value,
+    budget: Budget,
+}
+
+impl Reader<'_> {
+    /// The shape that a schema describes, and whether it lets null through. To policies, null is as good
+    /// as nothing.
+    fn read(&self, node: &Value, depth: usize) -> (Shape, bool) {
+        const HIDDEN: (Shape, bool) = (Shape::Hidden, false);
+        let Some(schema) = node.as_object().filter(|_| depth <= DEPTH_MAX && self.budget.spend(1)) else {
+            return HIDDEN;
         };
-        let nullable = kinds.contains(&"null");
-        let mut others = kinds.into_iter().filter(|kind| *kind != "null");
-        return match (others.next(), others.next()) {
-            (Some(kind), None) => (of_kind(kind, root, schema, depth), nullable),
+        if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
+            let found = target.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+            return found.map_or(HIDDEN, |node| self.read(node, depth + 1));
+        }
+        if let Some(kinds) = schema.get("type") {
+            let kinds: Vec<_> = match kinds {
+                Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+                kind => kind.as_str().into_iter().collect(),
+            };
+            let nullable = kinds.contains(&"null");
+            let mut others = kinds.into_iter().filter(|kind| *kind != "null");
+            return match (others.next(), others.next()) {
+                (Some(kind), None) => (self.of_kind(kind, schema, depth), nullable),
+                _ => HIDDEN,
+            };
+        }
+        if let Some(values) = schema.get("enum").and_then(Value::as_array) {
+            return one_shape(values.iter().map(of_value));
+        }
+        if let Some(value) = schema.get("const") {
+            return of_value(value);
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(variants) = schema.get(key).and_then(Value::as_array) {
+                return one_shape(variants.iter().map(|variant| match variant.get("type") {
+                    Some(kind) if kind == "null" => (Shape::Hidden, true),
+                    _ => self.read(variant, depth + 1),
+                }));
+            }
+        }
+        match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
+            Some([only]) => self.read(only, depth + 1),
             _ => HIDDEN,
-        };
-    }
-    if let Some(values) = schema.get("enum").and_then(Value::as_array) {
-        return one_shape(values.iter().map(of_value));
-    }
-    if let Some(value) = schema.get("const") {
-        return of_value(value);
-    }
-    for key in ["anyOf", "oneOf"] {
-        if let Some(variants) = schema.get(key).and_then(Value::as_array) {
-            return one_shape(variants.iter().map(|variant| match variant.get("type") {
-                Some(kind) if kind == "null" => (Shape::Hidden, true),
-                _ => read(root, variant, depth + 1),
-            }));
         }
     }
-    match schema.get("allOf").and_then(Value::as_array).map(Vec::as_slice) {
-        Some([only]) => read(root, only, depth + 1),
-        _ => HIDDEN,
-    }
-}
 
-fn of_kind(kind: &str, root: &Value, schema: &Map<String, Value>, depth: usize) -> Shape {
-    match kind {
-        "string" => Shape::Text,
-        "integer" => Shape::Long,
-        "boolean" => Shape::Bool,
-        "array" => match schema.get("items").map(|items| read(root, items, depth + 1)) {
-            Some((items, false)) if !items.hides_something() => Shape::Set(Box::new(items)),
+    fn of_kind(&self, kind: &str, schema: &Map<String, Value>, depth: usize) -> Shape {
+        match kind {
+            "string" => Shape::Text,
+            "integer" => Shape::Long,
+            "boolean" => Shape::Bool,
+            "array" => match schema.get("items").map(|items| self.read(items, depth + 1)) {
+                Some((items, false)) if !items.hides_something() => Shape::Set(Box::new(items)),
+                _ => Shape::Hidden,
+            },
+            "object" => Shape::Record(self.fields(schema, depth)),
             _ => Shape::Hidden,
-        },
-        "object" => Shape::Record(fields(root, schema, depth)),
-        _ => Shape::Hidden,
+        }
     }
-}
 
-fn fields(root: &Value, schema: &Map<String, Value>, depth: usize) -> BTreeMap<String, Field> {
-    let required: Vec<_> = schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let field = |(key, node): (&String, &Value)| {
-        let (shape, nullable) = read(root, node, depth + 1);
-        let required = !nullable && required.contains(&key.as_str());
-        (key.clone(), Field { shape, required })
-    };
-    properties.map(field).collect()
+    fn fields(&self, schema: &Map<String, Value>, depth: usize) -> BTreeMap<String, Field> {
+        let required: Vec<_> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let field = |(key, node): (&String, &Value)| {
+            let (shape, nullable) = self.read(node, depth + 1);
+            let required = !nullable && required.contains(&key.as_str());
+            (key.clone(), Field { shape, required })
+        };
+        properties.map(field).collect()
+    }
 }
 
 fn of_value(value: &Value) -> (Shape, bool) {
@@ -252,7 +266,7 @@ mod tests {
     use super::*;
 
     fn read_whole(schema: Value) -> Shape {
-        read(&schema, &schema, 0).0
+        Reader { root: &schema, budget: Budget::new(LOOKS_MAX) }.read(&schema, 0).0
     }
 
     #[test]

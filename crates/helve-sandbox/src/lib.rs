@@ -8,6 +8,7 @@
 pub mod policy;
 pub mod report;
 
+mod own;
 mod run;
 mod running;
 mod sandbox;
@@ -26,6 +27,7 @@ mod wire;
 
 pub use collect::{CollectLimits, FileOut, collect};
 pub use helve_core::ports::LaunchError as SandboxError;
+pub use own::{Unwritable, Way};
 pub use plain::{Options, PlainLauncher};
 pub use policy::{FileIn, Job, Limits, Policy, WORK_DIR};
 pub use probe::Probed;

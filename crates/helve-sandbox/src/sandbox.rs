@@ -13,6 +13,7 @@ use tokio::net::unix::pipe;
 
 use crate::find::find;
 use crate::link::Link;
+use crate::own::{Unwritable, Way};
 use crate::policy::{Job, Limits, PATH, WORK_DIR};
 use crate::report::Level;
 use crate::running::{RunningBox, Talk, heads};
@@ -51,9 +52,8 @@ pub struct SandboxOptions {
     pub min_level: Level,
     /// Files and folders that no program is to see, whatever else it was granted: Helve's own.
     pub hidden: Vec<PathBuf>,
-    /// Files and folders that no program is to change, whatever else it was granted: what Helve is
-    /// told to do.
-    pub unwritable: Vec<PathBuf>,
+    /// What no program is to change, whatever else it was granted.
+    pub unwritable: Unwritable,
     /// The way out of boxes that are granted a network. Without it none is granted.
     pub egress: Option<Arc<dyn Egress>>,
 }
@@ -65,7 +65,7 @@ impl Default for SandboxOptions {
             limits: Limits::default(),
             min_level: Level::default(),
             hidden: Vec::new(),
-            unwritable: Vec::new(),
+            unwritable: Unwritable::default(),
             egress: None,
         }
     }
@@ -238,30 +238,53 @@ impl Sandbox {
 impl Sandbox {
     /// Takes what is Helve's own out of grants. What is hidden within them is returned.
     fn keep_own(&self, grants: &mut Vec<Grant>) -> Result<Vec<PathBuf>, String> {
-        let real = |paths: &[PathBuf]| {
-            paths.iter().filter_map(|path| fs::canonicalize(path).ok()).collect::<Vec<_>>()
-        };
-        let hidden = real(&self.options.hidden);
-        if let Some(grant) = grants.iter().find(|grant| hidden.iter().any(|own| grant.path.starts_with(own)))
-        {
+        let hidden: Vec<_> = self.options.hidden.iter().map(|path| Way::to(path)).collect();
+        let is_own = |grant: &&Grant| hidden.iter().any(|own| grant.path.starts_with(&own.end));
+        if let Some(grant) = grants.iter().find(is_own) {
             return Err(format!("`{}` cannot be granted: it is Helve's own", grant.path.display()));
         }
-        for path in real(&self.options.unwritable) {
-            if let Some(grant) = grants.iter_mut().find(|grant| grant.path == path) {
-                grant.writable = false;
-                continue;
-            }
-            let around = grants.iter().filter(|grant| grant.writable && path.starts_with(&grant.path));
-            let Some(nearest) = around.map(|grant| grant.path.clone()).max() else { continue };
-            // What is mounted by itself cannot be moved away, and another folder put in its place.
-            let above = path.ancestors().skip(1).take_while(|above| *above != nearest);
-            let above = above.map(|above| Grant { path: above.to_owned(), link: None, writable: true });
-            let new: Vec<_> = above.filter(|one| grants.iter().all(|grant| grant.path != one.path)).collect();
-            grants.extend(new);
-            grants.push(Grant { path, link: None, writable: false });
+        for way in self.options.unwritable.ways() {
+            way.names().for_each(|name| pin(grants, name));
         }
-        Ok(hidden.into_iter().filter(|own| grants.iter().any(|grant| own.starts_with(&grant.path))).collect())
+        for way in &hidden {
+            way.links.iter().for_each(|link| pin(grants, link));
+            hold_above(grants, &way.end);
+        }
+        let is_within = |own: &PathBuf| grants.iter().any(|grant| own.starts_with(&grant.path));
+        Ok(hidden.into_iter().map(|own| own.end).filter(is_within).collect())
     }
+}
+
+/// Lets a name stay what it is, though it lies in a folder that may be changed: what is mounted by itself
+/// can be neither removed nor replaced. A link is mounted on itself.
+fn pin(grants: &mut Vec<Grant>, name: &Path) {
+    // A place where nothing is cannot be kept free.
+    if fs::symlink_metadata(name).is_err() {
+        return;
+    }
+    hold_above(grants, name);
+    grants.iter_mut().filter(|grant| grant.path.starts_with(name)).for_each(|grant| grant.writable = false);
+    let is_granted = grants.iter().any(|grant| grant.path == name);
+    if !is_granted && is_writable(grants, name) {
+        grants.push(Grant { path: name.to_owned(), link: None, writable: false });
+    }
+}
+
+/// Mounts each folder above by itself that could be moved away and another put in its place: also those
+/// between two grants.
+fn hold_above(grants: &mut Vec<Grant>, name: &Path) {
+    for above in name.ancestors().skip(1) {
+        let is_granted = grants.iter().any(|grant| grant.path == above);
+        if !is_granted && is_writable(grants, above) && above.is_dir() {
+            grants.push(Grant { path: above.to_owned(), link: None, writable: true });
+        }
+    }
+}
+
+/// Whether the folder that a name is in may be changed: the nearest grant above says so.
+fn is_writable(grants: &[Grant], name: &Path) -> bool {
+    let above = grants.iter().filter(|grant| name != grant.path && name.starts_with(&grant.path));
+    above.max_by_key(|grant| grant.path.components().count()).is_some_and(|grant| grant.writable)
 }
 
 /// What nobody confines needs no grants. What only a box can have is refused, not left out.

@@ -44,6 +44,8 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777)
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How long another `helve up` on this machine may take to answer.
 const REACHED_WITHIN: Duration = Duration::from_millis(300);
+/// How often runs are looked for that the journal's failure has left.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -111,6 +113,7 @@ pub(crate) fn http(
                 () = server.run(stop.cancelled()) => {}
                 () = upstream.watch(inputs, &hooked, &loaded) => {}
                 () = deciding => {}
+                () = take_up_left(&hooked) => {}
                 () = telling => {}
             }
         };
@@ -173,6 +176,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let running = async {
             tokio::select! {
                 ended = server.serve_stdio(caller) => ended,
+                () = take_up_left(&hooked) => Ok(()),
                 () = stop.cancelled() => Ok(()),
             }
         };
@@ -263,11 +267,33 @@ async fn follow_decisions(runtime: Runtime) {
         if changed.is_some_and(|approval| approval.state == ApprovalState::Pending) {
             continue;
         }
-        match runtime.approvals().resume_decided().await {
-            Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
-        }
+        // A run may take its time, and others are decided meanwhile.
+        let runtime = runtime.clone();
+        tokio::spawn(async move {
+            match runtime.approvals().resume_decided().await {
+                Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
+            }
+        });
+    }
+}
+
+/// Goes on with runs that were left because the journal failed, once it works again. Runs until
+/// dropped.
+async fn take_up_left(runtime: &Runtime) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let runtime = runtime.clone();
+        tokio::spawn(async move {
+            match runtime.recover_left().await {
+                Ok(runs) if !runs.is_empty() => {
+                    tracing::info!(runs = runs.len(), "the journal works again: runs go on");
+                }
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, "runs that were left cannot go on yet"),
+            }
+        });
     }
 }
 
@@ -313,7 +339,10 @@ impl Upstream {
             }
             before = now;
             match load(inputs) {
-                Ok(loaded) => {
+                Ok(mut loaded) => {
+                    // What is followed is kept from the tools that run before it counts.
+                    loaded.unwritable = first.unwritable.clone();
+                    wire::judges::unwritable(&loaded);
                     // Taken before they are read, so that no change falls in between.
                     policies.clone_from(&loaded.policy_files);
                     before.1 = of_policies(&policies);

@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use helve::json::escape_pointer;
 use helve::{FieldError, Layer, Schema};
+use helve_sandbox::Unwritable;
 use serde_json::{Value, json};
 
 use super::document::{Document, at};
@@ -45,6 +46,8 @@ pub(crate) struct Loaded {
     pub(crate) journal_path: PathBuf,
     /// Where policies are read from: all layers, because one must not replace another's.
     pub(crate) policy_files: Vec<PolicyPath>,
+    /// What no tool changes: one list for as long as a process lives, see `wire::judges`.
+    pub(crate) unwritable: Unwritable,
     /// Whether the project's file was found in a folder. One that is named on the command line is the
     /// user's own choice.
     project_was_found: bool,
@@ -168,6 +171,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         remarks,
         journal_path,
         policy_files,
+        unwritable: Unwritable::default(),
         project_was_found,
         merged,
         origins,

@@ -6,6 +6,7 @@ use helve::{Tool, ToolBuilder};
 use helve_sandbox::{Limits, Sandbox};
 use helve_tools::code::{CodeOptions, code_tool};
 
+use super::journal;
 use crate::config::{Loaded, find};
 
 /// Every tool that ships with Helve.
@@ -36,7 +37,7 @@ fn code(loaded: &Loaded, sandbox: &Sandbox) -> Tool {
     }
     options.sessions = Some(match options.sessions {
         Some(folder) => folder_of("/code/sessions").join(folder),
-        None => beside_journal(loaded, ".sessions"),
+        None => journal::beside(loaded, ".sessions"),
     });
     built(code_tool(options, sandbox.clone(), super::limits(&loaded.config)))
 }
@@ -51,31 +52,12 @@ pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
     let projects = local.as_deref().and_then(Path::parent).map(Path::to_owned);
     let mut own: Vec<PathBuf> = find::mcp_state().into_iter().chain(projects).collect();
     if loaded.is_set("/journal/path") {
-        let endings = ["", "-wal", "-shm", ".head", ".reserve", ".owners", ".backups", ".sessions", ".key"];
-        own.extend(endings.iter().map(|ending| beside_journal(loaded, ending)));
+        own.extend(journal::files(loaded));
         own.push(loaded.journal_path.with_file_name("token"));
         return own;
     }
     own.extend(loaded.journal_path.parent().map(Path::to_owned));
     own
-}
-
-/// What no tool changes, wherever it lies: what says which tools there are, what they may do, and who
-/// checks that.
-pub(super) fn unwritable(loaded: &Loaded) -> Vec<PathBuf> {
-    let files = loaded.project_file.iter().chain(&loaded.user_file).cloned();
-    let policies = loaded.policy_files.iter().map(|policy| policy.path.clone());
-    files
-        .chain(policies)
-        .chain(super::hooks::scripts(loaded))
-        .chain(super::unboxed::scripts(loaded))
-        .collect()
-}
-
-fn beside_journal(loaded: &Loaded, ending: &str) -> PathBuf {
-    let mut path = loaded.journal_path.clone().into_os_string();
-    path.push(ending);
-    path.into()
 }
 
 /// The file tools, over the roots that are configured; none where there are no roots.
@@ -93,14 +75,11 @@ fn files(loaded: &Loaded) -> Vec<Tool> {
         false => project,
     };
     let mut builder = Files::builder(loaded.config.files.clone().relative_to(folder))
-        .backups(beside_journal(loaded, ".backups"));
+        .backups(journal::beside(loaded, ".backups"));
     for path in own_files(loaded) {
         builder = builder.private(path);
     }
-    for file in unwritable(loaded) {
-        builder = builder.unwritable(file);
-    }
-    file_tools(&builder.build())
+    file_tools(&builder.unwritable(super::judges::unwritable(loaded)).build())
 }
 
 #[cfg(not(unix))]

@@ -17,6 +17,7 @@ use helve_mcp::servers::{ServerState, ServerStatus, Servers, Surroundings};
 use helve_mcp::trust::{Scope, Verdict};
 use helve_net::{Client, HostPattern, NetPolicy};
 
+use super::judges;
 use super::trust::{self, Store};
 use crate::app::App;
 use crate::commands::progress;
@@ -87,6 +88,16 @@ pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
             Configured { name: name.clone(), config, scope, origin, verdict }
         })
         .collect()
+}
+
+/// The files that servers without a box are made of.
+pub(super) fn scripts(loaded: &Loaded) -> Vec<PathBuf> {
+    let unboxed = configured(loaded).into_iter().map(|one| one.config).filter(|config| !config.confined);
+    let scripts = |config: ServerConfig| {
+        let folder = config.cwd.unwrap_or_default();
+        config.command.map(|command| judges::scripts_of(&command, &config.args, &folder)).unwrap_or_default()
+    };
+    unboxed.flat_map(scripts).collect()
 }
 
 /// One server by name, or what was probably meant.

@@ -5,6 +5,8 @@ mod composed;
 mod conditions;
 pub(crate) mod hooks;
 mod integrations;
+pub(crate) mod journal;
+pub(crate) mod judges;
 pub(crate) mod mcp;
 mod openapi;
 pub(crate) mod policy;
@@ -17,7 +19,6 @@ pub(crate) mod trust;
 pub(crate) mod unboxed;
 pub(crate) mod web;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,16 +29,16 @@ use helve::schema::Redactor;
 use helve::schema::redact::SECRET_NAMES;
 use helve::sessions::LabelSettings;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
-use helve_store::{SigningKey, Store, StoreOptions};
+use helve_store::SigningKey;
 
 pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
+pub(crate) use journal::open_store;
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
 pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};
 
-use crate::config::origin::short;
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
 
@@ -152,55 +153,4 @@ pub(crate) fn runtime(
         builder = builder.tracer(Arc::new(telemetry));
     }
     Ok(conditions::declare(builder, loaded, &registry)?.build())
-}
-
-/// Opens the journal, and makes it where there is none.
-pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
-    let path = &loaded.journal_path;
-    if loaded.journal_is_foreign() {
-        refuse_brought(path)?;
-    }
-    let store = Store::open(path, StoreOptions::default()).map_err(|error| {
-        Failure::failed("the journal cannot be used, and without a record no tool runs")
-            .because(&error)
-            .hint("name another file: `--set journal.path=FILE`, or in helve.toml")
-    })?;
-    if loaded.is_in_project() {
-        keep_out_of_git(path);
-    }
-    Ok(store)
-}
-
-/// A journal that came with a folder is not used: approvals, keys and rules in it would count as if its
-/// user had given them. Helve makes one that only its user can read, and a checkout does not.
-#[cfg(unix)]
-fn refuse_brought(journal: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let is_private = |found: &std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o077 == 0;
-    match std::fs::symlink_metadata(journal) {
-        Ok(found) if !is_private(&found) => {
-            let shown = short(journal);
-            let refusal = format!("the journal {shown} did not come from Helve: others can read it");
-            Err(Failure::denied(refusal)
-                .detail("what came with a folder could hold approvals and keys that nobody here gave")
-                .hint(format!("delete it and what lies beside it, and Helve makes a new one; if it is yours: `chmod 600 {shown}`")))
-        }
-        Ok(_) | Err(_) => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-fn refuse_brought(_journal: &Path) -> Result<(), Failure> {
-    Ok(())
-}
-
-/// What was said to tools should not be committed by accident. Failing at that is no reason not
-/// to run one.
-fn keep_out_of_git(journal: &Path) {
-    let ignore = journal.with_file_name(".gitignore");
-    if !ignore.exists()
-        && let Err(error) = std::fs::write(&ignore, "*\n")
-    {
-        tracing::warn!(%error, "cannot write .gitignore beside the journal");
-    }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use helve_sandbox::{Limits, Sandbox, SandboxOptions};
 use helve_tools::egress::ThroughProxy;
 
-use super::builtin::{own_files, unwritable};
+use super::builtin::own_files;
+use super::judges;
 use crate::config::{Config, Loaded};
 
 /// Where programs run. Helve's own files are not theirs.
@@ -13,7 +14,7 @@ pub(crate) fn sandbox(loaded: &Loaded) -> Sandbox {
     let config = &loaded.config;
     Sandbox::new(SandboxOptions {
         hidden: own_files(loaded),
-        unwritable: unwritable(loaded),
+        unwritable: judges::unwritable(loaded),
         limits: limits(config),
         min_level: config.sandbox.min_level,
         egress: Some(Arc::new(ThroughProxy::new(config.net.clone()))),

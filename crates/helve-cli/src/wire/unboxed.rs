@@ -5,7 +5,7 @@
 //! earlier, so that nobody is asked to approve what could not run anyway.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
@@ -18,6 +18,7 @@ use helve_sandbox::Sandbox;
 use helve_tools::program::ProgramToolConfig;
 use serde_json::Value;
 
+use super::judges;
 use super::tools::typed;
 use super::trust::{self, Store};
 use crate::config::{Loaded, Origin, ToolEntry, ToolKind};
@@ -94,19 +95,17 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded) -> Option<Unboxed> {
     })
 }
 
-/// The files that programs without a box are made of, whoever brought them: what another tool could
-/// change would run with all that the user may do.
+/// The files that programs without a box are made of, whoever brought them.
 pub(super) fn scripts(loaded: &Loaded) -> Vec<PathBuf> {
     let programs = loaded.tools.iter().filter(|entry| entry.kind == ToolKind::Program);
     let configs = programs
         .filter_map(|entry| Some(typed::<ProgramToolConfig>(entry).ok()?.relative_to(&entry.base_dir())));
-    configs.filter(|config| !config.reach.confined).flat_map(|config| files_of(&config)).collect()
-}
-
-fn files_of(config: &ProgramToolConfig) -> Vec<PathBuf> {
-    let folder = config.work_dir.as_deref().unwrap_or(Path::new(""));
-    let words = std::iter::once(config.command.as_path()).chain(config.args.iter().map(Path::new));
-    words.map(|word| folder.join(word)).filter(|file| file.is_file()).collect()
+    let unboxed = configs.filter(|config| !config.reach.confined);
+    let scripts = |config: ProgramToolConfig| {
+        let folder = config.work_dir.unwrap_or_default();
+        judges::scripts_of(&config.command, &config.args, &folder)
+    };
+    unboxed.flat_map(scripts).collect()
 }
 
 /// The same tool, which runs only while it is trusted.
@@ -122,11 +121,21 @@ struct Guarded {
 
 impl Handler for Guarded {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        match self.unboxed.refusal() {
+        let refusal = match self.unboxed.verdict() {
+            Verdict::Trusted => None,
+            // The gate knows the definition as it is now, and let it pass: what is old is this one.
+            Verdict::Changed { .. } => Some(format!(
+                "`{}` has changed since Helve was started, and what was trusted is not what would run; \
+                 restart `helve up`, or whatever else serves it, and it runs as it is trusted now",
+                self.unboxed.name
+            )),
+            Verdict::Unknown => self.unboxed.refusal(),
+        };
+        match refusal {
             None => self.inner.call(arguments, context),
             Some(why) => {
                 let denied = ToolError::new(ErrorCode::PermissionDenied, why)
-                    .suggest("do not repeat it; tell the user to look at it with `helve trust`");
+                    .suggest("do not repeat it; tell the user");
                 Box::pin(std::future::ready(Err(denied)))
             }
         }

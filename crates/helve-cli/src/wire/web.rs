@@ -1,15 +1,18 @@
 //! The web tools: `web-search`, `web-scrape`, `http-get` and `http-request`.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use helve::Tool;
-use helve_sandbox::Sandbox;
+use helve_sandbox::{Sandbox, Way};
 use helve_tools::web::WebConfigError;
 use helve_tools::web::browser::{BoxedBrowser, Chromium};
 use helve_tools::web::client::LazyClient;
 use helve_tools::{WebBackend, WebConfig, web_tools};
 
+use super::builtin::own_files;
+use super::judges;
 use crate::config::{Loaded, document};
 use crate::failure::Failure;
 use crate::remark::Remark;
@@ -28,7 +31,11 @@ pub(super) fn tools(
     if let Some(folder) = &config.http.downloads {
         let base = loaded.folder_of("/web/http/downloads").unwrap_or(Path::new(""));
         let folder = base.join(folder);
-        match backend.clone().saving_into(&folder) {
+        let saving = match holds_own(&folder, loaded) {
+            true => Err(io::Error::other("it holds what is Helve's own")),
+            false => backend.clone().saving_into(&folder),
+        };
+        match saving {
             Ok(saving) => backend = saving,
             Err(error) => {
                 remark = Some(Remark {
@@ -36,7 +43,7 @@ pub(super) fn tools(
                         "the folder for downloads, `{}`, cannot be used: {error}",
                         folder.display()
                     ),
-                    fix: "make it, or change `web.http.downloads`".to_owned(),
+                    fix: "make it, or name a folder of its own in `web.http.downloads`".to_owned(),
                 });
             }
         }
@@ -48,6 +55,13 @@ pub(super) fn tools(
             .hint("`helve config keys web` documents the keys")
     })?;
     Ok((tools, remark))
+}
+
+/// Whether something that no tool may write lies in a folder, or would.
+fn holds_own(folder: &Path, loaded: &Loaded) -> bool {
+    let folder = Way::to(folder).end;
+    let own = own_files(loaded).into_iter().map(|path| Way::to(&path));
+    own.chain(judges::unwritable(loaded).ways()).any(|way| way.names().any(|name| name.starts_with(&folder)))
 }
 
 /// The web tools of a file that is only looked at.

@@ -14,6 +14,7 @@
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
+//! - `judges`: what judges tools, which no tool changes;
 //! - `gate`, `jwt`, `keys`: who may come in over HTTP, and what is theirs;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
@@ -39,6 +40,8 @@ mod files;
 mod gate;
 mod hooks;
 mod hostile;
+#[cfg(unix)]
+mod judges;
 mod jwt;
 mod keyring;
 mod keys;

@@ -190,6 +190,52 @@ fn it_runs_as_it_was_trusted_and_a_change_asks_again() {
     assert_eq!(deeds(&home), 2);
 }
 
+/// Trust holds for all of the definition, so all of it is shown.
+#[test]
+fn nothing_that_is_trusted_goes_unseen() {
+    let home = Home::new();
+    let more = "aliases = ['other-name']\nrisk = 'low'\ncategory = 'web'\nundo = { tool = 'taken-back' }\n\
+                annotations = { read_only = true }\nmemory_mb = 4321\nparameters = [{ name = 'zone', type = 'string', description = 'Where.' }]\n\
+                effects = [{ type = 'cascade', description = 'It is told', tool = 'told' }]\n";
+    home.write("helve.toml", format!("[[tool.program]]\nname = 'deploy'\ndescription = 'Deploys.'\ncommand = 'true'\nconfined = false\n{more}"));
+    let shown = home.run(&["trust"]);
+    let definition = home.run(&["trust", "--json"]).stdout;
+    let definition: Value = serde_json::from_str(&definition).unwrap();
+    for (key, value) in definition["waiting"][0]["definition"].as_object().unwrap() {
+        let is_in_words =
+            ["name", "command", "starts", "work_dir", "confined", "description"].contains(&key.as_str());
+        assert!(is_in_words || shown.stdout.contains(&format!("  {key}")), "{key}: {value} {}", shown.all());
+    }
+    for word in ["other-name", "low", "taken-back", "read_only", "4321", "zone", "cascade", "told"] {
+        assert!(shown.stdout.contains(word), "{word}: {}", shown.all());
+    }
+}
+
+/// A running Helve has tools as they were when it started.
+#[test]
+fn a_changed_tool_that_is_trusted_anew_says_that_helve_must_be_restarted() {
+    let home = home();
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    let up = Up::start(&home);
+    let token = up.token();
+    assert_eq!(up.call(&token, "deploy", json!({})).0, 200);
+    home.write("helve.toml", PROJECT.replacen("echo deploy", "echo  deploy", 1));
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let (status, outcome) = up.call(&token, "deploy", json!({}));
+        assert_eq!((status, deeds(&home)), (403, 1), "{outcome}");
+        if outcome.to_string().contains("restart `helve up`") {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "it never says so: {outcome}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    drop(up);
+    assert_eq!(Up::start(&home).call(&token, "deploy", json!({})).0, 200);
+    assert_eq!(deeds(&home), 2);
+}
+
 #[test]
 fn another_file_behind_the_same_words_asks_again() {
     let home = Home::new();
@@ -362,15 +408,78 @@ fn an_import_of_hooks_does_not_trust_what_else_is_there() {
     assert!(!home.project().join("world").exists());
 }
 
+const WIPE: &str = "[[tool.program]]\nname = 'wipe'\ndescription = 'Wipes.'\ncommand = 'sh'\nrisk = 'critical'\nwrite = ['.']\n\
+    args = ['-c', 'cat >/dev/null; echo wiped >> world; echo 1']\n";
+
+/// A log that makes any database this one.
+#[expect(clippy::disallowed_methods, reason = "somebody else's program made it")]
+fn log_of_all(database: &std::path::Path) -> Vec<u8> {
+    let script = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('PRAGMA wal_autocheckpoint=0'); \
+        db.execute('VACUUM'); sys.stdout.buffer.write(open(sys.argv[1] + '-wal', 'rb').read())";
+    let made = std::process::Command::new("python3").args(["-c", script]).arg(database).output().unwrap();
+    let length = std::fs::metadata(database).unwrap().len();
+    assert!(
+        made.stdout.len() as u64 > length,
+        "every page is in it: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    made.stdout
+}
+
+/// A pull brings one file to where a journal is already. The database's log is the worst: it is replayed.
+#[test]
+fn no_file_of_a_journal_comes_with_a_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let theirs = Home::new();
+    theirs.write("helve.toml", WIPE);
+    assert_eq!(theirs.run(&["call", "wipe"]).code, 3);
+    let question = theirs.json(&["approvals", "list"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(theirs.run(&["approvals", "approve", &question]).code, 0);
+    let log = log_of_all(&theirs.project().join(".helve/helve.db"));
+
+    let mine = Home::new();
+    mine.write("helve.toml", WIPE);
+    assert_eq!(mine.run(&["call", "time-now"]).code, 0, "it has been used here");
+    let refused = |what: &str| {
+        for args in [&["call", "wipe"][..], &["audit", "list"], &["audit", "key"], &["approvals", "list"]] {
+            let ran = mine.run(args);
+            let is_refused = ran.code == 4 && ran.stderr.contains("did not come from Helve");
+            assert!(is_refused, "{what} {args:?}: {}", ran.all());
+        }
+        assert_eq!(deeds(&mine), 0, "{what}");
+    };
+    for ending in ["-wal", "-shm", "-journal", ".head", ".key", ".reserve"] {
+        let file = mine.project().join(format!(".helve/helve.db{ending}"));
+        let before = std::fs::read(&file).ok();
+        // As a checkout leaves it: in place of what is there, with modes of its own.
+        let _ = std::fs::remove_file(&file);
+        std::fs::write(&file, if ending == "-wal" { &log[..] } else { b"accept" }).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+        refused(ending);
+        std::fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink("/dev/null", &file).unwrap();
+        refused("a link");
+        std::fs::remove_file(&file).unwrap();
+        if let Some(before) = before {
+            std::fs::write(&file, before).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        let ran = mine.run(&["call", "time-now"]);
+        assert_eq!(ran.code, 0, "{ending}: without it all is well: {}", ran.all());
+    }
+    // A folder that leads to the journal of another, where somebody agreed to something else.
+    std::fs::rename(mine.project().join(".helve"), mine.project().join("elsewhere")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", mine.project().join(".helve")).unwrap();
+    refused("a folder that is a link");
+}
+
 #[test]
 fn an_approval_does_not_come_with_a_folder() {
     use std::os::unix::fs::PermissionsExt as _;
-    let tool = "[[tool.program]]\nname = 'wipe'\ndescription = 'Wipes.'\ncommand = 'sh'\nrisk = 'critical'\nwrite = ['.']\n\
-                args = ['-c', 'cat >/dev/null; echo wiped >> world; echo 1']\n";
     for file in ["", "[journal]\npath = '.helve/helve.db'\n"] {
         // Somebody asks themselves, agrees, and gives the folder away with the answer in it.
         let theirs = Home::new();
-        theirs.write("helve.toml", format!("{tool}{file}"));
+        theirs.write("helve.toml", format!("{WIPE}{file}"));
         assert_eq!(theirs.run(&["call", "wipe"]).code, 3);
         let question = theirs.json(&["approvals", "list"])[0]["id"].as_str().unwrap().to_owned();
         assert_eq!(theirs.run(&["approvals", "approve", &question]).code, 0);

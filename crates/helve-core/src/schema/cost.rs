@@ -1,53 +1,109 @@
-//! How much work a recursive schema makes of one value.
+//! How much work a schema makes of one value.
 //!
 //! A schema that refers to itself through two branches does twice the work at every level of the
-//! value. The validator cannot be stopped once it runs, so its visits are counted first.
+//! value, and one with many alternatives does all of it for every item of a list. The validator cannot
+//! be stopped once it runs, so its visits are counted first.
 
 use serde_json::Value;
 
-use super::graph::{Edge, children, own_field, own_items, targets};
+use super::Budget;
+use super::graph::{Document, own_field, own_in_place, own_items};
 
-/// Most visits of a schema to a part of a value. Takes a few milliseconds.
-const VISITS_MAX: u32 = 200_000;
-
-/// Most of them where errors are made: one that holds those of all alternatives takes memory at each.
-const ERROR_VISITS_MAX: u32 = 20_000;
-
-/// Whether a value can be checked.
-pub(super) fn affordable(root: &Value, value: &Value) -> bool {
-    let mut left = VISITS_MAX;
-    visit(root, root, value, &mut left)
+/// What may be done with one value.
+pub(super) struct Limits {
+    /// Visits of a schema to a part of a value.
+    visits: usize,
+    /// What is compared at them: fields, names of required fields, listed values.
+    looks: usize,
 }
 
-/// Whether all that is wrong with a value can be listed.
-pub(super) fn explicable(root: &Value, value: &Value) -> bool {
-    let mut left = ERROR_VISITS_MAX;
-    visit(root, root, value, &mut left)
-}
+/// To check a value. Takes some milliseconds.
+pub(super) const CHECK: Limits = Limits { visits: 200_000, looks: 5_000_000 };
 
-/// Counts as the worst case goes: every alternative is tried, and the same one as often as it is
-/// referred to. Ends because no schema refers to itself without descending.
-fn visit(root: &Value, schema: &Value, value: &Value, left: &mut u32) -> bool {
-    match left.checked_sub(1) {
-        Some(rest) => *left = rest,
-        None => return false,
+/// To check one against a schema that is not recursive: its work grows with the value alone.
+pub(super) const CHECK_PLAIN: Limits = Limits { visits: 2_000_000, looks: 10_000_000 };
+
+/// To say what is wrong: an error that holds those of all alternatives takes memory at each.
+pub(super) const EXPLAIN: Limits = Limits { visits: 20_000, looks: 1_000_000 };
+
+/// To say it where the schema is not recursive.
+pub(super) const EXPLAIN_PLAIN: Limits = Limits { visits: 200_000, looks: 5_000_000 };
+
+/// How deep visits may be within each other: each takes room on the stack.
+const LEVELS_MAX: usize = 1_000;
+
+impl Limits {
+    /// Whether so much work for each part of a value is within the limits whatever it holds.
+    pub(super) fn allow(&self, work: u64, value: &Value) -> bool {
+        let most = self.visits as u64 / work.max(1);
+        count(value, most) <= most
     }
-    let nested = children(schema).into_iter().filter(|(edge, _, _)| *edge == Edge::InPlace);
-    let in_place = nested.map(|(_, _, child)| child).chain(targets(root, schema));
-    for other in in_place {
-        if !visit(root, other, value, left) {
+
+    /// Whether a value is within the limits.
+    pub(super) fn admit(&self, document: &Document, value: &Value) -> bool {
+        let meter = Meter { document, visits: Budget::new(self.visits), looks: Budget::new(self.looks) };
+        meter.visit(document.json(), value, LEVELS_MAX)
+    }
+}
+
+/// How many values there are in one; counting ends soon after `most`.
+fn count(value: &Value, most: u64) -> u64 {
+    let mut sum = 1;
+    let mut parts: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return sum,
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(fields) => Box::new(fields.values()),
+    };
+    while let Some(part) = parts.next().filter(|_| sum <= most) {
+        sum += count(part, most - sum.min(most));
+    }
+    sum
+}
+
+/// How much a schema itself compares with a value, whatever that is.
+pub(super) fn width(schema: &Value) -> usize {
+    let listed = ["required", "enum"].iter().filter_map(|key| schema.get(*key)?.as_array()).map(Vec::len);
+    let named = ["properties", "dependentRequired"].iter().filter_map(|key| schema.get(*key)?.as_object());
+    listed.chain(named.map(serde_json::Map::len)).sum()
+}
+
+/// How much it compares with this one: other values than objects have no fields.
+fn compared(schema: &Value, value: &Value) -> usize {
+    match value {
+        Value::Object(_) => width(schema),
+        _ => schema.get("enum").and_then(Value::as_array).map_or(0, Vec::len),
+    }
+}
+
+struct Meter<'a> {
+    document: &'a Document,
+    visits: Budget,
+    looks: Budget,
+}
+
+impl Meter<'_> {
+    /// Counts as the worst case goes: every alternative is tried, and the same one as often as it is
+    /// referred to. Ends because no schema refers to itself without descending.
+    fn visit(&self, schema: &Value, value: &Value, levels: usize) -> bool {
+        if levels == 0 || !self.visits.spend(1) || !self.looks.spend(compared(schema, value)) {
             return false;
         }
-    }
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
-        Value::Array(parts) => {
-            let schemas = own_items(schema);
-            parts.iter().all(|part| schemas.iter().all(|schema| visit(root, schema, part, left)))
+        let mut in_place = own_in_place(schema).chain(self.document.targets(schema));
+        if !in_place.all(|other| self.visit(other, value, levels - 1)) {
+            return false;
         }
-        Value::Object(fields) => fields.iter().all(|(key, part)| {
-            own_field(schema, key).into_iter().all(|schema| visit(root, schema, part, left))
-        }),
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+            Value::Array(parts) => {
+                parts.iter().all(|part| own_items(schema).all(|schema| self.visit(schema, part, levels - 1)))
+            }
+            Value::Object(fields) => {
+                self.looks.spend(fields.len())
+                    && fields.iter().all(|(key, part)| {
+                        own_field(schema, key).all(|schema| self.visit(schema, part, levels - 1))
+                    })
+            }
+        }
     }
 }
 

@@ -26,6 +26,11 @@ pub(super) fn too_complex() -> FieldError {
     )
 }
 
+/// The value was checked, and what is wrong with it cannot be listed.
+pub(super) fn too_many_ways() -> FieldError {
+    FieldError::new("", "a value that fits", "one that does not; it has too many alternatives to say where")
+}
+
 /// One error may name several fields: each unexpected one, or each in the closest alternative.
 pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<FieldError> {
     let path = error.instance_path().as_str();
@@ -35,14 +40,16 @@ pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<Fiel
         Kind::Required { property } => {
             let key = property.as_str().unwrap_or_default();
             let at = format!("{path}/{}", crate::json::escape_pointer(key));
-            let wanted = super::graph::at_path(schema.json(), &at)
+            let wanted = super::graph::at_path(schema.document(), &at)
+                .here
                 .first()
                 .map_or_else(|| "a value".to_owned(), |node| wants(node));
             vec![FieldError::new(at, format!("{wanted} (required)"), "nothing")]
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             let known = known_fields(schema, path);
-            unexpected.iter().map(|key| unexpected_field(path, key, &known)).collect()
+            let shown = unexpected.iter().take(super::FIELD_ERRORS_MAX);
+            shown.map(|key| unexpected_field(path, key, &known)).collect()
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => closest(context, path, schema)
             .unwrap_or_else(|| one(format!("one of {} alternatives", context.len()))),
@@ -100,11 +107,16 @@ fn closest(context: &[Alternative], path: &str, schema: &Schema) -> Option<Vec<F
     // one at random.
     let at = best[0].instance_path().as_str();
     let is_one_place = best.iter().all(|error| error.instance_path().as_str() == at);
-    if is_one_place && (best.iter().all(is_shape) || distance(best, path) >= OTHER_SHAPE) {
+    if is_one_place && (best.iter().all(is_shape) || is_other_shape(best, path)) {
         let mut seen = std::collections::HashSet::new();
         let names = failed().flat_map(|errors| shapes(errors, at)).filter(|name| seen.insert(name.clone()));
-        let names = names.collect::<Vec<_>>().join(" or ");
-        return Some(vec![FieldError::new(at, names, brief(best[0].instance()))]);
+        let mut names: Vec<_> = names.collect();
+        if names.len() > SHOWN_MAX {
+            let all = format!("… ({} in all)", names.len());
+            names.truncate(SHOWN_MAX);
+            names.push(all);
+        }
+        return Some(vec![FieldError::new(at, names.join(" or "), brief(best[0].instance()))]);
     }
     Some(best.iter().flat_map(|error| describe(error, schema)).collect())
 }
@@ -126,6 +138,17 @@ fn distance(errors: &[ValidationError<'_>], path: &str) -> usize {
         _ => 1,
     };
     errors.iter().map(of).sum()
+}
+
+/// Whether a value at `path` is of another shape than an alternative wants.
+fn is_other_shape(errors: &[ValidationError<'_>], path: &str) -> bool {
+    errors.iter().any(|error| match error.kind() {
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
+            let mut failed = context.iter().filter(|errors| !errors.is_empty()).peekable();
+            failed.peek().is_some() && failed.all(|errors| is_other_shape(errors, path))
+        }
+        _ => is_shape(error) && error.instance_path().as_str() == path,
+    })
 }
 
 fn is_shape(error: &ValidationError<'_>) -> bool {
@@ -158,7 +181,8 @@ fn shapes(errors: &[ValidationError<'_>], path: &str) -> Vec<String> {
 fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
     let short: String = key.chars().take(64).collect();
     let at = format!("{path}/{}", crate::json::escape_pointer(&short));
-    let expected = match super::repair::near_miss(key, known.iter().map(String::as_str)) {
+    let names = known.iter().take(super::repair::NAMES_MAX).map(String::as_str);
+    let expected = match super::repair::near_miss(key, names) {
         Some(meant) => format!("no such field (did you mean `{meant}`?)"),
         None if known.is_empty() => "no fields here".to_owned(),
         None => format!(
@@ -169,12 +193,11 @@ fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
     FieldError::new(at, expected, "an unknown field")
 }
 
-/// The fields that an object at `path` may have.
+/// The fields that an object at `path` may have, in the order of their names.
 pub(super) fn known_fields(schema: &Schema, path: &str) -> Vec<String> {
-    let root = schema.json();
-    let mut known: Vec<String> = super::graph::at_path(root, path)
+    let mut known: Vec<String> = schema
+        .at(path)
         .into_iter()
-        .flat_map(|node| super::graph::in_place(root, node))
         .filter_map(|node| node.get("properties").and_then(Value::as_object))
         .flat_map(|properties| properties.keys().cloned())
         .collect();
@@ -194,8 +217,10 @@ fn wants(schema: &Value) -> String {
     }
 }
 
+/// Most values, or alternatives, that one message names.
+const SHOWN_MAX: usize = 16;
+
 fn list(options: &[Value]) -> String {
-    const SHOWN_MAX: usize = 16;
     let mut shown: Vec<_> = options.iter().take(SHOWN_MAX).map(brief).collect();
     if options.len() > SHOWN_MAX {
         shown.push(format!("… ({} in all)", options.len()));
@@ -305,6 +330,25 @@ mod tests {
             lines(schema, json!({ "at": { "kind": "hour" } })),
             ["`/at/time`: expected string (required), received nothing"]
         );
+    }
+
+    #[test]
+    fn many_alternatives_make_a_short_message() {
+        let options: Vec<_> = (0..500).map(|n| json!({ "const": format!("name-{n}") })).collect();
+        let found = lines(
+            json!({ "type": "object", "properties": { "x": { "anyOf": options } } }),
+            json!({ "x": 1 }),
+        );
+        assert!(found[0].contains("… (500 in all)") && found[0].len() < 400, "{found:?}");
+    }
+
+    #[test]
+    fn many_missing_fields_are_no_other_shape() {
+        let names: Vec<_> = (0..60).map(|n| format!("f{n}")).collect();
+        let schema = json!({ "type": "object", "properties": { "x": { "anyOf": [
+            { "type": "object", "required": names }, { "type": "string" } ] } } });
+        let found = lines(schema, json!({ "x": {} }));
+        assert!(found.iter().all(|line| line.contains("(required), received nothing")), "{found:?}");
     }
 
     #[test]

@@ -3,10 +3,14 @@
 use jsonschema::error::ValidationErrorKind as Kind;
 use serde_json::{Map, Value, json};
 
-use super::graph::{in_place, target};
-use super::{Redactor, Schema};
+use super::graph::{Document, at_path, in_place};
+use super::{Budget, Redactor, Schema};
 
 const DEPTH_MAX: usize = 6;
+/// Most looks at the schema for one example, and most values in what is made by them.
+const LOOKS_MAX: usize = 20_000;
+/// Most bytes of a value that the schema declares, for it to be repeated.
+const DECLARED_BYTES_MAX: usize = 4_000;
 const ROUNDS_MAX: usize = 4;
 
 /// Corrects `sent` where the errors say how, or makes fresh arguments. `None` where neither fits.
@@ -15,11 +19,12 @@ pub fn corrected(schema: &Schema, sent: &Value, redactor: &Redactor) -> Option<V
     if !candidate.is_object() {
         candidate = json!({});
     }
+    let sampler = Sampler { document: schema.document(), budget: Budget::new(LOOKS_MAX) };
     for _ in 0..ROUNDS_MAX {
         if schema.accepts(&candidate) {
             return Some(candidate);
         }
-        let fixes: Vec<_> = schema.errors(&candidate).iter().filter_map(|error| fix(schema, error)).collect();
+        let fixes: Vec<_> = schema.errors(&candidate).iter().filter_map(|error| sampler.fix(error)).collect();
         if fixes.is_empty() {
             break;
         }
@@ -30,34 +35,8 @@ pub fn corrected(schema: &Schema, sent: &Value, redactor: &Redactor) -> Option<V
     if schema.accepts(&candidate) {
         return Some(candidate);
     }
-    let fresh = sample(schema.json(), schema.json(), DEPTH_MAX)?;
+    let fresh = sampler.sample(schema.json(), DEPTH_MAX)?;
     schema.accepts(&fresh).then_some(fresh)
-}
-
-/// Where to put what; nothing means "remove".
-fn fix(schema: &Schema, error: &jsonschema::ValidationError<'_>) -> Option<(String, Option<Value>)> {
-    let path = error.instance_path().as_str();
-    let here = |root: &Value| {
-        let nodes = super::graph::at_path(root, path);
-        nodes.first().and_then(|node| sample(root, node, DEPTH_MAX))
-    };
-    let root = schema.json();
-    match error.kind() {
-        Kind::Required { property } => {
-            let at = format!("{path}/{}", crate::json::escape_pointer(property.as_str()?));
-            let nodes = super::graph::at_path(root, &at);
-            let value = nodes.first().and_then(|node| sample(root, node, DEPTH_MAX))?;
-            Some((at, Some(value)))
-        }
-        Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let key = unexpected.first()?;
-            Some((format!("{path}/{}", crate::json::escape_pointer(key)), None))
-        }
-        Kind::Minimum { limit } | Kind::Maximum { limit } => Some((path.to_owned(), Some(limit.clone()))),
-        Kind::Constant { expected_value } => Some((path.to_owned(), Some(expected_value.as_ref().clone()))),
-        _ if !path.is_empty() => Some((path.to_owned(), Some(here(root)?))),
-        _ => None,
-    }
 }
 
 fn set(value: &mut Value, path: &str, replacement: Option<Value>) {
@@ -79,63 +58,106 @@ fn set(value: &mut Value, path: &str, replacement: Option<Value>) {
     }
 }
 
-/// A small value that a schema probably accepts: its own examples and defaults first.
-fn sample(root: &Value, schema: &Value, depth: usize) -> Option<Value> {
-    if depth == 0 {
-        return None;
-    }
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        return sample(root, target(root, reference)?, depth - 1);
-    }
-    let declared = [
-        schema.get("examples").and_then(|list| list.get(0)),
-        schema.get("example"),
-        schema.get("default"),
-        schema.get("const"),
-        schema.get("enum").and_then(|list| list.get(0)),
-    ];
-    if let Some(value) = declared.into_iter().flatten().next() {
-        return Some(value.clone());
-    }
-    for key in ["anyOf", "oneOf"] {
-        if let Some(options) = schema.get(key).and_then(Value::as_array) {
-            return options.iter().find_map(|option| sample(root, option, depth - 1));
+struct Sampler<'a> {
+    document: &'a Document,
+    budget: Budget,
+}
+
+impl<'a> Sampler<'a> {
+    /// Where to put what; nothing means "remove".
+    fn fix(&self, error: &jsonschema::ValidationError<'_>) -> Option<(String, Option<Value>)> {
+        let path = error.instance_path().as_str();
+        match error.kind() {
+            Kind::Required { property } => {
+                let at = format!("{path}/{}", crate::json::escape_pointer(property.as_str()?));
+                let value = self.at(&at)?;
+                Some((at, Some(value)))
+            }
+            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+                let key = unexpected.first()?;
+                Some((format!("{path}/{}", crate::json::escape_pointer(key)), None))
+            }
+            Kind::Minimum { limit } | Kind::Maximum { limit } => Some((path.to_owned(), Some(limit.clone()))),
+            Kind::Constant { expected_value } => {
+                Some((path.to_owned(), Some(self.declared(expected_value)?)))
+            }
+            _ if !path.is_empty() => Some((path.to_owned(), Some(self.at(path)?))),
+            _ => None,
         }
     }
-    let kind = match schema.get("type") {
-        Some(Value::String(kind)) => kind.as_str(),
-        Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
-        _ => in_place(root, schema).into_iter().find_map(|node| node.get("type").and_then(Value::as_str))?,
-    };
-    match kind {
-        "string" => sample_text(schema),
-        "integer" | "number" => Some(sample_number(schema)),
-        "boolean" => Some(json!(true)),
-        "null" => Some(Value::Null),
-        "array" => {
-            let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(0, 3);
-            let item = schema
-                .get("items")
-                .and_then(|items| sample(root, items, depth - 1))
-                .unwrap_or_else(|| json!("…"));
-            Some(Value::Array((0..count).map(|_| item.clone()).collect()))
+
+    /// What could stand at `path`.
+    fn at(&self, path: &str) -> Option<Value> {
+        at_path(self.document, path).here.first().and_then(|schema| self.sample(schema, DEPTH_MAX))
+    }
+
+    /// A value that the schema itself gives, unless it is long.
+    fn declared(&self, value: &Value) -> Option<Value> {
+        let bytes = crate::json::size(value);
+        (bytes <= DECLARED_BYTES_MAX && self.budget.spend(1 + bytes / 64)).then(|| value.clone())
+    }
+
+    /// A small value that a schema probably accepts: its own examples and defaults first.
+    fn sample(&self, schema: &'a Value, depth: usize) -> Option<Value> {
+        if depth == 0 || !self.budget.spend(1) {
+            return None;
         }
-        "object" => {
-            let required = schema
-                .get("required")
-                .and_then(Value::as_array)
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+            return self.sample(self.document.target(reference)?, depth - 1);
+        }
+        let declared = [
+            schema.get("examples").and_then(|list| list.get(0)),
+            schema.get("example"),
+            schema.get("default"),
+            schema.get("const"),
+            schema.get("enum").and_then(|list| list.get(0)),
+        ];
+        if let Some(value) = declared.into_iter().flatten().next() {
+            return self.declared(value);
+        }
+        for key in ["anyOf", "oneOf"] {
+            if let Some(options) = schema.get(key).and_then(Value::as_array) {
+                return options.iter().find_map(|option| self.sample(option, depth - 1));
+            }
+        }
+        let kind = match schema.get("type") {
+            Some(Value::String(kind)) => kind.as_str(),
+            Some(Value::Array(kinds)) => kinds.first()?.as_str()?,
+            _ => in_place(self.document, [schema], &self.budget)
                 .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
-            let fields: Option<Map<_, _>> = required
-                .map(|key| {
-                    let field = schema.get("properties")?.get(key)?;
-                    Some((key.to_owned(), sample(root, field, depth - 1)?))
-                })
-                .collect();
-            fields.map(Value::Object)
+                .find_map(|node| node.get("type").and_then(Value::as_str))?,
+        };
+        match kind {
+            "string" => sample_text(schema),
+            "integer" | "number" => Some(sample_number(schema)),
+            "boolean" => Some(json!(true)),
+            "null" => Some(Value::Null),
+            "array" => {
+                let count = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).clamp(0, 3);
+                // Each is made anew, so that each is paid for.
+                let items = (0..count).map(|_| {
+                    let item = schema.get("items").and_then(|items| self.sample(items, depth - 1));
+                    item.unwrap_or_else(|| json!("…"))
+                });
+                Some(Value::Array(items.collect()))
+            }
+            "object" => {
+                let required = schema
+                    .get("required")
+                    .and_then(Value::as_array)
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str);
+                let fields: Option<Map<_, _>> = required
+                    .map(|key| {
+                        let field = schema.get("properties")?.get(key)?;
+                        Some((key.to_owned(), self.sample(field, depth - 1)?))
+                    })
+                    .collect();
+                fields.map(Value::Object)
+            }
+            _ => None,
         }
-        _ => None,
     }
 }
 

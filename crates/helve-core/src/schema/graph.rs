@@ -1,8 +1,73 @@
 //! A schema as a graph: which sub-schemas apply to the same value, and which to its parts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
+
+use super::Budget;
+use super::check::problem;
+use crate::definition::Problem;
+use crate::json::escape_pointer;
+
+/// Most bytes that the paths to all sub-schemas may have together. The validator keeps each of them.
+const PATH_BYTES_MAX: usize = 16 << 20;
+
+/// Most looks on the way to one part of a value.
+const PATH_LOOKS_MAX: usize = 100_000;
+
+/// A whole schema, in which references are followed.
+pub(super) struct Document {
+    json: Value,
+    /// Where anchors are, as JSON Pointers. To look for them every time would take as long as the
+    /// document is.
+    anchors: HashMap<String, String>,
+}
+
+impl Document {
+    pub(super) fn of(json: Value) -> Result<Self, Problem> {
+        let (mut anchors, mut bytes) = (HashMap::new(), 0);
+        let mut queue = vec![(&json, String::new())];
+        while let Some((schema, at)) = queue.pop() {
+            for key in ["$anchor", "$dynamicAnchor"] {
+                if let Some(anchor) = schema.get(key).and_then(Value::as_str) {
+                    anchors.entry(anchor.to_owned()).or_insert_with(|| at.clone());
+                }
+            }
+            for child in children(schema) {
+                let path = format!("{at}{}", child.path());
+                bytes += path.len();
+                if bytes > PATH_BYTES_MAX {
+                    return Err(problem(
+                        "",
+                        "its field names are too long for how deep they stand; shorten them",
+                    ));
+                }
+                queue.push((child.schema, path));
+            }
+        }
+        drop(queue);
+        Ok(Self { json, anchors })
+    }
+
+    pub(super) fn json(&self) -> &Value {
+        &self.json
+    }
+
+    /// What the references of `schema` point to.
+    pub(super) fn targets<'a>(&'a self, schema: &'a Value) -> impl Iterator<Item = &'a Value> {
+        let references = REFERENCES.iter().filter_map(|key| schema.get(*key).and_then(Value::as_str));
+        references.filter_map(|reference| self.target(reference))
+    }
+
+    /// Resolves a reference within the document: `#`, `#/pointer` or `#anchor`.
+    pub(super) fn target(&self, reference: &str) -> Option<&Value> {
+        match reference.strip_prefix('#')? {
+            "" => Some(&self.json),
+            pointer if pointer.starts_with('/') => self.json.pointer(&percent_decode(pointer)),
+            anchor => self.json.pointer(self.anchors.get(anchor)?),
+        }
+    }
+}
 
 /// How a sub-schema relates to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +82,7 @@ pub(super) enum Edge {
 
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
 const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+const IN_PLACE_MAP: &str = "dependentSchemas";
 const DESCENDS: [&str; 6] = [
     "additionalProperties",
     "unevaluatedProperties",
@@ -29,69 +95,76 @@ const DESCENDS_MAPS: [&str; 2] = ["properties", "patternProperties"];
 const DEFINES: [&str; 2] = ["$defs", "definitions"];
 pub(super) const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// The sub-schemas that stand directly in `schema`, with the path from it. References are not
-/// followed; see [`target`].
-pub(super) fn children(schema: &Value) -> Vec<(Edge, String, &Value)> {
+/// A sub-schema, and where it stands in its parent.
+pub(super) struct Child<'a> {
+    pub(super) edge: Edge,
+    pub(super) schema: &'a Value,
+    keyword: &'a str,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    None,
+    Index(usize),
+    Name(&'a str),
+}
+
+impl Child<'_> {
+    /// The way to it from its parent, as a JSON Pointer.
+    pub(super) fn path(&self) -> String {
+        let keyword = self.keyword;
+        match self.step {
+            Step::None => format!("/{keyword}"),
+            Step::Index(index) => format!("/{keyword}/{index}"),
+            Step::Name(name) => format!("/{keyword}/{}", escape_pointer(name)),
+        }
+    }
+}
+
+/// The sub-schemas that stand directly in `schema`. References are not followed; see
+/// [`Document::targets`].
+pub(super) fn children(schema: &Value) -> Vec<Child<'_>> {
     let Value::Object(fields) = schema else { return Vec::new() };
     let mut found = Vec::new();
-    for (key, value) in fields {
-        let key = key.as_str();
-        let mut each =
-            |edge: Edge| match value {
-                Value::Array(items) => {
-                    found.extend(
-                        items.iter().enumerate().map(|(index, item)| (edge, format!("/{key}/{index}"), item)),
-                    );
-                }
-                Value::Object(map) => found.extend(map.iter().map(|(name, item)| {
-                    (edge, format!("/{key}/{}", crate::json::escape_pointer(name)), item)
-                })),
-                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-            };
-        if IN_PLACE_LISTS.contains(&key) || key == "dependentSchemas" {
+    for (keyword, value) in fields {
+        let keyword = keyword.as_str();
+        let child = |edge, step, schema| Child { edge, schema, keyword, step };
+        let mut each = |edge: Edge| match value {
+            Value::Array(items) => {
+                found.extend(
+                    items.iter().enumerate().map(|(index, item)| child(edge, Step::Index(index), item)),
+                );
+            }
+            Value::Object(map) => {
+                found.extend(map.iter().map(|(name, item)| child(edge, Step::Name(name), item)));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        };
+        if IN_PLACE_LISTS.contains(&keyword) || keyword == IN_PLACE_MAP {
             each(Edge::InPlace);
-        } else if DESCENDS_MAPS.contains(&key) || key == "prefixItems" || (key == "items" && value.is_array())
+        } else if DESCENDS_MAPS.contains(&keyword)
+            || keyword == "prefixItems"
+            || (keyword == "items" && value.is_array())
         {
             each(Edge::Descends);
-        } else if DEFINES.contains(&key) {
+        } else if DEFINES.contains(&keyword) {
             each(Edge::Defines);
-        } else if IN_PLACE.contains(&key) {
-            found.push((Edge::InPlace, format!("/{key}"), value));
-        } else if DESCENDS.contains(&key) || key == "items" {
-            found.push((Edge::Descends, format!("/{key}"), value));
+        } else if IN_PLACE.contains(&keyword) {
+            found.push(child(Edge::InPlace, Step::None, value));
+        } else if DESCENDS.contains(&keyword) || keyword == "items" {
+            found.push(child(Edge::Descends, Step::None, value));
         }
     }
     found
 }
 
-/// What the references of `schema` point to, within `root`.
-pub(super) fn targets<'a>(root: &'a Value, schema: &'a Value) -> impl Iterator<Item = &'a Value> {
-    REFERENCES
-        .iter()
-        .filter_map(|key| schema.get(*key).and_then(Value::as_str))
-        .filter_map(move |reference| target(root, reference))
-}
-
-/// Resolves a reference within the document: `#`, `#/pointer` or `#anchor`.
-pub(super) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
-    let fragment = reference.strip_prefix('#')?;
-    if fragment.is_empty() {
-        return Some(root);
-    }
-    if fragment.starts_with('/') {
-        return root.pointer(&percent_decode(fragment));
-    }
-    find_anchor(root, fragment)
-}
-
-fn find_anchor<'a>(schema: &'a Value, anchor: &str) -> Option<&'a Value> {
-    let here = ["$anchor", "$dynamicAnchor"]
-        .iter()
-        .any(|key| schema.get(*key).and_then(Value::as_str) == Some(anchor));
-    if here {
-        return Some(schema);
-    }
-    children(schema).into_iter().find_map(|(_, _, child)| find_anchor(child, anchor))
+/// The sub-schemas that stand directly in `schema` and apply to the same value. As [`children`], without
+/// a look at all the others, of which there may be many.
+pub(super) fn own_in_place(schema: &Value) -> impl Iterator<Item = &Value> {
+    let lists = IN_PLACE_LISTS.iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
+    let named = schema.get(IN_PLACE_MAP).and_then(Value::as_object).into_iter().flat_map(|map| map.values());
+    let single = IN_PLACE.iter().filter_map(|key| schema.get(*key));
+    lists.chain(named).chain(single)
 }
 
 /// Pointers in fragments may be percent-encoded.
@@ -110,80 +183,81 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// The schema and all that apply to the same value with it, references followed.
-pub(super) fn in_place<'a>(root: &'a Value, start: &'a Value) -> Vec<&'a Value> {
-    let mut found = vec![start];
-    let mut seen = HashSet::from([std::ptr::from_ref(start)]);
+/// These schemas and all that apply to the same value with them, references followed, each once.
+/// Where the budget is spent, some are missing.
+pub(super) fn in_place<'a>(
+    document: &'a Document,
+    start: impl IntoIterator<Item = &'a Value>,
+    budget: &Budget,
+) -> Vec<&'a Value> {
+    let mut seen = HashSet::new();
+    let mut found: Vec<&Value> =
+        start.into_iter().filter(|schema| seen.insert(std::ptr::from_ref(*schema))).collect();
     let mut next = 0;
-    while next < found.len() {
+    while next < found.len() && budget.spend(1) {
         let schema = found[next];
         next += 1;
-        let nested = children(schema)
-            .into_iter()
-            .filter(|(edge, _, _)| *edge == Edge::InPlace)
-            .map(|(_, _, child)| child);
-        for child in nested.chain(targets(root, schema)) {
-            if seen.insert(std::ptr::from_ref(child)) {
-                found.push(child);
-            }
-        }
+        let more = own_in_place(schema).chain(document.targets(schema));
+        found.extend(more.filter(|schema| seen.insert(std::ptr::from_ref(*schema))));
     }
     found
-}
-
-/// Each schema once: where one refers to itself in two ways, they would double at every level.
-pub(super) fn distinct<'a>(schemas: impl IntoIterator<Item = &'a Value>) -> Vec<&'a Value> {
-    let mut seen = HashSet::new();
-    schemas.into_iter().filter(|schema| seen.insert(std::ptr::from_ref(*schema))).collect()
-}
-
-/// The schemas that apply to the field `key` of a value to which `schema` applies.
-pub(super) fn field<'a>(root: &'a Value, schema: &'a Value, key: &str) -> Vec<&'a Value> {
-    in_place(root, schema).into_iter().flat_map(|node| own_field(node, key)).collect()
-}
-
-/// The schemas that apply to the items of an array to which `schema` applies.
-pub(super) fn items<'a>(root: &'a Value, schema: &'a Value) -> Vec<&'a Value> {
-    in_place(root, schema).into_iter().flat_map(own_items).collect()
 }
 
 /// What `schema` itself, and none that it refers to, says of the field `key`.
 ///
 /// Patterns are not matched: every one counts, so that what is asked of the answer ("may this be
 /// secret?") errs on the safe side.
-pub(super) fn own_field<'a>(schema: &'a Value, key: &str) -> Vec<&'a Value> {
+pub(super) fn own_field<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     let named = schema.get("properties").and_then(|properties| properties.get(key));
     let patterns = schema.get("patternProperties").and_then(Value::as_object);
     let patterns = patterns.into_iter().flat_map(|map| map.values());
     let others = ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|k| schema.get(*k));
-    let others = others.filter(|_| named.is_none());
-    named.into_iter().chain(patterns).chain(others).collect()
+    let others = others.filter(move |_| named.is_none());
+    named.into_iter().chain(patterns).chain(others)
 }
 
 /// What `schema` itself, and none that it refers to, says of the items of an array.
-pub(super) fn own_items(schema: &Value) -> Vec<&Value> {
+pub(super) fn own_items(schema: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["prefixItems", "items"].iter().filter_map(|k| schema.get(*k).and_then(Value::as_array));
     let single = ["items", "additionalItems", "unevaluatedItems", "contains"]
         .iter()
         .filter_map(|k| schema.get(*k))
         .filter(|value| !value.is_array());
-    lists.flatten().chain(single).collect()
+    lists.flatten().chain(single)
 }
 
-/// The schemas that apply to the part of a value that `path` points to.
-pub(super) fn at_path<'a>(root: &'a Value, path: &str) -> Vec<&'a Value> {
-    let mut current = vec![root];
-    for step in path.split('/').skip(1) {
+/// The way to a part of a value, step by step.
+pub(super) struct Way<'a> {
+    document: &'a Document,
+    /// The schemas of the part that was reached; what else applies to it is not among them.
+    pub(super) here: Vec<&'a Value>,
+    /// What may be looked at on the way.
+    pub(super) budget: Budget,
+}
+
+impl<'a> Way<'a> {
+    pub(super) fn new(document: &'a Document) -> Self {
+        Self { document, here: vec![document.json()], budget: Budget::new(PATH_LOOKS_MAX) }
+    }
+
+    /// All schemas that apply to the part that was reached.
+    pub(super) fn all(&self) -> Vec<&'a Value> {
+        in_place(self.document, self.here.iter().copied(), &self.budget)
+    }
+
+    /// Goes on to a field or an item, by a step of a JSON Pointer.
+    pub(super) fn go(&mut self, step: &str) {
         let key = step.replace("~1", "/").replace("~0", "~");
         let is_index = key.parse::<usize>().is_ok();
-        let mut next = Vec::new();
-        for schema in current {
-            next.extend(field(root, schema, &key));
-            if is_index {
-                next.extend(items(root, schema));
-            }
-        }
-        current = distinct(next);
+        let all = self.all();
+        let items = all.iter().filter(|_| is_index).flat_map(|schema| own_items(schema));
+        self.here = all.iter().flat_map(|schema| own_field(schema, &key)).chain(items).collect();
     }
-    current
+}
+
+/// The way to the part of a value that `path` points to.
+pub(super) fn at_path<'a>(document: &'a Document, path: &str) -> Way<'a> {
+    let mut way = Way::new(document);
+    path.split('/').skip(1).for_each(|step| way.go(step));
+    way
 }

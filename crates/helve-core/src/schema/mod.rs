@@ -6,6 +6,7 @@
 //! - [`example`] makes arguments that would have been right;
 //! - [`redact`] hides secrets before anything is recorded.
 
+mod budget;
 mod check;
 mod cost;
 mod defaults;
@@ -17,6 +18,7 @@ pub mod repair;
 mod whole;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -24,6 +26,7 @@ use serde_json::Value;
 use crate::definition::Problem;
 use crate::error::FieldError;
 
+pub use budget::Budget;
 pub use redact::Redactor;
 
 /// Most field errors reported at once.
@@ -46,18 +49,21 @@ const FIELD_ERRORS_MAX: usize = 24;
 pub struct Schema(Arc<Compiled>);
 
 struct Compiled {
-    json: Value,
+    document: graph::Document,
     validator: jsonschema::Validator,
     defaults: defaults::Defaults,
-    /// The schema refers to itself: the work depends on the value and is metered.
+    /// The schema refers to itself: how much work there is depends on the value.
     recursive: bool,
+    /// How much there is at most for each part of a value, where it does not.
+    work: u64,
     has_secrets: bool,
 }
 
 impl Schema {
     /// Checks and compiles a schema of any type.
     pub fn compile(json: Value) -> Result<Self, Vec<Problem>> {
-        let checked = check::check(&json)?;
+        let checked = check::check(json)?;
+        let json = checked.document.json();
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .with_pattern_options(
@@ -65,15 +71,16 @@ impl Schema {
             )
             .should_validate_formats(true)
             .offline()
-            .build(&naming_unknown_fields(&json))
+            .build(&naming_unknown_fields(json))
             .map_err(|error| vec![not_compiled(&error)])?;
-        let defaults = defaults::Defaults::of(&json);
+        let defaults = defaults::Defaults::of(&checked.document);
         let schema = Self(Arc::new(Compiled {
             validator,
             defaults,
             recursive: checked.recursive,
+            work: checked.work,
             has_secrets: checked.has_secrets,
-            json,
+            document: checked.document,
         }));
         schema.check_defaults()?;
         Ok(schema)
@@ -92,13 +99,29 @@ impl Schema {
 
     /// The schema as JSON.
     pub fn json(&self) -> &Value {
-        &self.0.json
+        self.0.document.json()
+    }
+
+    fn document(&self) -> &graph::Document {
+        &self.0.document
     }
 
     /// Whether a value fits. The fast path: makes no error text.
     pub fn accepts(&self, value: &Value) -> bool {
-        let is_affordable = !self.0.recursive || cost::affordable(&self.0.json, value);
-        is_affordable && self.0.validator.is_valid(value)
+        self.can_check(value) && self.0.validator.is_valid(value)
+    }
+
+    /// Whether it can be found out in bounded time if a value fits.
+    fn can_check(&self, value: &Value) -> bool {
+        self.admits(value, &cost::CHECK, &cost::CHECK_PLAIN)
+    }
+
+    fn admits(&self, value: &Value, recursive: &cost::Limits, plain: &cost::Limits) -> bool {
+        let Compiled { document, work, .. } = &*self.0;
+        match self.0.recursive {
+            true => recursive.admit(document, value),
+            false => plain.allow(*work, value) || plain.admit(document, value),
+        }
     }
 
     /// Lists everything that is wrong with a value.
@@ -109,30 +132,33 @@ impl Schema {
         let found = self.errors(value);
         let described = found.iter().flat_map(|error| describe::describe(error, self));
         let errors: Vec<_> = described.take(FIELD_ERRORS_MAX).collect();
-        Err(if errors.is_empty() { vec![describe::too_complex()] } else { errors })
+        Err(match errors.is_empty() {
+            false => errors,
+            true if self.can_check(value) => vec![describe::too_many_ways()],
+            true => vec![describe::too_complex()],
+        })
     }
 
     /// Whether it can be said in bounded time and memory what is wrong with a value. Without that
     /// nothing is looked for, and nothing mended.
     pub fn can_explain(&self, value: &Value) -> bool {
-        !self.0.recursive || cost::explicable(&self.0.json, value)
+        self.admits(value, &cost::EXPLAIN, &cost::EXPLAIN_PLAIN)
     }
 
-    /// Fills in defaults for fields that are absent.
-    pub fn apply_defaults(&self, value: &mut Value) {
-        self.0.defaults.apply(value);
+    /// Fills in defaults for fields that are absent. False where they are too long to fill in all.
+    pub fn apply_defaults(&self, value: &mut Value) -> bool {
+        self.0.defaults.apply(value)
     }
 
     /// Writes whole numbers as integers where the schema wants integers: `5.0` becomes `5`, which is the
     /// same number, and which fits Rust's integers too.
     pub fn write_whole(&self, value: &mut Value) {
-        whole::write_whole(&self.0.json, value);
+        whole::write_whole(self.document(), value);
     }
 
     /// The sub-schemas that apply to the part of a value at a JSON Pointer, references followed.
     pub fn at(&self, pointer: &str) -> Vec<&Value> {
-        let root = self.json();
-        graph::at_path(root, pointer).into_iter().flat_map(|node| graph::in_place(root, node)).collect()
+        graph::at_path(self.document(), pointer).all()
     }
 
     fn errors<'v>(&'v self, value: &'v Value) -> Vec<jsonschema::ValidationError<'v>> {
@@ -143,25 +169,38 @@ impl Schema {
     }
 
     fn check_defaults(&self) -> Result<(), Vec<Problem>> {
-        let problems: Vec<_> = self
-            .0
-            .defaults
-            .top_level()
-            .flat_map(|(key, default)| {
-                let object = Value::Object([(key.to_owned(), default.clone())].into_iter().collect());
-                let at = format!("/{}", crate::json::escape_pointer(key));
-                let wrong =
-                    self.errors(&object).iter().any(|error| error.instance_path().as_str().starts_with(&at));
-                wrong.then(|| {
-                    check::problem(
-                        &format!("/properties{at}/default"),
-                        "the default does not fit its own schema",
-                    )
-                })
+        let declared = || self.0.defaults.top_level();
+        let object = |fields: serde_json::Map<String, Value>| Value::Object(fields);
+        // All at once, because each is checked with all that is required beside it. Those that seem
+        // wrong are looked at alone: two may only not go together.
+        let all = object(declared().map(|(key, default)| (key.to_owned(), default.clone())).collect());
+        let suspects = if self.can_explain(&all) { self.wrong_fields(&all) } else { HashSet::new() };
+        let problems: Vec<_> = declared()
+            .filter(|(key, _)| suspects.contains(*key))
+            .take(FIELD_ERRORS_MAX)
+            .filter(|(key, default)| {
+                let alone = object([((*key).to_owned(), (*default).clone())].into_iter().collect());
+                self.wrong_fields(&alone).contains(*key)
+            })
+            .map(|(key, _)| {
+                let at = format!("/properties/{}/default", crate::json::escape_pointer(key));
+                check::problem(&at, "the default does not fit its own schema")
             })
             .collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
+
+    /// The fields of an object in which something is wrong.
+    fn wrong_fields(&self, object: &Value) -> HashSet<String> {
+        let errors = self.0.validator.iter_errors(object);
+        errors.filter_map(|error| first_step(error.instance_path().as_str())).collect()
+    }
+}
+
+/// The field at the top that a JSON Pointer leads through.
+fn first_step(pointer: &str) -> Option<String> {
+    let step = pointer.strip_prefix('/')?.split('/').next()?;
+    Some(step.replace("~1", "/").replace("~0", "~"))
 }
 
 /// What the compiler found, at its place in the schema. Where the schema itself is no schema, it is the
@@ -186,7 +225,7 @@ fn naming_unknown_fields(json: &Value) -> Cow<'_, Value> {
 
 impl std::fmt::Debug for Schema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Schema({})", self.0.json)
+        write!(f, "Schema({})", self.json())
     }
 }
 

@@ -1,17 +1,21 @@
 //! Hides secrets before anything is recorded, logged or shown.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Map, Value};
 use sha2::Sha256;
 
-use super::Schema;
-use super::graph::{at_path, children, distinct, field, in_place, items, targets};
+use super::graph::{Document, Way, at_path, children, in_place, own_field, own_items};
+use super::{Budget, Schema};
 use crate::json::{canonical, hex};
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";
+
+/// Most looks at a schema for one value. What is beyond counts as secret.
+const LOOKS_MAX: usize = 1_000_000;
 
 /// Bytes of a keyed digest that a mark shows.
 const MARK_BYTES: usize = 8;
@@ -104,39 +108,28 @@ impl Redactor {
 
     /// The value without its secrets; borrowed where there are none.
     pub fn redact<'v>(&self, schema: Option<&Schema>, value: &'v Value) -> Cow<'v, Value> {
-        let schema = schema.filter(|schema| schema.0.has_secrets).map(Schema::json);
+        let schema = schema.filter(|schema| schema.0.has_secrets);
         if schema.is_none() && !self.finds(value) {
             return Cow::Borrowed(value);
         }
-        let roots: Vec<_> = schema.into_iter().collect();
-        Cow::Owned(self.copy(schema, &roots, value))
+        let Some(schema) = schema else { return Cow::Owned(self.copy(value)) };
+        let document = schema.document();
+        let reader = Reader { redactor: self, document, budget: Budget::new(LOOKS_MAX) };
+        Cow::Owned(reader.copy(&reader.all([document.json()]), value))
     }
 
     /// The same for arguments that do not fit their schema. Where that knows of secrets, only what
     /// it knows too is shown: a secret may stand under a misspelled name or in the wrong shape.
     pub fn redact_refused<'v>(&self, schema: &Schema, value: &'v Value) -> Cow<'v, Value> {
-        let root = schema.json();
-        if !self.guards(root, root) {
+        let document = schema.document();
+        let reader = Reader { redactor: self, document, budget: Budget::new(LOOKS_MAX) };
+        if !reader.guards([document.json()]) {
             return self.redact(Some(schema), value);
         }
-        Cow::Owned(match value {
-            Value::Object(fields) => {
-                fields.iter().map(|(key, part)| (key.clone(), self.known(root, key, part))).collect()
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                self.mark(value)
-            }
-        })
-    }
-
-    /// A field of refused arguments: shown only if the schema names it, and nothing in it is secret
-    /// that the value's shape could hide.
-    fn known(&self, root: &Value, key: &str, part: &Value) -> Value {
-        let named: Vec<_> =
-            in_place(root, root).into_iter().filter_map(|node| node.get("properties")?.get(key)).collect();
-        let guarded = named.iter().any(|node| self.guards(root, node));
-        let hidden = named.is_empty() || self.names_secret(key) || (guarded && !part.is_object());
-        if hidden { self.mark(part) } else { self.copy(Some(root), &named, part) }
+        let Value::Object(fields) = value else { return Cow::Owned(self.mark(value)) };
+        let top = reader.all([document.json()]);
+        let known = |(key, part): (&String, &Value)| (key.clone(), reader.known(&top, key, part));
+        Cow::Owned(fields.iter().map(known).collect())
     }
 
     /// The secrets in a value: texts that must not stand anywhere else in its record either.
@@ -150,47 +143,21 @@ impl Redactor {
     /// Whether the part at `path` is secret, by itself, as part of something secret, or because
     /// something secret is part of it.
     pub fn touches_secret(&self, schema: &Schema, path: &str) -> bool {
-        let root = schema.json();
-        self.hides(Some(schema), path) || at_path(root, path).into_iter().any(|node| self.guards(root, node))
-    }
-
-    /// Whether a schema, or any below it, marks or names a secret.
-    fn guards(&self, root: &Value, schema: &Value) -> bool {
-        let mut seen = vec![schema];
-        let mut next = 0;
-        while next < seen.len() {
-            let node = seen[next];
-            next += 1;
-            let properties = node.get("properties").and_then(Value::as_object);
-            if marks_secret(node)
-                || properties.is_some_and(|fields| fields.keys().any(|key| self.names_secret(key)))
-            {
-                return true;
-            }
-            let below = children(node).into_iter().map(|(_, _, child)| child).chain(targets(root, node));
-            for child in below {
-                if !seen.iter().any(|other| std::ptr::eq(*other, child)) {
-                    seen.push(child);
-                }
-            }
-        }
-        false
+        let way = at_path(schema.document(), path);
+        let reader = Reader { redactor: self, document: schema.document(), budget: Budget::new(LOOKS_MAX) };
+        self.hides(Some(schema), path) || way.budget.is_spent() || reader.guards(way.here)
     }
 
     /// Whether the part at `path` is secret, by itself or as part of something secret.
     pub fn hides(&self, schema: Option<&Schema>, path: &str) -> bool {
-        let mut prefix = String::new();
+        let marked = schema.filter(|schema| schema.0.has_secrets);
+        let mut way = marked.map(|schema| Way::new(schema.document()));
         path.split('/').skip(1).any(|step| {
-            prefix.push('/');
-            prefix.push_str(step);
-            self.names_secret(step)
-                || schema.is_some_and(|schema| {
-                    let root = schema.json();
-                    schema.0.has_secrets
-                        && at_path(root, &prefix)
-                            .into_iter()
-                            .any(|node| in_place(root, node).into_iter().any(marks_secret))
-                })
+            let is_marked = way.as_mut().is_some_and(|way| {
+                way.go(step);
+                way.all().into_iter().any(marks_secret) || way.budget.is_spent()
+            });
+            is_marked || self.names_secret(step)
         })
     }
 
@@ -209,34 +176,87 @@ impl Redactor {
         }
     }
 
-    fn copy(&self, root: Option<&Value>, schemas: &[&Value], value: &Value) -> Value {
-        let nested = |pick: &dyn Fn(&'_ Value) -> bool| {
-            root.is_some_and(|root| schemas.iter().any(|schema| in_place(root, schema).into_iter().any(pick)))
-        };
-        if nested(&marks_secret) {
-            return self.mark(value);
-        }
+    /// A value without what is secret by its name.
+    fn copy(&self, value: &Value) -> Value {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
-            Value::Array(parts) => {
-                let below: Vec<_> = root
-                    .map(|root| distinct(schemas.iter().flat_map(|schema| items(root, schema))))
-                    .unwrap_or_default();
-                parts.iter().map(|part| self.copy(root, &below, part)).collect()
-            }
+            Value::Array(parts) => parts.iter().map(|part| self.copy(part)).collect(),
             Value::Object(fields) => {
                 let entries = fields.iter().map(|(key, part)| {
-                    if self.names_secret(key) {
-                        return (key.clone(), self.mark(part));
-                    }
-                    let below: Vec<_> = root
-                        .map(|root| distinct(schemas.iter().flat_map(|schema| field(root, schema, key))))
-                        .unwrap_or_default();
-                    (key.clone(), self.copy(root, &below, part))
+                    let is_secret = self.names_secret(key);
+                    (key.clone(), if is_secret { self.mark(part) } else { self.copy(part) })
                 });
                 Value::Object(entries.collect::<Map<_, _>>())
             }
         }
+    }
+}
+
+/// Reads a schema for one value. INVARIANT: what there was no budget left to look at is secret.
+struct Reader<'a> {
+    redactor: &'a Redactor,
+    document: &'a Document,
+    budget: Budget,
+}
+
+impl<'a> Reader<'a> {
+    /// All schemas that apply where these do.
+    fn all(&self, schemas: impl IntoIterator<Item = &'a Value>) -> Vec<&'a Value> {
+        in_place(self.document, schemas, &self.budget)
+    }
+
+    /// A value without its secrets, where all of `schemas` apply to it.
+    fn copy(&self, schemas: &[&'a Value], value: &Value) -> Value {
+        if !self.budget.spend(schemas.len()) || schemas.iter().any(|schema| marks_secret(schema)) {
+            return self.redactor.mark(value);
+        }
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+            Value::Array(parts) => {
+                let below = self.all(schemas.iter().flat_map(|schema| own_items(schema)));
+                parts.iter().map(|part| self.copy(&below, part)).collect()
+            }
+            Value::Object(fields) => {
+                let entries = fields.iter().map(|(key, part)| {
+                    if self.redactor.names_secret(key) || !self.budget.spend(schemas.len()) {
+                        return (key.clone(), self.redactor.mark(part));
+                    }
+                    let below = self.all(schemas.iter().flat_map(|schema| own_field(schema, key)));
+                    (key.clone(), self.copy(&below, part))
+                });
+                Value::Object(entries.collect::<Map<_, _>>())
+            }
+        }
+    }
+
+    /// A field of refused arguments: shown only if one of the schemas at the top names it, and nothing
+    /// in it is secret that the value's shape could hide.
+    fn known(&self, top: &[&'a Value], key: &str, part: &Value) -> Value {
+        let is_affordable = self.budget.spend(top.len());
+        let named: Vec<_> = top.iter().filter_map(|node| node.get("properties")?.get(key)).collect();
+        let hidden = !is_affordable
+            || named.is_empty()
+            || self.redactor.names_secret(key)
+            || (!part.is_object() && self.guards(named.iter().copied()));
+        if hidden { self.redactor.mark(part) } else { self.copy(&self.all(named), part) }
+    }
+
+    /// Whether any of these schemas, or any below them, marks or names a secret.
+    fn guards(&self, schemas: impl IntoIterator<Item = &'a Value>) -> bool {
+        let mut queue: Vec<&Value> = schemas.into_iter().collect();
+        let mut seen: HashSet<_> = queue.iter().map(|schema| std::ptr::from_ref(*schema)).collect();
+        while let Some(schema) = queue.pop() {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let names_one =
+                |fields: &Map<String, Value>| fields.keys().any(|key| self.redactor.names_secret(key));
+            if !self.budget.spend(1) || marks_secret(schema) || properties.is_some_and(names_one) {
+                return true;
+            }
+            let below = children(schema).into_iter().map(|child| child.schema);
+            let below = below.chain(self.document.targets(schema));
+            queue.extend(below.filter(|schema| seen.insert(std::ptr::from_ref(*schema))));
+        }
+        false
     }
 }
 

@@ -15,6 +15,8 @@ use crate::outcome::Repair;
 /// One mend can uncover the next, as in JSON within a string.
 const ROUNDS_MAX: usize = 4;
 const REPAIRS_MAX: usize = 32;
+/// Most fields among which one is looked for that was meant.
+pub(super) const NAMES_MAX: usize = 2_000;
 
 /// Makes `value` fit, or leaves it as it is and returns nothing.
 ///
@@ -138,9 +140,9 @@ fn find_mend(schema: &Schema, value: &Value, error: &jsonschema::ValidationError
         Kind::Required { .. } => {
             let known = known_fields(schema, &path);
             let present = value.pointer(&path).and_then(Value::as_object).into_iter().flatten();
-            let unknown: Vec<_> =
-                present.map(|(key, _)| key.as_str()).filter(|key| !known.iter().any(|k| k == key)).collect();
-            rename(schema, value, &path, unknown.into_iter())
+            let is_known = |key: &&str| known.binary_search_by(|name| name.as_str().cmp(key)).is_ok();
+            let unknown = present.map(|(key, _)| key.as_str()).filter(|key| !is_known(key));
+            rename(schema, value, &path, unknown)
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => context
             .iter()
@@ -156,15 +158,14 @@ fn find_mend(schema: &Schema, value: &Value, error: &jsonschema::ValidationError
 fn drop_null(schema: &Schema, path: &str, instance: &Value) -> Option<Mend> {
     let (object, key) = path.rsplit_once('/')?;
     let key = key.replace("~1", "/").replace("~0", "~");
-    let root = schema.json();
-    let required = super::graph::at_path(root, object).into_iter().any(|node| {
-        super::graph::in_place(root, node).into_iter().any(|node| {
-            node.get("required")
-                .and_then(Value::as_array)
-                .is_some_and(|names| names.iter().any(|name| *name == key))
-        })
+    if !instance.is_null() {
+        return None;
+    }
+    let required = schema.at(object).into_iter().any(|node| {
+        let names = node.get("required").and_then(Value::as_array);
+        names.is_some_and(|names| names.iter().any(|name| *name == key))
     });
-    (instance.is_null() && !required).then(|| Mend::Drop { object: object.to_owned(), key })
+    (!required).then(|| Mend::Drop { object: object.to_owned(), key })
 }
 
 fn rename<'k>(
@@ -174,9 +175,11 @@ fn rename<'k>(
     unexpected: impl Iterator<Item = &'k str>,
 ) -> Vec<Mend> {
     let Some(present) = value.pointer(path).and_then(Value::as_object) else { return Vec::new() };
-    let absent: Vec<_> =
-        known_fields(schema, path).into_iter().filter(|key| !present.contains_key(key)).collect();
+    let known = known_fields(schema, path).into_iter();
+    let absent: Vec<_> = known.filter(|key| !present.contains_key(key)).take(NAMES_MAX).collect();
+    // One more than may be mended: with so many nothing is.
     unexpected
+        .take(REPAIRS_MAX + 1)
         .filter_map(|from| {
             let to = near_miss(from, absent.iter().map(String::as_str))?;
             Some(Mend::Rename { object: path.to_owned(), from: from.to_owned(), to: to.to_owned() })

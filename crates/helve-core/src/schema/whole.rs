@@ -3,38 +3,58 @@
 
 use serde_json::{Number, Value};
 
-use super::graph::{distinct, in_place, own_field, own_items};
+use super::Budget;
+use super::graph::{Document, in_place, own_field, own_items};
 
 /// Beyond this a float no longer stands for one whole number: 2^53.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Writes them as integers, where the schema `root` says that they are.
-pub(super) fn write_whole(root: &Value, value: &mut Value) {
+/// Most looks at the schema for one value; what is beyond stays as it was sent.
+const LOOKS_MAX: usize = 1_000_000;
+
+/// Writes them as integers, where the schema says that they are.
+pub(super) fn write_whole(document: &Document, value: &mut Value) {
     // Nearly all values have none, and then no schema is looked at.
     if has_whole_float(value) {
-        visit(root, &in_place(root, root), value);
+        let writer = Writer { document, budget: Budget::new(LOOKS_MAX) };
+        writer.visit(&in_place(document, [document.json()], &writer.budget), value);
     }
 }
 
-fn visit(root: &Value, schemas: &[&Value], value: &mut Value) {
-    let all = |parts: Vec<_>| distinct(parts.into_iter().flat_map(|part| in_place(root, part)));
-    match value {
-        Value::Number(number) => {
-            if let Some(whole) = whole(number).filter(|_| schemas.iter().any(|schema| is_integer(schema))) {
-                *number = whole.into();
+struct Writer<'a> {
+    document: &'a Document,
+    budget: Budget,
+}
+
+impl<'a> Writer<'a> {
+    /// All of `schemas` apply to the value.
+    fn visit(&self, schemas: &[&'a Value], value: &mut Value) {
+        if !self.budget.spend(schemas.len()) {
+            return;
+        }
+        match value {
+            Value::Number(number) => {
+                if let Some(whole) = whole(number).filter(|_| schemas.iter().any(|schema| is_integer(schema)))
+                {
+                    *number = whole.into();
+                }
             }
-        }
-        Value::Array(items) => {
-            let schemas = all(schemas.iter().flat_map(|schema| own_items(schema)).collect());
-            items.iter_mut().for_each(|item| visit(root, &schemas, item));
-        }
-        Value::Object(fields) => {
-            for (key, field) in fields.iter_mut().filter(|(_, field)| has_whole_float(field)) {
-                let schemas = all(schemas.iter().flat_map(|schema| own_field(schema, key)).collect());
-                visit(root, &schemas, field);
+            Value::Array(items) => {
+                let items_are = schemas.iter().flat_map(|schema| own_items(schema));
+                let below = in_place(self.document, items_are, &self.budget);
+                items.iter_mut().for_each(|item| self.visit(&below, item));
             }
+            Value::Object(fields) => {
+                for (key, field) in fields.iter_mut().filter(|(_, field)| has_whole_float(field)) {
+                    if !self.budget.spend(schemas.len()) {
+                        return;
+                    }
+                    let field_is = schemas.iter().flat_map(|schema| own_field(schema, key));
+                    self.visit(&in_place(self.document, field_is, &self.budget), field);
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::String(_) => {}
         }
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }
 
@@ -62,8 +82,13 @@ fn is_integer(schema: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Schema;
     use super::*;
     use serde_json::json;
+
+    fn write_whole(schema: &Value, value: &mut Value) {
+        Schema::compile(schema.clone()).unwrap().write_whole(value);
+    }
 
     #[test]
     fn only_what_the_schema_calls_an_integer_is_written_as_one() {

@@ -46,6 +46,11 @@ impl ToolRules {
         Some(named.flat_map(|(_, facets)| facets.iter().copied()).collect())
     }
 
+    /// Whether the operator has denied a tool by its name.
+    pub fn denies(&self, tool: &str) -> bool {
+        self.deny.iter().any(|pattern| matches(pattern, tool))
+    }
+
     /// Whether a person is always asked.
     pub fn asks(&self, tool: &str) -> bool {
         self.requires_approval.iter().any(|pattern| matches(pattern, tool))

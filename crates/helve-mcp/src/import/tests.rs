@@ -62,6 +62,23 @@ fn comments_that_end_a_file_stay_where_they_belong() {
 }
 
 #[test]
+fn comments_about_something_else_stay_where_they_stood() {
+    let server = |name: &str| format!("[mcp.servers.{name}]\ncommand = \"{name}\"\n");
+    let header = "# What this file is.\n\n";
+    let check = |before: String, after: String| {
+        assert_eq!(super::remove_server(&before, "a").unwrap(), Some(after), "{before}");
+    };
+    let (a, b) = (server("a"), server("b"));
+    check(format!("{header}# Of a.\n{a}\n# Of b.\n{b}"), format!("{header}# Of b.\n{b}"));
+    check(format!("{header}{a}\n[mcp.servers.a.env]\nX = \"1\"\n\n{b}"), format!("{header}{b}"));
+    check(
+        format!("{b}\n{header}{a}\n[[tool.http]]\nname = \"x\"\n"),
+        format!("{b}\n{header}[[tool.http]]\nname = \"x\"\n"),
+    );
+    check(format!("{b}\n{header}{a}"), format!("{b}\n# What this file is.\n"));
+}
+
+#[test]
 fn all_files_are_found_where_they_are() {
     let folders = Folders::new();
     let places = [

@@ -52,11 +52,39 @@ pub fn remove_server(helve_toml: &str, name: &str) -> Result<Option<String>, Imp
     // Comments above it go with it, unless a blank line sets them apart: those are about something else.
     let above = removed.as_table().and_then(|table| table.decor().prefix()?.as_str()).unwrap_or_default();
     if let Some((others, _)) = above.rsplit_once("\n\n").filter(|(others, _)| !others.trim().is_empty()) {
-        let ending = document.trailing().as_str().unwrap_or_default();
-        let ending = format!("{others}\n{ending}");
-        document.set_trailing(ending);
+        let place = removed.as_table().and_then(Table::position);
+        match place.and_then(|place| first_after(document.as_table_mut(), place)) {
+            Some(next) => {
+                let own = next.decor().prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default();
+                let own = own.trim_start_matches('\n');
+                let prefix = format!("{others}\n\n{own}");
+                next.decor_mut().set_prefix(prefix);
+            }
+            None => {
+                let ending = document.trailing().as_str().unwrap_or_default();
+                let ending = format!("{others}\n{ending}");
+                document.set_trailing(ending);
+            }
+        }
     }
     Ok(Some(document.to_string()))
+}
+
+/// The first table that stands below a place in the file.
+fn first_after(table: &mut Table, place: isize) -> Option<&mut Table> {
+    let tables = table.iter_mut().flat_map(|(_, item)| -> Vec<&mut Table> {
+        match item {
+            Item::Table(table) => vec![table],
+            Item::ArrayOfTables(tables) => tables.iter_mut().collect(),
+            Item::None | Item::Value(_) => Vec::new(),
+        }
+    });
+    let found = tables.filter_map(|table| {
+        // What is written only as a part of other names has no line of its own.
+        let is_it = !table.is_implicit() && table.position().is_some_and(|at| at > place);
+        if is_it { Some(table) } else { first_after(table, place) }
+    });
+    found.min_by_key(|table| table.position())
 }
 
 fn insert(document: &mut DocumentMut, name: &str, config: &ServerConfig, before: &str) -> Result<(), String> {

@@ -66,13 +66,20 @@ impl Piece {
 
 /// A piece of a server, to be read.
 pub(crate) fn served(server: &Arc<Server>, piece: Piece) -> Result<Served, String> {
+    if server.config().tools.denies(piece.name()) {
+        return Err(format!(
+            "`{}` is denied in the configuration of MCP server `{}`",
+            piece.name(),
+            server.name()
+        ));
+    }
     let tool = server.reader(piece, || tool(server, piece))?;
     let (action, named_by) = (piece.action(), piece.named_by());
     Ok(Served { tool, action, server: server.name().into(), named_by })
 }
 
 /// What reads the pieces of a server. The operator's rules for the server's tools hold for it as well, so
-/// that it brings into a session what they would bring.
+/// that it brings into a session what they would bring; only `allow` is for tools alone.
 fn tool(server: &Arc<Server>, piece: Piece) -> Result<Tool, String> {
     let config = server.config();
     // Without a namespace its own name says whose it is.

@@ -111,7 +111,7 @@ impl Living {
         let cpu_ms = (number(11) + number(12)) * MS_PER_TICK;
         let running = match number(17) {
             0 | 1 => u64::from(fields.first() == Some(&"R")),
-            threads => threads.min(std::thread::available_parallelism().map_or(1, |many| many.get() as u64)),
+            _ => running_threads(&folder).min(cpus()),
         };
         let schedule = fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         let mut times = schedule.split_whitespace().filter_map(|field| field.parse().ok());
@@ -128,6 +128,20 @@ impl Living {
         let all = self.ran_ns.saturating_add(self.waited_ns).max(1);
         ((ms * self.running) as f64 * self.ran_ns as f64 / all as f64) as u64
     }
+}
+
+fn cpus() -> u64 {
+    std::thread::available_parallelism().map_or(1, |many| many.get() as u64)
+}
+
+/// How many threads of a process run, or wait for a processor. Those that sleep cost nothing.
+fn running_threads(process: &Path) -> u64 {
+    let threads = fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    let runs = |thread: &fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('R'))
+    };
+    threads.filter(runs).count() as u64
 }
 
 /// Whether all processes together use more than `max` bytes.
@@ -211,6 +225,26 @@ mod tests {
         let status = "Name:\tx\nRssAnon:\t     100 kB\nRssFile:\t 7 kB\nVmPTE:\t 28 kB\n";
         assert_eq!(sum_kb(status, &["RssAnon:", "VmPTE:"]), 128);
         assert_eq!(sum_kb("", &["RssAnon:"]), 0);
+    }
+
+    #[test]
+    fn threads_that_sleep_are_not_running() {
+        let (wake, asleep) = std::sync::mpsc::channel::<()>();
+        let asleep = std::sync::Arc::new(std::sync::Mutex::new(asleep));
+        let sleeper = |_| {
+            let asleep = std::sync::Arc::clone(&asleep);
+            std::thread::spawn(move || drop(asleep.lock().map(|asleep| asleep.recv())))
+        };
+        let threads: Vec<_> = (0..50).map(sleeper).collect();
+        let running = || running_threads(Path::new("/proc/self"));
+        // They fall asleep one after the other.
+        let fell_asleep = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            running() < 25
+        });
+        assert!(fell_asleep && running() >= 1, "{} run", running());
+        drop(wake);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A host that permits no namespaces, as many containers are.
 
-use helve_sandbox::{End, Guard, Job, Level, Sandbox};
+use helve_sandbox::{End, Guard, Job, Level, Sandbox, SandboxOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::boxes::{python, said, sh, text};
@@ -127,4 +127,33 @@ async fn a_network_cannot_be_granted_without_namespaces() {
     job.listen = vec![1234];
     let error = Sandbox::default().start(job).await.map(drop).unwrap_err();
     assert!(error.reason.contains("without namespaces no network"), "{error}");
+}
+
+#[tokio::test]
+async fn at_level_1_nothing_is_granted_around_what_is_helves_own() {
+    if !is_inside() {
+        return without_namespaces("bare::at_level_1_nothing_is_granted_around_what_is_helves_own");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    ["settings", "journal", "beside"].into_iter().for_each(|name| std::fs::write(at(name), "kept").unwrap());
+    let run = async |options: SandboxOptions, grant: std::path::PathBuf| {
+        let mut job = at_level_1(sh("echo evil > $1/settings; echo evil > $1/journal; echo x > $1/beside"));
+        job.args.extend(["sh".to_owned(), folder.path().to_str().unwrap().to_owned()]);
+        job.policy.write = vec![grant];
+        Sandbox::new(options).run(job, Vec::new(), CancellationToken::new()).await
+    };
+    let unwritable =
+        || SandboxOptions { unwritable: [at("settings")].into_iter().collect(), ..Default::default() };
+    let hidden = || SandboxOptions { hidden: vec![at("journal")], ..Default::default() };
+    for options in [unwritable(), hidden()] {
+        let error = run(options, folder.path().to_owned()).await.unwrap_err();
+        assert!(error.reason.contains("cannot be kept from it"), "{error}");
+    }
+    run(unwritable(), at("beside")).await.unwrap();
+    let read = |name: &str| std::fs::read_to_string(at(name)).unwrap();
+    assert_eq!(
+        (read("settings"), read("journal"), read("beside")),
+        ("kept".into(), "kept".into(), "x\n".into())
+    );
 }

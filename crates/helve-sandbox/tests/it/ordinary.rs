@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use helve_sandbox::{End, FileIn, Job, Level, Sandbox, SandboxOptions};
+use helve_sandbox::{End, FileIn, Job, Level, Sandbox, SandboxOptions, Unwritable};
 use tokio_util::sync::CancellationToken;
 
 use crate::boxes::{expected_level, python, run, said, sh, text};
@@ -170,7 +170,7 @@ async fn what_is_helves_own_is_not_seen_or_changed_through_a_grant() {
     }
     let options = SandboxOptions {
         hidden: vec![at("state"), at("lone"), at("absent")],
-        unwritable: vec![at("settings")],
+        unwritable: Unwritable::from_iter([at("settings")]),
         ..SandboxOptions::default()
     };
     let sandbox = Sandbox::new(options);
@@ -189,6 +189,49 @@ async fn what_is_helves_own_is_not_seen_or_changed_through_a_grant() {
     job.policy.read = vec![at("state")];
     let error = sandbox.run(job, Vec::new(), CancellationToken::new()).await.unwrap_err();
     assert!(error.reason.contains("it is Helve's own"), "{error}");
+}
+
+/// Whatever else is granted around it, and however it is reached.
+#[tokio::test]
+async fn a_name_that_leads_to_what_is_unwritable_stays_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let at = |name: &str| root.join(name);
+    for inner in ["a/b/c", "ro/in", "conf/more"] {
+        fs::create_dir_all(at(inner)).unwrap();
+    }
+    let files = ["a/b/c/file", "a/state", "real", "ro/in/file", "conf/more/file", "granted"];
+    for name in files {
+        fs::write(at(name), "kept").unwrap();
+    }
+    for (link, target) in [("link", "other"), ("other", "real"), ("door", "a/b")] {
+        std::os::unix::fs::symlink(target, at(link)).unwrap();
+    }
+    let unwritable = ["link", "door/c/file", "ro/in/file", "conf", "granted", "gone/file"].map(at);
+    let options = SandboxOptions {
+        hidden: vec![at("a/state")],
+        unwritable: unwritable.into_iter().collect(),
+        ..SandboxOptions::default()
+    };
+    let script = "cd $1; for f in link other real door granted a/b/c/file ro/in/file conf/more/file; do \
+        echo evil > $f; rm -rf $f; mv $f moved; ln -sfn x $f; echo evil > n; mv -T n $f; ln $f hard; echo evil > hard; \
+        done; for d in a a/b a/b/c ro ro/in conf; do mv $d away; rm -rf $d; done; \
+        mkdir -p a/b/c; echo evil > a/b/c/file; echo evil > a/state; touch ro/in/new; touch a/b/new; touch new; \
+        cat door/c/file link";
+    let mut job = sh(script).args(["sh", root.to_str().unwrap()]);
+    // One grant within another, so that folders lie between them, and what is unwritable granted by name.
+    job.policy.write = vec![root.clone(), at("a/b/c"), at("granted"), at("conf/more")];
+    job.policy.read = vec![at("ro")];
+    let finished = Sandbox::new(options).run(job, Vec::new(), CancellationToken::new()).await.unwrap();
+    assert_eq!(text(&finished.stdout), "keptkept", "{}", text(&finished.stderr));
+    for name in files {
+        assert_eq!(fs::read_to_string(at(name)).unwrap(), "kept", "{name}");
+    }
+    for (link, target) in [("link", "other"), ("other", "real"), ("door", "a/b")] {
+        assert_eq!(fs::read_link(at(link)).unwrap(), std::path::Path::new(target), "{link}");
+    }
+    assert!(!at("ro/in/new").exists(), "what may only be read stays so");
+    assert!(at("a/b/new").exists() && at("new").exists(), "all else may be changed");
 }
 
 #[tokio::test]

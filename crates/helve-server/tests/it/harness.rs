@@ -14,6 +14,7 @@ use helve_server::{Door, HttpServer, ServerConfig, Tokens};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 
 pub(crate) const ADA: &str = "ada-0123456789abcdef";
 pub(crate) const BOB: &str = "bob-0123456789abcdef";
@@ -75,6 +76,15 @@ pub(crate) async fn serve() -> Server {
 
 /// Ada may use everything, Bob all but what is secret.
 pub(crate) async fn serve_with(options: ServerOptions, config: ServerConfig) -> Server {
+    serve_until(std::future::pending(), options, config).await.0
+}
+
+/// The same until it is told to stop, and the task that ends when it has.
+pub(crate) async fn serve_until(
+    stop: impl Future<Output = ()> + Send + 'static,
+    options: ServerOptions,
+    config: ServerConfig,
+) -> (Server, JoinHandle<()>) {
     let registry = Registry::default();
     registry.register_many(helve::Layer::Project, tools()).unwrap();
     let runtime = Runtime::builder().registry(registry.clone()).build();
@@ -84,8 +94,8 @@ pub(crate) async fn serve_with(options: ServerOptions, config: ServerConfig) -> 
     let address = "127.0.0.1:0".parse().unwrap();
     let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
     let address = server.address().unwrap();
-    tokio::spawn(server.run(std::future::pending()));
-    Server { address, registry, runtime }
+    let running = tokio::spawn(server.run(stop));
+    (Server { address, registry, runtime }, running)
 }
 
 /// An answer as it came.

@@ -124,7 +124,7 @@ async fn what_is_no_message_is_refused() {
 
 #[tokio::test]
 async fn large_bodies_and_many_sessions_are_refused() {
-    let config = ServerConfig { body_bytes_max: 10_000, sessions_max: 3, ..ServerConfig::default() };
+    let config = ServerConfig { body_bytes_max: 10_000, sessions_max: 4, ..ServerConfig::default() };
     let server = serve_with(ServerOptions::default(), config).await;
     let session = server.session(ADA, json!({})).await;
     let header = ("mcp-session-id", session.as_str());
@@ -134,7 +134,7 @@ async fn large_bodies_and_many_sessions_are_refused() {
     let chunk = format!("4e20\r\n{}\r\n0\r\n\r\n", "x".repeat(20_000));
     assert_eq!(server.send("POST /mcp", &chunked, &chunk).await.status, 413);
     let mut streams = vec![listening(&server, ADA, &session).await];
-    for token in [ADA, BOB] {
+    for token in [ADA, BOB, BOB] {
         let other = server.session(token, json!({})).await;
         streams.push(listening(&server, token, &other).await);
     }
@@ -162,7 +162,7 @@ async fn is_known(server: &Server, token: &str, session: &str) -> bool {
 
 #[tokio::test]
 async fn whoever_opens_many_sessions_loses_their_own() {
-    let config = ServerConfig { sessions_max: 8, sessions_per_principal_max: 5, ..ServerConfig::default() };
+    let config = ServerConfig { sessions_max: 10, sessions_per_principal_max: 5, ..ServerConfig::default() };
     let server = serve_with(ServerOptions::default(), config).await;
     let bobs = server.session(BOB, json!({})).await;
     let watched = server.session(ADA, json!({})).await;
@@ -183,7 +183,8 @@ async fn whoever_opens_many_sessions_loses_their_own() {
 }
 
 #[tokio::test]
-async fn one_who_has_most_sessions_makes_room_for_others() {
+async fn nobody_has_more_than_half_of_the_sessions() {
+    // The limit for each principal is far more than there are in all.
     let config = ServerConfig { sessions_max: 8, ..ServerConfig::default() };
     let server = serve_with(ServerOptions::default(), config).await;
     let bobs = server.session(BOB, json!({})).await;
@@ -196,7 +197,7 @@ async fn one_who_has_most_sessions_makes_room_for_others() {
         assert!(is_known(&server, BOB, session).await);
     }
     for (number, session) in adas.iter().enumerate() {
-        assert_eq!(is_known(&server, ADA, session).await, number >= 15, "{number}");
+        assert_eq!(is_known(&server, ADA, session).await, number >= 16, "{number}");
     }
 }
 

@@ -18,3 +18,4 @@ mod raw;
 mod strangers;
 mod upstream;
 mod webhook;
+mod websocket;

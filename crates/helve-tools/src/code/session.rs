@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +17,8 @@ use sha2::{Digest, Sha256};
 
 /// A session that nobody used for so long is forgotten.
 const UNUSED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+/// What a call left behind is cleared away after so long.
+const LEFT_MAX: Duration = Duration::from_secs(60);
 /// What is kept of one owner; beyond that, what was used longest ago goes. Names cost nothing, so without a
 /// bound a caller could fill the disk.
 const OWNER_SESSIONS_MAX: usize = 100;
@@ -39,12 +41,13 @@ struct Head {
 impl Session {
     /// The session, unless another call uses it now. Its name says whose it is: two callers never share one.
     pub(super) fn open(folder: &Path, caller: &Caller, name: &str) -> io::Result<Option<Self>> {
-        fs::create_dir_all(folder)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = MemoryScope::LongTerm.owner(caller);
         let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, name])));
         let id = format!("{owner}-{own}");
         let Some(lock) = lock(folder, &id)? else { return Ok(None) };
         forget(folder, &owner, &id);
+        clear(folder, &id);
         Ok(Some(Self { file: folder.join(id), _lock: lock }))
     }
 
@@ -114,6 +117,29 @@ fn is_same(now: &fs::Metadata, lock: &File) -> bool {
     lock.metadata().is_ok_and(|then| (then.dev(), then.ino()) == (now.dev(), now.ino()))
 }
 
+/// Removes what belongs to no session: a lock whose call ended before it kept anything, and what was half
+/// written when a call died. What another call uses stays.
+fn clear(folder: &Path, own: &str) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some((id, kind)) = name.to_str().and_then(|name| name.rsplit_once('.')) else { continue };
+        let is_left = kind == "new" || (kind == "lock" && !folder.join(id).exists());
+        let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
+        if is_left
+            && id != own
+            // One that was just made is about to be locked.
+            && age.is_some_and(|age| age > LEFT_MAX)
+            && let Ok(Some(_lock)) = lock(folder, id)
+        {
+            let _ = fs::remove_file(folder.join(format!("{id}.new")));
+            // Kept something since we looked: then its lock stays.
+            if !folder.join(id).exists() {
+                let _ = fs::remove_file(folder.join(format!("{id}.lock")));
+            }
+        }
+    }
+}
+
 /// Removes what nobody used for long, and of this owner what is too much, but for the session that is
 /// about to be used. What another call uses stays.
 fn forget(folder: &Path, owner: &str, own: &str) {
@@ -168,6 +194,36 @@ mod tests {
         assert!(open(folder.path(), "bob", "x").is_some() && open(folder.path(), "ada", "y").is_some());
         drop(first);
         assert!(open(folder.path(), "ada", "x").is_some());
+    }
+
+    #[test]
+    fn calls_that_kept_nothing_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = open(folder.path(), "ada", "kept").unwrap();
+        kept.save(&[file(b"kept")]).unwrap();
+        let id = kept.file.file_name().unwrap().to_str().unwrap().to_owned();
+        // One in use, one that ended early, and one that died while it wrote.
+        let used = open(folder.path(), "ada", "used").unwrap();
+        drop(open(folder.path(), "ada", "early").unwrap());
+        fs::write(folder.path().join(format!("{id}.new")), "half").unwrap();
+        drop(kept);
+        for entry in fs::read_dir(folder.path()).unwrap().flatten() {
+            let then = SystemTime::now() - 2 * LEFT_MAX;
+            File::options().write(true).open(entry.path()).unwrap().set_modified(then).unwrap();
+        }
+        drop(open(folder.path(), "ada", "recent").unwrap());
+        let last = open(folder.path(), "bob", "x").unwrap();
+        let lock_of = |session: &Session| {
+            session.file.with_extension("lock").file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        let mut expected = vec![id.clone(), format!("{id}.lock"), lock_of(&used), lock_of(&last)];
+        expected.push(lock_of(&open(folder.path(), "ada", "recent").unwrap()));
+        expected.sort();
+        let entries = fs::read_dir(folder.path()).unwrap().flatten();
+        let mut found: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        found.sort();
+        assert_eq!(found, expected);
+        assert_eq!(open(folder.path(), "ada", "kept").unwrap().load().unwrap()[0].content, b"kept");
     }
 
     #[test]

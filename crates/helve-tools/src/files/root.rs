@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use helve::{ErrorCode, ToolError};
+use helve_sandbox::{Unwritable, Way};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
@@ -98,16 +99,19 @@ impl Root {
     }
 }
 
-/// Something below a root that is not a model's business.
-pub(super) struct Guarded {
-    pub(super) path: PathBuf,
-    pub(super) from: Access,
+/// What is not a model's business, though it is below a root.
+#[derive(Default)]
+pub(super) struct Own {
+    /// Files and folders that tools leave alone.
+    pub(super) private: Vec<PathBuf>,
+    /// What they may read, and not write.
+    pub(super) unwritable: Unwritable,
 }
 
 /// All folders that file tools may use.
 pub(super) struct Roots {
     roots: Vec<Root>,
-    guarded: Vec<Guarded>,
+    own: Own,
 }
 
 /// A path, and the root that it is in.
@@ -142,8 +146,8 @@ impl<'r> Place<'r> {
 }
 
 impl Roots {
-    pub(super) fn new(roots: Vec<Root>, guarded: Vec<Guarded>) -> Self {
-        Self { roots, guarded }
+    pub(super) fn new(roots: Vec<Root>, own: Own) -> Self {
+        Self { roots, own }
     }
 
     /// The root that a path means.
@@ -205,6 +209,9 @@ impl Roots {
             };
             let (above, name) = (path.parent().unwrap_or(Path::new("")), name.to_owned());
             let folder = self.open_folder(place, above)?;
+            if access == Access::Write && name.eq_ignore_ascii_case(NEVER_WRITTEN) {
+                return Err(refusal(Access::Write, &place.shown));
+            }
             match readlinkat(&folder, &name, Vec::new()) {
                 Ok(target) => {
                     let target = PathBuf::from(OsString::from(to_os_str(target.as_bytes())));
@@ -242,13 +249,18 @@ impl Roots {
 
     /// Makes the folders above a file.
     pub(super) fn make_folders(&self, place: &Place<'_>) -> Result<(), ToolError> {
-        let root = &place.root.open()?.dir;
+        let Opened { dir: root, real, .. } = place.root.open()?;
         let Some(above) = place.path.parent().filter(|above| !above.as_os_str().is_empty()) else {
             return Ok(());
         };
         // Where nothing may be written no folder is made either: the nearest one that is there says.
         let there = above.ancestors().find(|folder| place.root.has(folder)).unwrap_or(Path::new(""));
         self.check(&self.open_folder(place, there)?, None, Access::Write, &place.shown)?;
+        let wanted = Way::to(&real.join(above)).end;
+        let guarded = self.guarded(Access::Write);
+        if let Some((_, from)) = guarded.iter().find(|(way, _)| wanted.starts_with(&way.end)) {
+            return Err(refusal(*from, &place.shown));
+        }
         root.create_dir_all(above).map_err(|error| match is_escape(&error) {
             true => outside(&place.shown, &self.names()),
             false => failed("make the folder of", &place.shown, error),
@@ -269,11 +281,20 @@ impl Roots {
 
     /// Files and folders that tools leave alone, as far as they are there.
     pub(super) fn private(&self) -> Vec<Identity> {
-        let private = self.guarded.iter().filter(|guarded| guarded.from == Access::Read);
-        private.filter_map(|guarded| Identity::at(&guarded.path)).collect()
+        self.own.private.iter().filter_map(|path| Identity::at(path)).collect()
     }
 
-    /// Refuses what is guarded, by which folders it really is in.
+    /// The ways to all that is out of bounds, and from what on.
+    fn guarded(&self, access: Access) -> Vec<(Way, Access)> {
+        let private = self.own.private.iter().map(|path| (Way::to(path), Access::Read));
+        let unwritable = match access {
+            Access::Read => Vec::new(),
+            Access::Write => self.own.unwritable.ways(),
+        };
+        private.chain(unwritable.into_iter().map(|way| (way, Access::Write))).collect()
+    }
+
+    /// Refuses what is guarded: by its name, by which file it really is, and by which folders it is in.
     fn check(
         &self,
         folder: &Dir,
@@ -281,34 +302,32 @@ impl Roots {
         access: Access,
         shown: &str,
     ) -> Result<(), ToolError> {
-        let applies = |guarded: &&Guarded| guarded.from == Access::Read || access == Access::Write;
-        let guarded: Vec<_> = self.guarded.iter().filter(applies).collect();
-        let refuse = |from: Access| match from {
-            Access::Read => Err(forbidden(shown, "belongs to Helve itself, and tools leave it alone")),
-            Access::Write => Err(forbidden(shown, "is Helve's own configuration, which tools do not write")),
-        };
-        if access == Access::Write && name.is_some_and(|name| name.eq_ignore_ascii_case(NEVER_WRITTEN)) {
-            return refuse(Access::Write);
-        }
+        let guarded = self.guarded(access);
         let broken = |error: Errno| failed("check the folder of", shown, error);
         let identity = |folder: BorrowedFd<'_>| fstat(folder).map(|stat| Identity::of(&stat)).map_err(broken);
         let mut here = identity(folder.as_fd())?;
         let mut above: Option<OwnedFd> = None;
-        for one in &guarded {
-            let is_it = name.is_some() && one.path.file_name() == name;
-            if is_it && one.path.parent().and_then(Identity::at) == Some(here) {
-                return refuse(one.from);
-            }
+        let is_here = |path: &Path| {
+            name.is_some() && path.file_name() == name && path.parent().and_then(Identity::at) == Some(here)
+        };
+        if let Some((_, from)) = guarded.iter().find(|(way, _)| way.names().any(is_here)) {
+            return Err(refusal(*from, shown));
         }
         let guarded: Vec<_> =
-            guarded.iter().filter_map(|one| Identity::at(&one.path).map(|id| (id, one.from))).collect();
+            guarded.iter().filter_map(|(way, from)| Identity::at(&way.end).map(|id| (id, *from))).collect();
+        let refuse = |file: Identity| match guarded.iter().find(|(id, _)| *id == file) {
+            Some((_, from)) => Err(refusal(*from, shown)),
+            None => Ok(()),
+        };
+        // The same file may have another name.
+        if let Some(file) = name.and_then(|name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()) {
+            refuse(Identity::of(&file))?;
+        }
         let opened = |root: &Root| root.open().ok().map(|opened| (opened.identity, root.read_only));
         let roots: Vec<_> = self.roots.iter().filter_map(opened).collect();
         // Up to the nearest root, which decides.
         for _ in 0..ANCESTORS_MAX {
-            if let Some((_, from)) = guarded.iter().find(|(id, _)| *id == here) {
-                return refuse(*from);
-            }
+            refuse(here)?;
             if let Some((_, read_only)) = roots.iter().find(|(id, _)| *id == here) {
                 return match *read_only && access == Access::Write {
                     true => Err(forbidden(shown, "is in a folder that is only for reading")),
@@ -322,6 +341,17 @@ impl Roots {
         }
         Err(outside(shown, &self.names()))
     }
+}
+
+fn refusal(from: Access, shown: &str) -> ToolError {
+    let why = match from {
+        Access::Read => "belongs to Helve itself, and tools leave it alone",
+        Access::Write => {
+            "is Helve's own configuration, or what it names to judge tools and to run without a box; tools do \
+             not write it"
+        }
+    };
+    forbidden(shown, why)
 }
 
 fn path_only() -> OFlags {

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use helve::{Annotations, Category, Source, Tool, ToolBuilder};
+use helve_sandbox::Unwritable;
 
 use super::backup::Backups;
 use super::config::FilesConfig;
-use super::root::{Access, Guarded, Root, Roots};
+use super::root::{Own, Root, Roots};
 use super::{edit, list, read, search, write};
 
 /// What all file tools share: the roots, the limits, and where former contents are kept.
@@ -21,13 +22,13 @@ pub struct Files {
 pub struct FilesBuilder {
     config: FilesConfig,
     backups: Option<PathBuf>,
-    guarded: Vec<Guarded>,
+    own: Own,
 }
 
 impl Files {
     /// File tools over these roots. Relative ones start at the current folder.
     pub fn builder(config: FilesConfig) -> FilesBuilder {
-        FilesBuilder { config, backups: None, guarded: Vec::new() }
+        FilesBuilder { config, backups: None, own: Own::default() }
     }
 
     /// The largest former content that is kept for an undo.
@@ -51,22 +52,22 @@ impl FilesBuilder {
 
     /// Keeps all file tools away from a file or folder, though it is below a root.
     pub fn private(mut self, path: impl Into<PathBuf>) -> Self {
-        self.guarded.push(Guarded { path: path.into(), from: Access::Read });
+        self.own.private.push(path.into());
         self
     }
 
-    /// Lets a file or folder be read, and not written, though it is below a root.
-    pub fn unwritable(mut self, path: impl Into<PathBuf>) -> Self {
-        self.guarded.push(Guarded { path: path.into(), from: Access::Write });
+    /// Lets these files be read, and not written, though they are below a root.
+    pub fn unwritable(mut self, files: Unwritable) -> Self {
+        self.own.unwritable = files;
         self
     }
 
     /// What the tools share.
     pub fn build(self) -> Arc<Files> {
-        let Self { config, backups, guarded } = self;
+        let Self { config, backups, own } = self;
         let roots = config.roots.iter().map(|root| Root::new(root.path(), root.is_read_only())).collect();
         let backups = backups.map(|folder| Backups::new(folder, config.backup_bytes));
-        Arc::new(Files { roots: Roots::new(roots, guarded), config, backups })
+        Arc::new(Files { roots: Roots::new(roots, own), config, backups })
     }
 }
 

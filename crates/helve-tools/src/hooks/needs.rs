@@ -40,12 +40,12 @@ pub(super) fn needs(event: &HookEvent, command: &str) -> Needs {
 /// Endings of programs that others read.
 const SCRIPT_ENDINGS: [&str; 9] = ["sh", "bash", "py", "js", "mjs", "ts", "rb", "pl", "jq"];
 
-/// The scripts that a command is made of, as far as they are there. Whoever could write one would be
-/// their own judge.
+/// The scripts that a command is made of, also those that are not there yet. Whoever could write one would
+/// be their own judge.
 pub fn scripts(command: &str, folder: &Path) -> Vec<PathBuf> {
     let is_script = |path: &Path| {
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-        path.is_file() && (SCRIPT_ENDINGS.contains(&ending) || is_executable(path))
+        !path.is_dir() && (SCRIPT_ENDINGS.contains(&ending) || (path.is_file() && is_executable(path)))
     };
     let words = words(command).into_iter().filter(|word| !word.redirected);
     let named = words.filter_map(|word| {
@@ -171,7 +171,7 @@ mod tests {
             found.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         assert_eq!(found("\"$CLAUDE_PROJECT_DIR\"/check.sh"), ["check.sh"]);
-        assert_eq!(found("cat notes.txt | python3 ./rules.py >> log.sh; nothing.sh"), ["rules.py"]);
+        assert_eq!(found("cat notes.txt | python3 ./rules.py >> log.sh; later.sh"), ["rules.py", "later.sh"]);
         assert_eq!(found("bash ${CLAUDE_PROJECT_DIR}/check.sh && exit 2"), ["check.sh"]);
         assert_eq!(found("jq -r .tool_input"), [""; 0]);
     }

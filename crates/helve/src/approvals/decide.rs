@@ -325,7 +325,11 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
         ));
     }
     check_limits(&edited, parts.settings.arguments).map_err(|error| invalid(error.to_string()))?;
-    tool.input().apply_defaults(&mut edited);
+    if !tool.input().apply_defaults(&mut edited) {
+        return Err(invalid(
+            "the edited arguments are too many for all their defaults to be filled in".to_owned(),
+        ));
+    }
     if let Err(fields) = tool.input().validate(&edited) {
         let named: Vec<_> = fields.iter().map(|field: &FieldError| field.message.as_str()).collect();
         let message = format!("the edited arguments do not fit `{}`: {}", tool.name(), named.join("; "));
@@ -335,6 +339,8 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
     if !parts.settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
         return Err(invalid("the edited arguments hold a secret, which is not kept".to_owned()));
     }
+    // The same numbers, in the form that every handler can read.
+    tool.input().write_whole(&mut edited);
     Ok(edited)
 }
 

@@ -23,9 +23,12 @@ pub(super) fn embed(schema: &Value, root: &Value, defs: &mut Map<String, Value>)
             continue;
         }
         let Some(definition) = root.get("$defs").and_then(|defs| defs.get(&name)) else { return json!({}) };
-        let taken = defs.get(&name).is_some_and(|known| known != definition);
-        if taken || !collect(definition, &mut wanted) {
-            return json!({});
+        match defs.get(&name) {
+            // What it refers to came with it.
+            Some(known) if known == definition => continue,
+            Some(_) => return json!({}),
+            None if !collect(definition, &mut wanted) => return json!({}),
+            None => {}
         }
         needed.insert(name, definition.clone());
     }

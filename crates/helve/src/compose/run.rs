@@ -185,8 +185,7 @@ pub(super) fn fits(part: &Part, value: &Value) -> bool {
     let Value::Object(fields) = value else { return false };
     if !part.schema.accepts(value) {
         let mut filled = value.clone();
-        part.schema.apply_defaults(&mut filled);
-        if !part.schema.accepts(&filled) {
+        if !part.schema.apply_defaults(&mut filled) || !part.schema.accepts(&filled) {
             return false;
         }
     }

@@ -57,26 +57,23 @@ pub(super) fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<V
 
 fn mend(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
     let schema = tool.input();
-    schema.apply_defaults(arguments);
+    fill_in(tool, arguments)?;
     if schema.accepts(arguments) {
         return Ok(Vec::new());
-    }
-    if !schema.can_explain(arguments) {
-        let fields = schema.validate(arguments).err().unwrap_or_default();
-        return Err(invalid(parts, tool, arguments, fields));
     }
     // Our own strict exports make models send null for what is absent; taking that back mends
     // nothing of theirs.
     drop_absent(schema.json(), arguments);
-    schema.apply_defaults(arguments);
+    fill_in(tool, arguments)?;
     if schema.accepts(arguments) {
         return Ok(Vec::new());
     }
     if parts.settings.repair
+        && schema.can_explain(arguments)
         && let Some(mut repairs) = repair(schema, arguments)
     {
         // A repair can make an object of a string, whose defaults are still to come.
-        schema.apply_defaults(arguments);
+        fill_in(tool, arguments)?;
         for repair in &mut repairs {
             if parts.settings.redactor.touches_secret(schema, &repair.path) {
                 repair.detail = "a secret value was mended".to_owned();
@@ -86,6 +83,16 @@ fn mend(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>
     }
     let fields = schema.validate(arguments).err().unwrap_or_default();
     Err(invalid(parts, tool, arguments, fields))
+}
+
+/// Fills in defaults. A tool never gets some of them and not the others.
+fn fill_in(tool: &Tool, arguments: &mut Value) -> Result<(), ToolError> {
+    if tool.input().apply_defaults(arguments) {
+        return Ok(());
+    }
+    let message =
+        format!("the arguments of `{}` are too many for all their defaults to be filled in", tool.name());
+    Err(ToolError::new(ErrorCode::ValidationFailed, message).suggest("send fewer items in one call"))
 }
 
 fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {
@@ -108,7 +115,8 @@ fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldE
     let error = ToolError::new(ErrorCode::ValidationFailed, message)
         .suggest("correct the listed fields and call again")
         .with_fields(fields);
-    match corrected(tool.input(), arguments, redactor) {
+    let example = tool.input().can_explain(arguments).then(|| corrected(tool.input(), arguments, redactor));
+    match example.flatten() {
         Some(example) => error.with_example(example),
         None => error,
     }

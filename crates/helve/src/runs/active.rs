@@ -67,6 +67,11 @@ impl ActiveRuns {
         self.left().contains(&run)
     }
 
+    /// The runs that this process holds and has left.
+    pub(crate) fn all_left(&self) -> Vec<CallId> {
+        self.left().iter().copied().collect()
+    }
+
     /// Takes up a run that this process has left. Returns whether it had.
     pub(crate) fn take_left(&self, run: CallId) -> bool {
         self.left().remove(&run)

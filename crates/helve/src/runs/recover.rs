@@ -112,23 +112,24 @@ impl Runtime {
                 Holder::Us => parts.runs.is_left(open.run),
                 Holder::Others | Holder::Person => false,
             });
-            let taken_up = left.map(|open| async move {
-                let taken_up = match take_up(parts, open.run, None, open.cancel_requested).await {
-                    Ok(taken_up) => taken_up,
-                    Err(error) => TakenUp::Failed(error),
-                };
-                Recovered { run: open.run, taken_up }
-            });
-            let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
-            while let Some(one) = taken_up.next().await {
-                // Another process was faster.
-                if !matches!(one.taken_up, TakenUp::Failed(RunError::Busy(_) | RunError::Ended(_))) {
-                    recovered.push(one);
-                }
-            }
+            recovered.extend(take_up_all(parts, left.map(|open| (open.run, open.cancel_requested))).await);
         }
         recovered.extend(self.approvals().resume_decided().await?);
         Ok(recovered)
+    }
+
+    /// Takes up the runs that this process had to leave in their middle because its journal failed,
+    /// once that works again. For a process that stays, every now and then: where there are none it
+    /// costs nothing.
+    pub async fn recover_left(&self) -> Result<Vec<Recovered>, JournalError> {
+        let parts = self.parts();
+        let left = parts.runs.all_left();
+        if left.is_empty() {
+            return Ok(Vec::new());
+        }
+        parts.ledger.check()?;
+        let cancelled = parts.ledger.cancel_requests().await?;
+        Ok(take_up_all(parts, left.into_iter().map(|run| (run, cancelled.contains(&run)))).await)
     }
 
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
@@ -239,6 +240,31 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
         .map(Done::once_more)
         .collect();
     Ok(Undoing { run, done, failures, started })
+}
+
+/// Takes up runs that were left, each with whether somebody asked to stop it.
+async fn take_up_all(parts: &Arc<Parts>, runs: impl Iterator<Item = (CallId, bool)>) -> Vec<Recovered> {
+    let taken_up = runs.map(|(run, cancel)| async move {
+        let taken_up = take_up(parts, run, None, cancel).await.unwrap_or_else(TakenUp::Failed);
+        Recovered { run, taken_up }
+    });
+    let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
+    let mut recovered = Vec::new();
+    while let Some(one) = taken_up.next().await {
+        match one.taken_up {
+            // Another process was faster, or its end had got there after all.
+            TakenUp::Failed(RunError::Busy(run) | RunError::Ended(run)) => {
+                parts.runs.take_left(run);
+            }
+            // Nothing of it is in the ledger, so nothing of it was begun.
+            TakenUp::Failed(RunError::NotFound(run)) => {
+                parts.runs.take_left(run);
+                recovered.push(one);
+            }
+            _ => recovered.push(one),
+        }
+    }
+    recovered
 }
 
 /// Somebody asked to take up a run.

@@ -13,7 +13,7 @@
 //! - `events`: who listens and what they miss;
 //! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
 //! - `hooks`: who is told of what, and what their answers come to;
-//! - `hostile`: schemas and arguments made to hurt;
+//! - `hostile`: schemas and arguments made to hurt; `nasty_schemas`: those made to take for ever;
 //! - `seeds`: the seeds' own test cases.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
@@ -29,6 +29,7 @@ mod hooks;
 mod hostile;
 mod limits;
 mod memory;
+mod nasty_schemas;
 mod preconditions;
 mod recording;
 mod registry;

@@ -47,6 +47,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// The journal of this configuration, which must be there.
 fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
     let loaded = app.load_config()?;
+    crate::wire::journal::refuse_brought(&loaded)?;
     Audit::open(&loaded.journal_path).map_err(|error| {
         match error {
         StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(

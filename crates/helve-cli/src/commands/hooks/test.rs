@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             None => json!({}),
         };
         input = input.with("tool_name", tool.as_str()).with("tool_input", arguments);
-        input.fields.entry("tool_use_id").or_insert_with(|| "test".into());
+        input.tool_use_id.get_or_insert_with(|| "test".to_owned());
     }
     hook::fire(input, app, tell)
 }

@@ -63,6 +63,9 @@ fn print_tool(
     Ok(())
 }
 
+/// What of a definition has a line in words of its own.
+const SHOWN: [&str; 8] = ["name", "command", "starts", "args", "work_dir", "env", "confined", "description"];
+
 fn facts(tool: &Unboxed, pinned: Option<&Value>, registry: Option<&Registry>) -> Table {
     let mut table = Table::bare().indented();
     let mut fact = |name: &str, value: String, tone: Tone| {
@@ -87,6 +90,13 @@ fn facts(tool: &Unboxed, pinned: Option<&Value>, registry: Option<&Registry>) ->
     fact("with", variables.join(", "), Tone::Plain);
     fact("box", "NOT confined: it can do all that you can".to_owned(), Tone::Bad);
     fact("says", config.common.description.clone(), Tone::Plain);
+    // All else that is trusted with it: risk, annotations, other names, how it is undone, what follows it.
+    for (key, value) in pinned.and_then(Value::as_object).into_iter().flatten() {
+        if !SHOWN.contains(&key.as_str()) {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            fact(key, text, Tone::Plain);
+        }
+    }
     let overrides = registry.and_then(|registry| registry.get(&tool.name)).map(|one| one.overrides);
     let overrides: Vec<_> = overrides.iter().flatten().map(|layer| layer.as_str()).collect();
     if !overrides.is_empty() {

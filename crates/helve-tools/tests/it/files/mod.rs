@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::{Example, Tool, ToolError};
+use helve_sandbox::Unwritable;
 use helve_tools::files::{Files, FilesConfig, RootConfig, RootDetail, file_tools};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -35,7 +36,16 @@ impl World {
         Self::with(|config| config)
     }
 
+    /// One where these cannot be written.
+    pub(crate) fn guarded(unwritable: Unwritable) -> Self {
+        Self::made(|config| config, unwritable)
+    }
+
     pub(crate) fn with(change: impl FnOnce(FilesConfig) -> FilesConfig) -> Self {
+        Self::made(change, Unwritable::default())
+    }
+
+    fn made(change: impl FnOnce(FilesConfig) -> FilesConfig, unwritable: Unwritable) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["root/sub", "outside", "state"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
@@ -45,12 +55,13 @@ impl World {
         std::fs::write(dir.path().join("outside/secret.txt"), "top secret\n").unwrap();
         let config =
             FilesConfig { roots: vec![RootConfig::Path(dir.path().join("root"))], ..FilesConfig::default() };
-        let files = Self::files(dir.path(), change(config));
+        let files = Self::files(dir.path(), change(config), unwritable);
         Self { tools: file_tools(&files), dir }
     }
 
-    fn files(dir: &Path, config: FilesConfig) -> Arc<Files> {
-        Files::builder(config).backups(dir.join("state/backups")).private(dir.join("root/private")).build()
+    fn files(dir: &Path, config: FilesConfig, unwritable: Unwritable) -> Arc<Files> {
+        let builder = Files::builder(config).backups(dir.join("state/backups"));
+        builder.private(dir.join("root/private")).unwritable(unwritable).build()
     }
 
     pub(crate) fn path(&self, path: &str) -> PathBuf {

@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixListener;
 
 use helve::{ErrorCode, ToolError};
+use helve_sandbox::Unwritable;
 use helve_tools::files::RootConfig;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use serde_json::{Value, json};
@@ -204,6 +205,72 @@ async fn helves_own_files_are_left_alone() {
     }
     let error = world.fails("file-write", json!({ "path": ".helve-tmp-0", "content": "" })).await;
     assert!(error.message().contains("in the making"), "{error}");
+}
+
+#[tokio::test]
+async fn no_name_leads_to_what_is_unwritable() {
+    let unwritable = Unwritable::default();
+    let world = World::guarded(unwritable.clone());
+    world.put("root/conf/real.toml", "mine").put("root/deep/hook.sh", "mine").put("root/late.sh", "mine");
+    world
+        .link("root/helve.toml", "conf/real.toml")
+        .link("root/chain", "sub/../again")
+        .link("root/again", "deep/hook.sh")
+        .link("root/door", "deep")
+        .link("root/absolute", world.path("root/deep/hook.sh"));
+    std::fs::hard_link(world.path("root/deep/hook.sh"), world.path("root/hard.sh")).unwrap();
+    unwritable.add(["chain", "helve.toml", "gone/x.sh"].map(|name| world.path("root").join(name)));
+    let names = [
+        "helve.toml",
+        "conf/real.toml",
+        "chain",
+        "again",
+        "deep/hook.sh",
+        "door/hook.sh",
+        "absolute",
+        "hard.sh",
+        "gone/x.sh",
+        "gone/x.sh/y",
+    ];
+    for path in names {
+        for (tool, arguments) in [
+            (
+                "file-write",
+                json!({ "path": path, "content": "evil", "overwrite": true, "create_dirs": true }),
+            ),
+            ("file-edit", json!({ "path": path, "edits": [{ "old": "mine", "new": "evil" }] })),
+        ] {
+            let error = world.fails(tool, arguments).await;
+            let is_refused = error.code() == ErrorCode::PermissionDenied;
+            assert!(is_refused || (tool == "file-edit" && path.starts_with("gone")), "{tool} {path} {error}");
+        }
+    }
+    for path in ["conf/real.toml", "deep/hook.sh"] {
+        assert_eq!(world.text(&format!("root/{path}")), "mine", "{path}");
+    }
+    assert!(!world.path("root/gone/x.sh").exists(), "nothing is made in its place");
+    // What is added later counts at once.
+    let late = json!({ "path": "late.sh", "content": "mine", "overwrite": true });
+    world.ok("file-write", late.clone()).await;
+    unwritable.add([world.path("root/late.sh")]);
+    assert_eq!(world.fails("file-write", late).await.code(), ErrorCode::PermissionDenied);
+    // Beside them everything is free.
+    for path in ["deep/other.sh", "conf/x", "gone/y.sh"] {
+        world.ok("file-write", json!({ "path": path, "content": "x", "create_dirs": true })).await;
+    }
+}
+
+#[tokio::test]
+async fn another_name_of_what_is_private_is_private() {
+    let world = World::new();
+    world.put("root/data/key", "top secret").link("root/private", "data/key");
+    std::fs::hard_link(world.path("root/data/key"), world.path("root/hard")).unwrap();
+    for path in ["private", "data/key", "hard"] {
+        for (tool, arguments) in calls(path).into_iter().filter(|(tool, _)| *tool != "file-list") {
+            let error = world.fails(tool, arguments).await;
+            assert_eq!(error.code(), ErrorCode::PermissionDenied, "{tool} {path}: {error}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! The way back from a strict call: null where a field is absent.
 
-use std::cell::Cell;
-
+use helve_core::schema::Budget;
 use serde_json::{Map, Value};
 
 use crate::formats::schema::definition;
@@ -10,7 +9,7 @@ use crate::formats::schema::definition;
 const DEPTH_MAX: usize = 64;
 /// Most schemas that are held against parts of one value. Where a schema refers to itself in two ways,
 /// they double at every level; what is beyond stays as it was sent.
-const LOOKS_MAX: u32 = 100_000;
+const LOOKS_MAX: usize = 100_000;
 
 /// Drops the nulls that a strict export made a model write for optional fields it wanted to leave
 /// out. A null that the tool's own schema accepts stays.
@@ -25,12 +24,12 @@ const LOOKS_MAX: u32 = 100_000;
 /// assert_eq!(arguments, json!({ "query": "ada" }));
 /// ```
 pub fn drop_absent(schema: &Value, arguments: &mut Value) {
-    Dropper { root: schema, looks_left: Cell::new(LOOKS_MAX) }.visit(schema, arguments, DEPTH_MAX);
+    Dropper { root: schema, looks: Budget::new(LOOKS_MAX) }.visit(schema, arguments, DEPTH_MAX);
 }
 
 struct Dropper<'a> {
     root: &'a Value,
-    looks_left: Cell<u32>,
+    looks: Budget,
 }
 
 impl<'a> Dropper<'a> {
@@ -44,7 +43,7 @@ impl<'a> Dropper<'a> {
                 let Some(properties) = properties(schema) else { return };
                 fields.retain(|name, value| {
                     let Some(field) = properties.get(name) else { return true };
-                    !value.is_null() || is_required(schema, name) || self.accepts_null(field, depth - 1)
+                    !value.is_null() || is_required(schema, name) || self.may_be_null(field, depth - 1)
                 });
                 for (name, value) in fields {
                     if let Some(field) = properties.get(name) {
@@ -110,10 +109,9 @@ impl<'a> Dropper<'a> {
 
     /// The schemas of which one applies: the schema itself, what it refers to, its branches.
     fn options(&self, schema: &'a Value, depth: usize) -> Vec<&'a Value> {
-        let Some(left) = self.looks_left.get().checked_sub(1).filter(|_| depth > 0) else {
+        if depth == 0 || !self.looks.spend(1) {
             return Vec::new();
-        };
-        self.looks_left.set(left);
+        }
         if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
             let target = match reference {
                 "#" => Some(self.root),
@@ -127,8 +125,10 @@ impl<'a> Dropper<'a> {
         }
     }
 
-    fn accepts_null(&self, schema: &'a Value, depth: usize) -> bool {
-        self.options(schema, depth).into_iter().any(|option| may_be(option, &Value::Null))
+    /// Also where nothing can be looked at any more: what is not known to be absent stays.
+    fn may_be_null(&self, schema: &'a Value, depth: usize) -> bool {
+        let options = self.options(schema, depth);
+        depth == 0 || self.looks.is_spent() || options.into_iter().any(|option| may_be(option, &Value::Null))
     }
 }
 
@@ -174,6 +174,20 @@ mod tests {
         let mut arguments = json!({ "x": deep });
         drop_absent(&schema, &mut arguments);
         assert_eq!(arguments, json!({ "x": deep }));
+    }
+
+    #[test]
+    fn a_null_stays_where_nothing_can_be_looked_at_any_more() {
+        let fields: serde_json::Map<_, _> =
+            (0..60_000).map(|n| (format!("a{n}"), json!({ "$ref": "#/$defs/maybe" }))).collect();
+        let schema = json!({ "type": "object", "properties": fields,
+            "$defs": { "maybe": { "type": ["string", "null"] } } });
+        let nulls: serde_json::Map<_, _> =
+            (0..60_000).map(|n| (format!("a{n}"), serde_json::Value::Null)).collect();
+        let mut arguments = serde_json::Value::Object(nulls);
+        let sent = arguments.clone();
+        drop_absent(&schema, &mut arguments);
+        assert!(arguments == sent);
     }
 
     #[test]

@@ -86,7 +86,7 @@ async fn what_was_approved_runs_and_no_hook_changes_it_once_more() {
     let id = approved(&runtime, send("ada")).await;
     let fetched = runtime.outcome_of(id, &bot()).await.unwrap();
     assert!(fetched.is_success(), "{fetched:?}");
-    assert_eq!(witness.seen(), [checked.clone()]);
+    assert_eq!(witness.seen(), std::slice::from_ref(&checked));
     // Made again by its caller it is rewritten as it was before, which is what was approved.
     approved(&runtime, send("ada")).await;
     assert!(runtime.call(send("ada")).await.is_success());

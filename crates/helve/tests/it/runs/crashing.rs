@@ -155,3 +155,41 @@ async fn a_run_can_be_left_to_a_person() {
     assert!(matches!(recovered[0].taken_up, TakenUp::Waits(_)), "{recovered:?}");
     assert!(runtime.recover().await.unwrap().is_empty(), "it waits, and is not taken up again");
 }
+
+#[tokio::test]
+async fn what_the_journals_failure_has_left_goes_on_in_the_same_process_once_it_works_again() {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    let (mut at, mut left) = (0, 0);
+    loop {
+        let (world, ledger) = (World::default(), Arc::new(VolatileLedger::default()));
+        let (passed, mended) = (AtomicUsize::new(0), Arc::new(AtomicBool::new(false)));
+        let works = Arc::clone(&mended);
+        let faulty = FaultyLedger::new(
+            ledger.clone(),
+            Arc::new(move |_: Boundary| match works.load(SeqCst) || passed.fetch_add(1, SeqCst) < at {
+                true => Ok(()),
+                false => Err(helve::ports::JournalError::new("the disk is full")),
+            }),
+        );
+        let runtime = saga(Arc::new(faulty), &world, "last", OnCrash::Resume);
+        let outcome = runtime.call(Call::new("saga", json!({}))).await;
+        if outcome.is_success() {
+            break;
+        }
+        mended.store(true, SeqCst);
+        let is_open = !ledger.open_runs(None, 1).await.unwrap().is_empty();
+        let taken_up = runtime.recover_left().await.unwrap();
+        left += usize::from(is_open);
+        assert_eq!(
+            is_open,
+            taken_up.iter().any(|one| !matches!(one.taken_up, TakenUp::Failed(_))),
+            "boundary {at}"
+        );
+        let twice = ["first", "second", "last"].into_iter().find(|name| world.count(name) > 1);
+        assert_eq!(twice, None, "boundary {at}");
+        // It has ended, or waits for a person; nobody takes it up again.
+        assert!(runtime.recover_left().await.unwrap().is_empty(), "boundary {at}");
+        at += 1;
+    }
+    assert!(left > 5, "only {left} of {at} were left open");
+}

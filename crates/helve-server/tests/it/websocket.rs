@@ -1,0 +1,159 @@
+//! WebSockets: how many there may be, and how they end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use helve::Tool;
+use helve_mcp::server::ServerOptions;
+use helve_server::ServerConfig;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Error;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::Message as Frame;
+
+use crate::harness::{ADA, BOB, Server, call, request, serve_until, serve_with};
+
+/// Longest that a test waits for what must come.
+const LONG: Duration = Duration::from_secs(20);
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// A WebSocket, or how the handshake was refused.
+async fn open(server: &Server, token: &str) -> Result<Socket, (u16, String)> {
+    let mut handshake = server.url("/mcp/ws").replace("http://", "ws://").into_client_request().unwrap();
+    let headers = handshake.headers_mut();
+    headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+    headers.insert("sec-websocket-protocol", "mcp".parse().unwrap());
+    let stream = TcpStream::connect(server.address).await.unwrap();
+    match tokio_tungstenite::client_async(handshake, stream).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(Error::Http(refused)) => {
+            let body = refused.body().clone().unwrap_or_default();
+            Err((refused.status().as_u16(), String::from_utf8(body).unwrap()))
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+async fn say(socket: &mut Socket, message: Value) {
+    socket.send(Frame::text(message.to_string())).await.unwrap();
+}
+
+/// The next message. None: the server has closed.
+async fn next(socket: &mut Socket) -> Option<Value> {
+    loop {
+        match tokio::time::timeout(LONG, socket.next()).await.expect("nothing comes")? {
+            Ok(Frame::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+            Ok(Frame::Close(_)) | Err(_) => return None,
+            Ok(_) => {}
+        }
+    }
+}
+
+async fn greet(socket: &mut Socket) {
+    let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    say(socket, request(0, "initialize", hello)).await;
+    assert_eq!(next(socket).await.unwrap()["id"], 0);
+    say(socket, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+}
+
+/// Until there is room: a place is free a moment after its connection has ended.
+async fn open_soon(server: &Server, token: &str) -> Socket {
+    let opened = async {
+        loop {
+            match open(server, token).await {
+                Ok(socket) => return socket,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    tokio::time::timeout(LONG, opened).await.expect("there is no room")
+}
+
+#[tokio::test]
+async fn one_principal_has_so_many_and_one_that_ends_makes_room() {
+    let config = ServerConfig { sessions_max: 6, sessions_per_principal_max: 2, ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let mut first = open(&server, ADA).await.unwrap();
+    let mut adas = vec![open(&server, ADA).await.unwrap()];
+    let (status, said) = open(&server, ADA).await.expect_err("it is one too many");
+    assert!(status == 503 && said.contains("too many sessions; end one, or try later"), "{status} {said}");
+    // The older transport lasts as long, and is counted with them.
+    assert_eq!(server.send("GET /mcp/sse", &[], "").await.status, 503);
+    let mut bobs = open(&server, BOB).await.unwrap();
+    greet(&mut bobs).await;
+    first.close(None).await.unwrap();
+    adas.push(open_soon(&server, ADA).await);
+    // A client that just goes away gives its place back as well.
+    drop(adas.pop());
+    adas.push(open_soon(&server, ADA).await);
+    for socket in &mut adas {
+        greet(socket).await;
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_is_one_of_the_connections_that_there_may_be() {
+    let config = ServerConfig { connections_max: 2, ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let mut sockets = vec![open(&server, ADA).await.unwrap(), open(&server, ADA).await.unwrap()];
+    for socket in &mut sockets {
+        greet(socket).await;
+    }
+    let third = open(&server, BOB);
+    tokio::pin!(third);
+    // It is not even looked at while the others last.
+    assert!(tokio::time::timeout(Duration::from_millis(300), third.as_mut()).await.is_err());
+    drop(sockets);
+    tokio::time::timeout(LONG, third).await.expect("there is no room").unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_stops_lets_a_call_on_a_websocket_end_and_answers_it() {
+    let (stop, go, begun) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
+    let stopped = Arc::clone(&stop);
+    let config = ServerConfig { stop_grace: LONG, ..ServerConfig::default() };
+    let (server, running) =
+        serve_until(async move { stopped.notified().await }, ServerOptions::default(), config).await;
+    let held = {
+        let (go, begun) = (Arc::clone(&go), Arc::clone(&begun));
+        Tool::builder("held").description("Waits.").input_schema(json!({ "type": "object" })).handler(
+            move |_, _| {
+                let (go, begun) = (Arc::clone(&go), Arc::clone(&begun));
+                async move {
+                    begun.notify_one();
+                    go.acquire().await.unwrap().forget();
+                    Ok(json!("ended well"))
+                }
+            },
+        )
+    };
+    server.registry.register(helve::Layer::Project, held.build().unwrap()).unwrap();
+    let mut socket = open(&server, ADA).await.unwrap();
+    let mut idle = open(&server, BOB).await.unwrap();
+    greet(&mut socket).await;
+    greet(&mut idle).await;
+    say(&mut socket, call(7, "held", json!({}))).await;
+    begun.notified().await;
+    stop.notify_one();
+    // One on which nothing runs is closed at once, and by then the server stops.
+    while next(&mut idle).await.is_some() {}
+    assert!(!running.is_finished());
+    // Nothing more is taken.
+    let _ = socket.send(Frame::text(call(8, "echo", json!({ "message": "late" })).to_string())).await;
+    go.add_permits(1);
+    let mut answers = Vec::new();
+    while let Some(message) = next(&mut socket).await {
+        answers.extend(message.get("id").is_some().then_some(message));
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(
+        (&answers[0]["id"], &answers[0]["result"]["content"][0]["text"]),
+        (&json!(7), &json!("ended well"))
+    );
+    tokio::time::timeout(LONG, running).await.expect("it goes on").unwrap();
+}
