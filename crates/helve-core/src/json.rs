@@ -61,7 +61,7 @@ pub enum JsonError {
     /// An integer that does not fit in 64 bits, which reading would silently change.
     #[error("the integer `{digits}` does not fit in 64 bits; send it as a string")]
     Integer {
-        /// Its first digits.
+        /// Its first digits; `…` stands for those that are left out.
         digits: String,
     },
 }
@@ -147,6 +147,9 @@ fn find_nul(value: &Value, path: String) -> Option<String> {
     }
 }
 
+/// Most characters of an integer that are told.
+const INTEGER_SHOWN_MAX: usize = 24;
+
 /// serde_json turns 2^64 into a float; find such integers in the text before it does.
 fn check_integers(text: &[u8]) -> Result<(), JsonError> {
     let mut at = 0;
@@ -176,7 +179,11 @@ fn check_integer(token: &[u8]) -> Result<(), JsonError> {
     if text.parse::<i64>().is_ok() || text.parse::<u64>().is_ok() {
         return Ok(());
     }
-    Err(JsonError::Integer { digits: text.chars().take(24).collect() })
+    let mut digits: String = text.chars().take(INTEGER_SHOWN_MAX).collect();
+    if digits.len() < text.len() {
+        digits.push('…');
+    }
+    Err(JsonError::Integer { digits })
 }
 
 fn skip_string(text: &[u8], mut at: usize) -> usize {
@@ -348,7 +355,8 @@ mod tests {
         let cases: &[(&str, &str)] = &[
             (r#"{"a": 1, "a": 2}"#, "stands twice"),
             (r#"{"a": {"b": 1, "b": 1}}"#, "stands twice"),
-            ("18446744073709551616", "64 bits"),
+            ("18446744073709551616", "`18446744073709551616` does not fit in 64 bits"),
+            ("1234567890123456789012345", "`123456789012345678901234…`"),
             ("-9223372036854775809", "64 bits"),
             ("[1e999]", "out of range"),
             (r#"{"a": ["x", "b\u0000c"]}"#, "`/a/1` contains a NUL"),

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::jwt::Issuer;
 use crate::keyring::Keyring;
-use crate::login::{self, Logins};
+use crate::login::{self, Login, Logins};
 use crate::mcp::App;
 use crate::page;
 use crate::problem::Problem;
@@ -102,10 +102,11 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
     // Nobody but this layer says who came in.
     parts.extensions.remove::<Visitor>();
     parts.extensions.remove::<FormToken>();
-    if app.guard.has_form_token(&parts) {
-        let form = match app.read_body(body).await {
+    if let Some(login) = app.guard.sender_of_form(&parts) {
+        let sender = Visitor::Decider(Arc::clone(&login.deciding));
+        let form = match app.read_body(Some(&sender), body).await {
             Ok(form) => form,
-            Err(problem) => return problem.into_response(),
+            Err(error) => return Problem::from(error).into_response(),
         };
         parts.extensions.insert(FormToken(page::field(&form, page::TOKEN_FIELD).unwrap_or_default()));
         body = Body::from(form);
@@ -257,15 +258,15 @@ impl Guard {
         self.without_token()
     }
 
-    /// Whether the token is in the body: a form of somebody who is signed in. Bodies of others are not
-    /// read for it.
-    fn has_form_token(&self, parts: &Parts) -> bool {
+    /// Whose form it is that has the token in its body: of somebody who is signed in. Bodies of others
+    /// are not read for it.
+    fn sender_of_form(&self, parts: &Parts) -> Option<Arc<Login>> {
         let Parts { method, uri, headers, .. } = parts;
-        *method == Method::POST
+        let is_form = *method == Method::POST
             && page::is_page(uri.path())
             && !headers.contains_key(login::CSRF)
-            && page::is_form(headers)
-            && login::cookie(headers).is_some_and(|cookie| self.logins.find(cookie).is_some())
+            && page::is_form(headers);
+        is_form.then(|| self.logins.find(login::cookie(headers)?)).flatten()
     }
 
     async fn by_cookie(&self, parts: &Parts, cookie: &str) -> Result<(Visitor, Pass), Refusal> {

@@ -106,7 +106,7 @@ pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> R
     if let Err(refused) = check_content_type(&parts.headers) {
         return *refused;
     }
-    match read_body(&app, body).await {
+    match read_body(&app, &caller, body).await {
         Err(refused) => *refused,
         Ok(body) if open.link.take(&body).await => accepted(),
         Ok(_) => plain(StatusCode::NOT_FOUND, "the stream of this session has ended"),

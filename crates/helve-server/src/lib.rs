@@ -47,6 +47,7 @@ pub mod records;
 mod headers;
 mod legacy;
 mod mcp;
+mod reading;
 mod seats;
 mod sessions;
 mod sse;

@@ -27,13 +27,12 @@ use crate::guard::{self, Door, Guard};
 use crate::jwt::Issuer;
 use crate::keyring::Keyring;
 use crate::mcp::App;
+use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
 use crate::sessions::Sessions;
 use crate::{legacy, mcp, page, ws};
 
-/// Bodies that are read at once.
-const READING_MAX: usize = 64;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -77,7 +76,7 @@ impl HttpServer {
             sessions: Sessions::new(&config),
             links: legacy::Links::default(),
             seats: Seats::new(&config),
-            reading: Semaphore::new(READING_MAX),
+            reading: Reading::default(),
             servers: None,
             api: None,
             config,

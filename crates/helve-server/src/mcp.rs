@@ -14,13 +14,13 @@ use helve_mcp::server::{
     Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
 };
 use helve_mcp::servers::Servers;
-use tokio::sync::Semaphore;
 
 use crate::api::Api;
 use crate::config::ServerConfig;
 use crate::guard::{Guard, json_response, plain, sole};
 use crate::headers;
 use crate::legacy::Links;
+use crate::reading::{BodyError, Reading};
 use crate::seats::Seats;
 use crate::sessions::{InUse, Sessions};
 use crate::sse::Events;
@@ -35,8 +35,8 @@ pub(crate) struct App {
     pub(crate) links: Links,
     /// Sessions over a connection of their own.
     pub(crate) seats: Seats,
-    /// Bodies are read only by so many at once, so that memory is bounded.
-    pub(crate) reading: Semaphore,
+    /// Large bodies are read only by so many at once, so that memory is bounded.
+    pub(crate) reading: Reading,
     /// The servers behind it, for who looks after them.
     pub(crate) servers: Option<Servers>,
     /// What the HTTP API works with.
@@ -54,7 +54,7 @@ type Refused = Box<Response<Body>>;
 async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {
     let caller = caller(&parts)?;
     check_content_type(&parts.headers)?;
-    let body = read_body(app, body).await?;
+    let body = read_body(app, &caller, body).await?;
     let message = Message::parse(&body).map_err(|error| {
         let answer = Answer::refusal(refusal(&error));
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
@@ -256,18 +256,10 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
     Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `application/json`")))
 }
 
-pub(crate) async fn read_body(app: &App, body: Body) -> Result<Bytes, Refused> {
-    let Ok(_turn) = app.reading.acquire().await else {
-        return Err(Box::new(plain(StatusCode::SERVICE_UNAVAILABLE, "the server stops")));
-    };
-    let read = axum::body::to_bytes(body, app.config.body_bytes_max);
-    match tokio::time::timeout(app.config.body_timeout, read).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) => {
-            Err(Box::new(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large, or it broke off")))
-        }
-        Err(_) => Err(Box::new(plain(StatusCode::REQUEST_TIMEOUT, "the body came too slowly"))),
-    }
+pub(crate) async fn read_body(app: &App, caller: &Arc<Caller>, body: Body) -> Result<Bytes, Refused> {
+    let visitor = Visitor::Caller(Arc::clone(caller));
+    let refused = |error: BodyError| Box::new(error.mark(plain(error.status(), &error.to_string())));
+    app.read_body(Some(&visitor), body).await.map_err(refused)
 }
 
 /// Where a request's messages go: nowhere where its client takes no stream.

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::guard::json_response;
+use crate::reading::{BodyError, RETRY_AFTER};
 
 /// Why there is no other answer. Boxed: it is rare, and large beside everything else.
 #[derive(Debug, Clone)]
@@ -37,15 +38,19 @@ pub(crate) struct Details {
     retryable: Option<bool>,
     /// What could be done about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
     suggestions: Vec<String>,
     /// What is wrong with which argument: `path`, `expected`, `received`, `message`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
+    #[schemars(default, with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     field_errors: Vec<FieldError>,
     /// The call that it happened in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     instance: Option<CallId>,
+    /// Whether it helps to come back soon, which a header says.
+    #[serde(skip)]
+    is_busy: bool,
 }
 
 impl Problem {
@@ -61,6 +66,7 @@ impl Problem {
             suggestions: Vec::new(),
             field_errors: Vec::new(),
             instance: None,
+            is_busy: false,
         }))
     }
 
@@ -113,6 +119,9 @@ impl Problem {
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
+        if self.0.is_busy {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        }
         response
     }
 }
@@ -120,6 +129,14 @@ impl Problem {
 impl axum::response::IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {
         Self::into_response(self)
+    }
+}
+
+impl From<BodyError> for Problem {
+    fn from(error: BodyError) -> Self {
+        let mut problem = Self::new(error.status(), error.to_string());
+        problem.0.is_busy = error == BodyError::Busy;
+        problem
     }
 }
 

@@ -10,7 +10,6 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
-use bytes::Bytes;
 use helve::Caller;
 use helve::json::{JsonLimits, parse};
 use helve::trace::SpanContext;
@@ -96,7 +95,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
                 "the body must be `application/json`",
             ));
         }
-        let body = app.read_body(body).await?;
+        let body = app.read_body(Visitor::in_request(&parts.extensions), body).await?;
         let limits =
             JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
         let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
@@ -105,24 +104,6 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
             return Err(Problem::bad("the body must be a JSON object"));
         }
         serde_json::from_value(value).map(Self).map_err(|error| Problem::bad(chain(&error)))
-    }
-}
-
-impl App {
-    /// A body, of bounded size and in bounded time.
-    pub(crate) async fn read_body(&self, body: Body) -> Result<Bytes, Problem> {
-        let stops = |_| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the server stops");
-        let _turn = self.reading.acquire().await.map_err(stops)?;
-        let bytes_max = self.config.body_bytes_max;
-        let read = axum::body::to_bytes(body, bytes_max);
-        match tokio::time::timeout(self.config.body_timeout, read).await {
-            Ok(Ok(body)) => Ok(body),
-            Ok(Err(_)) => {
-                let detail = format!("the body is larger than {bytes_max} bytes, or it broke off");
-                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
-            }
-            Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body came too slowly")),
-        }
     }
 }
 
@@ -159,7 +140,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> Response<Body> {
 }
 
 /// An error and why, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(inner) = source {

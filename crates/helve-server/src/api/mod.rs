@@ -25,7 +25,7 @@ use axum::http::{Method, StatusCode, Uri};
 use helve::Runtime;
 
 pub(crate) use self::approvals::{may_approve, may_remember};
-pub(crate) use self::extract::{Id, Params};
+pub(crate) use self::extract::{Id, Params, chain};
 use self::metrics::Metrics;
 pub(crate) use self::routes::routes;
 pub(crate) use self::session::signed_in;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use helve::approvals::Vouch;
 use helve::session::{SessionKey, SessionState};
-use helve::{Action, Caller, PrincipalKind, Purpose};
+use helve::{Action, ApprovalId, ApprovalState, Caller, PrincipalKind, Purpose};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json as value};
@@ -92,12 +92,26 @@ pub(crate) async fn signed_in(
         Some((_, Visitor::Caller(_))) => return Err(refused()),
         None => {
             let code = keyring.redeem(code).await?.ok_or_else(refused)?;
+            if let Some(only) = code.only {
+                is_open(app, only).await?;
+            }
             // A link is good as long as its question.
             let until = code.only.and(code.expires_at);
             (Deciding::of_code(&code), None, until)
         }
     };
     Ok(app.guard.logins.add(deciding, key, until))
+}
+
+/// Whether a question still waits. Its link leads nowhere once somebody has decided it, or nobody wants
+/// to know any more.
+async fn is_open(app: &App, id: ApprovalId) -> Result<(), Problem> {
+    match app.api()?.runtime.approvals().get(id).await? {
+        Some(approval) if approval.state == ApprovalState::Pending => Ok(()),
+        Some(_) | None => {
+            Err(Problem::new(StatusCode::UNAUTHORIZED, "the question of this link does not wait any more"))
+        }
+    }
 }
 
 /// Which sessions.

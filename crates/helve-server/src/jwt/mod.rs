@@ -170,7 +170,8 @@ impl Issuer {
         }
         let roles = self.config.roles_claim.as_ref().map(|claim| roles(&claims[claim])).unwrap_or_default();
         if self.config.approver_role.as_ref().is_some_and(|approver| roles.contains(approver)) {
-            return Ok(Visitor::Decider(Arc::new(Deciding::new(name, Vouch::Key, &roles))));
+            let vouch = Vouch::Token(self.config.issuer.clone());
+            return Ok(Visitor::Decider(Arc::new(Deciding::new(name, vouch, &roles))));
         }
         let mut caller = match self.config.kind {
             PrincipalKind::Agent => Caller::agent(name),

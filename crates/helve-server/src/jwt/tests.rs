@@ -7,6 +7,7 @@ use axum::Router;
 use axum::routing::get;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use helve::approvals::Decider;
 use helve_net::NetPolicy;
 use ring::rand::SystemRandom;
 use ring::rsa::PublicKeyComponents;
@@ -287,7 +288,11 @@ async fn only_who_has_the_role_for_it_decides_and_calls_nothing() {
     }
     let config = JwtConfig { approver_role: Some("gatekeeper".to_owned()), ..desk.config() };
     let deciding = desk.issuer(config);
-    assert!(matches!(deciding.visitor(&token(json!(["gatekeeper"]))).await, Some((Visitor::Decider(_), _))));
+    let Some((Visitor::Decider(decides), _)) = deciding.visitor(&token(json!(["gatekeeper"]))).await else {
+        panic!("nobody decides");
+    };
+    let vouch = Vouch::Token(desk.url.clone());
+    assert_eq!(decides.decider, Decider::vouched("ada", vouch), "records say that it was no key");
     assert!(matches!(deciding.visitor(&token(json!(["approver"]))).await, Some((Visitor::Caller(_), _))));
 }
 

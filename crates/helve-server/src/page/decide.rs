@@ -18,7 +18,7 @@ use super::form::{Form, Reader, wants_part};
 use super::inbox::{self, ListParams};
 use super::layout::{respond, see};
 use super::{Failed, html::Html};
-use crate::api::{Id, may_approve, may_remember};
+use crate::api::{Id, chain, may_approve, may_remember};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::Deciding;
@@ -68,10 +68,7 @@ pub(super) async fn edit(desk: Desk, form: Form) -> Result<Response<Body>, Faile
 /// JSON that somebody has typed.
 fn read(runtime: &Runtime, text: &str) -> Result<Value, String> {
     let limits: JsonLimits = runtime.settings().arguments;
-    parse(text.as_bytes(), limits).map_err(|error| match std::error::Error::source(&error) {
-        Some(source) => format!("this is no JSON that can run: {error}: {source}"),
-        None => format!("this is no JSON that can run: {error}"),
-    })
+    parse(text.as_bytes(), limits).map_err(|error| format!("this is no JSON that can run: {}", chain(&error)))
 }
 
 /// Somebody about to decide a question.

@@ -57,7 +57,7 @@ impl FromRequest<Arc<App>> for Form {
             let detail = "this takes a form, `application/x-www-form-urlencoded`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into());
         }
-        let body = app.read_body(body).await?;
+        let body = app.read_body(Visitor::in_request(&parts.extensions), body).await?;
         let fields = form_urlencoded::parse(&body).take(FIELDS_MAX);
         Ok(Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }

@@ -127,20 +127,22 @@ fn table(html: &mut Html, found: &[Approval]) {
     for approval in found {
         let ruling = approval.ruling.as_ref();
         html.put("<tr><td><span class=\"st {}\">{}</span></td>", &[&approval.state, &approval.state]);
-        html.put("<td><a href=\"/approvals/{}\">", &[&approval.id])
+        html.put("<td class=\"tool\"><a href=\"/approvals/{}\">", &[&approval.id])
             .shown(&approval.tool)
             .raw("</a></td><td>");
         risk(html, approval);
-        html.raw("</td><td>").shown(who(approval)).raw("</td><td>");
-        html.shown(ruling.map_or("–", |ruling| ruling.by.as_str())).raw("</td><td>");
+        html.raw("</td><td data-of=\"Asked by\"><span>").shown(who(approval));
+        html.raw("</span></td><td data-of=\"Decided by\"><span>");
+        html.shown(ruling.map_or("–", |ruling| ruling.by.as_str()));
+        html.raw("</span></td><td data-of=\"When\">");
         time::age(html, ruling.map_or(approval.created_at, |ruling| ruling.at), now);
-        html.raw("</td><td class=\"reason\">");
+        html.raw("</td><td class=\"reason\" data-of=\"Reason\"><span>");
         if let Some(ruling) = ruling {
             html.shown(ruling.reason.as_deref().unwrap_or_default());
             html.raw(if ruling.edited.is_some() { " <span class=\"tag\">edited</span>" } else { "" });
             html.raw(if ruling.rule.is_some() { " <span class=\"tag\">always</span>" } else { "" });
         }
-        html.raw("</td></tr>");
+        html.raw("</span></td></tr>");
     }
     html.raw("</tbody></table></div>");
 }

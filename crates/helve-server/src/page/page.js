@@ -291,20 +291,33 @@ function startInbox() {
     reload();
     $("#filter").blur();
   });
-  follow("/changes", { change: changed, missed: reload, ready: () => isFirst() || reload() });
+  follow("/changes", { change: changed, missed: catchUp, ready: catchUp });
 }
 
-let opened = 0;
-const isFirst = () => opened++ === 0;
+// Nothing was told for a while: since the page was made, while it was hidden, while there was no network.
+async function catchUp() {
+  reload();
+  const id = current();
+  if (!id || !isPending() || mine.has(id)) return;
+  const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
+  if (!answer.ok) return;
+  const state = $("article", new DOMParser().parseFromString(await answer.text(), "text/html"))?.dataset.state;
+  // A question that still waits stays as it is: somebody may be writing an answer.
+  if (state && state !== "pending") await closed(id, `${state} meanwhile`);
+}
 
 async function changed(event) {
   const { id, state, by } = JSON.parse(event.data);
   if (state === "pending") return reload();
   reload();
+  await closed(id, `${state} by ${by ?? "nobody"} meanwhile`);
+}
+
+async function closed(id, said) {
   if (id !== current() || mine.has(id) || !isPending()) return;
   // Decided elsewhere while somebody looks at it: it is said, and nothing moves by itself.
   asked++;
-  toast(`${state} by ${by ?? "nobody"} meanwhile`, "warn");
+  toast(said, "warn");
   await open(id, { push: false, view: inbox.dataset.view });
 }
 
@@ -360,12 +373,13 @@ function startLive() {
       const link = document.createElement("a");
       link.href = `/approvals/${encodeURIComponent(payload.approval_id)}`;
       link.textContent = payload.tool;
-      cell(row, "").append(link);
+      cell(row, "", "tool").append(link);
     } else {
-      cell(row, payload.tool ?? "");
+      cell(row, payload.tool ?? "", "tool");
     }
     cell(row, took(payload.duration_us), "num");
-    cell(row, payload.call_id ?? "", "id");
+    const call = cell(row, payload.call_id ?? "", "id");
+    if (payload.call_id) call.dataset.of = "Call";
     while (table.rows.length > most) table.deleteRow(-1);
   };
   const heard = (event) => {

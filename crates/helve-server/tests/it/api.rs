@@ -92,6 +92,41 @@ async fn a_real_validator_accepts_the_document() {
     }
 }
 
+#[tokio::test]
+async fn every_problem_is_as_the_document_says() {
+    let api = api_with(ServerConfig { body_bytes_max: 10_000, ..ServerConfig::default() }).await;
+    let document = api.get("/v1/openapi.json", ADA).await.json();
+    let schema = helve::Schema::compile(document["components"]["schemas"]["Problem"].clone()).unwrap();
+    let id = api.question(7).await;
+    let (_, grace) = api.key("grace", Purpose::Decide).await;
+    let decision = format!("POST /v1/approvals/{id}/decision");
+    let deny = json!({ "decision": "deny" }).to_string();
+    assert_eq!(api.ask(&decision, &grace, json!({ "decision": "deny" })).await.status, 200);
+    let long = format!("GET /v1/tools?{}", "a".repeat(9_000));
+    let large = " ".repeat(20_000);
+    let grace = format!("Bearer {grace}");
+    let (own, nobody, decider) = (("accept", "*/*"), ("authorization", "-"), ("authorization", &*grace));
+    for (status, line, header, body) in [
+        (400, "POST /v1/calls", own, "{"),
+        (401, "GET /v1/me", nobody, ""),
+        (403, &decision, own, &deny),
+        (403, "GET /v1/me", ("host", "evil.example.com"), ""),
+        (404, "GET /v1/nothing", own, ""),
+        (404, "POST /v1/calls", own, r#"{"tool":"eco"}"#),
+        (405, "PATCH /v1/calls", own, ""),
+        (409, &decision, decider, &deny),
+        (413, "POST /v1/calls", own, &large),
+        (414, &long, own, ""),
+        (415, "POST /v1/calls", ("content-type", "text/plain"), "{}"),
+        (422, "POST /v1/calls", own, r#"{"tool":"echo","arguments":{"message":{"a":1}}}"#),
+        (422, "POST /v1/calls", own, r#"{"tool":"echo","arguments":{}}"#),
+    ] {
+        let reply = api.server.send(line, &[header], body).await;
+        assert_eq!(reply.status, status, "{line} {reply:?}");
+        assert_eq!(schema.validate(&reply.json()), Ok(()), "{line} {reply:?}");
+    }
+}
+
 /// Whether a schema leads out of itself, which a schema by itself cannot.
 fn refers(schema: &Value) -> bool {
     schema.to_string().contains("\"$ref\"")

@@ -62,7 +62,12 @@ impl Api {
         self.key_with(name, purpose, |_| {}).await
     }
 
-    async fn key_with(&self, name: &str, purpose: Purpose, change: impl FnOnce(&mut Key)) -> (Key, String) {
+    pub(crate) async fn key_with(
+        &self,
+        name: &str,
+        purpose: Purpose,
+        change: impl FnOnce(&mut Key),
+    ) -> (Key, String) {
         let (mut key, text) = Key::generate(name, purpose, "tester", Timestamp::now());
         change(&mut key);
         let made = self.server.runtime.keys().create_key(Box::new(key.clone()), Caller::local()).await;

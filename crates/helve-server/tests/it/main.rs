@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod api;
+mod bodies;
 mod browser;
 mod conformance;
 mod counterparts;

@@ -7,11 +7,13 @@ use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::post;
 use helve::ApprovalState;
+use helve::identity::{Key, Purpose};
 use helve_net::{Client, NetPolicy};
 use helve_server::{Webhook, WebhookConfig};
 use ring::hmac;
 use serde_json::{Value, json};
 
+use crate::harness::BOB;
 use crate::identity::{Api, api, cookie};
 
 type Heard = Arc<Mutex<Vec<(HeaderMap, String)>>>;
@@ -127,6 +129,30 @@ async fn opens_its_own_question_only(api: &Api, id: &str, session: &str, csrf: &
     let by = decided.json()["ruling"]["by"].as_str().unwrap().to_owned();
     assert!(by.starts_with("link of the webhook"), "{by}");
     assert_eq!(decided.json()["id"], json!(id));
+}
+
+#[tokio::test]
+async fn a_link_ends_with_its_question() {
+    let api = api().await;
+    let (_, grace) = api.key("grace", Purpose::Decide).await;
+    let (denied, withdrawn) = (api.question(7).await, api.question(8).await);
+    for id in [&denied, &withdrawn] {
+        let only = |key: &mut Key| key.only = Some(id.parse().unwrap());
+        let (_, first) = api.key_with("webhook for it", Purpose::SignIn, only).await;
+        let (_, later) = api.key_with("webhook for it", Purpose::SignIn, only).await;
+        assert_eq!(api.sign_in(&first).await.status, 200, "while it waits");
+        let closed = match *id == denied {
+            true => {
+                let line = format!("POST /v1/approvals/{id}/decision");
+                api.ask(&line, &grace, json!({ "decision": "deny" })).await
+            }
+            false => api.ask(&format!("DELETE /v1/approvals/{id}"), BOB, json!({})).await,
+        };
+        assert_eq!(closed.status, 200, "{closed:?}");
+        let refused = api.sign_in(&later).await;
+        assert!(refused.status == 401 && refused.body.contains("does not wait any more"), "{refused:?}");
+        assert!(!refused.headers.contains_key("set-cookie"));
+    }
 }
 
 #[test]

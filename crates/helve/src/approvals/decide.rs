@@ -41,12 +41,14 @@ pub struct Decider {
 }
 
 /// How an edge knows who decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Vouch {
     /// They have opened the store's own file as this machine's user.
     LocalUser,
     /// They have shown a key that is for deciding, and for nothing that callers do.
     Key,
+    /// They have shown a token of this issuer, who says that they decide.
+    Token(String),
     /// They have opened a link that is good for one question.
     Link,
 }
@@ -59,9 +61,10 @@ impl Decider {
 
     /// Who, and how they are known.
     fn title(&self) -> String {
-        match self.vouch {
+        match &self.vouch {
             Vouch::LocalUser => format!("local user {}", self.name),
             Vouch::Key => format!("key {}", self.name),
+            Vouch::Token(issuer) => format!("{}, by a token of {issuer}", self.name),
             Vouch::Link => format!("link of the {}", self.name),
         }
     }

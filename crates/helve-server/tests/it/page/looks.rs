@@ -140,6 +140,96 @@ async fn the_inbox_follows_what_happens_and_the_keys_move_in_it() {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
+/// Hides the page as a browser hides that of another tab, and shows it again.
+async fn hide(browser: &mut Browser, is_hidden: bool) {
+    let hide =
+        format!("Object.defineProperty(document, 'hidden', {{ value: {is_hidden}, configurable: true }})");
+    browser.eval(&format!("void {hide}")).await;
+    browser.eval("void document.dispatchEvent(new Event('visibilitychange'))").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_decided_while_nobody_looked_is_shown_on_return() {
+    let desk = desk().await;
+    let id = desk.ask_mail("a@example.com").await;
+    let mut browser = desk.browser().await;
+    browser.go(&desk.server.url(&format!("/approvals/{id}"))).await;
+    browser.until("document.querySelector('article').dataset.state === 'pending'").await;
+    settle(&mut browser).await;
+    // What waits stays as it is: somebody writes.
+    browser.press(&["d"]).await;
+    browser.until("document.activeElement.name === 'reason'").await;
+    browser.write("Not before").await;
+    hide(&mut browser, true).await;
+    let second = desk.ask_mail("b@example.com").await;
+    hide(&mut browser, false).await;
+    browser.until("document.querySelectorAll('#rows .row').length === 2").await;
+    assert_eq!(browser.eval("document.activeElement.value").await, json!("Not before"));
+    hide(&mut browser, true).await;
+    let decider = Decider::vouched("grace", Vouch::Key);
+    desk.server.runtime.approvals().decide(id, Decision::deny("no"), &decider).await.unwrap();
+    hide(&mut browser, false).await;
+    browser.until("document.querySelector('article').dataset.state === 'denied'").await;
+    browser.until("/denied meanwhile/.test(document.querySelector('#toasts').textContent)").await;
+    assert_eq!(browser.eval("document.querySelector('.acts')").await, Value::Null);
+    assert_eq!(desk.state(second).await, ApprovalState::Pending);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_list_scrolls_by_itself() {
+    let desk = desk().await;
+    for n in 0..50 {
+        desk.ask_mail(&format!("{n}@example.com")).await;
+    }
+    let mut browser = desk.browser().await;
+    browser.until("document.querySelectorAll('#rows .row').length === 50").await;
+    assert_eq!(browser.eval("document.documentElement.scrollHeight - innerHeight").await, json!(0));
+    let list =
+        "(() => { const l = document.querySelector('.list'); return l.scrollHeight > l.clientHeight })()";
+    assert_eq!(browser.eval(list).await, json!(true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn history_and_live_can_be_read_on_a_phone() {
+    let desk = desk().await;
+    let decider =
+        Decider::vouched("grace.hopper@example.com", Vouch::Token("https://login.example.com".to_owned()));
+    for reason in ["This goes to everybody in the company; ask Ada first.", "no"] {
+        let id = desk.ask_mail(&format!("{}@example.com", reason.len())).await;
+        desk.server.runtime.approvals().decide(id, Decision::deny(reason), &decider).await.unwrap();
+    }
+    let id = desk.ask_mail("ada@example.com").await;
+    desk.server.runtime.approvals().decide(id, Decision::approve(), &decider).await.unwrap();
+    let mut browser = desk.browser().await;
+    browser.size(360, 740).await;
+    // Within the window, without scrolling sideways, and no tool's name in pieces.
+    let readable = "[...document.querySelectorAll('td')].every((td) => td.getBoundingClientRect().right <= 360) \
+        && [...document.querySelectorAll('td.tool')].every((td) => td.getBoundingClientRect().height < 30) \
+        && document.documentElement.scrollWidth === 360";
+    browser.go(&desk.server.url("/history")).await;
+    browser.until("document.querySelectorAll('tbody tr').length === 3").await;
+    browser.picture("phone-decided.png").await;
+    assert_eq!(browser.eval(readable).await, json!(true));
+    let by = browser.eval("document.querySelector('[data-of=\"Decided by\"]').innerText").await;
+    assert_eq!(by, json!("grace.hopper@example.com, by a token of https://login.example.com"));
+    browser.go(&desk.server.url("/live")).await;
+    browser.until("document.querySelector('#live-state').textContent === 'connected'").await;
+    desk.ask_mail("a@example.com").await;
+    let read = || Call::new("web/fetch", json!({})).by(Arc::new(Caller::agent("bot")));
+    desk.server.runtime.call(read()).await;
+    desk.server.runtime.call(Call::new("mail/nothing", json!({})).by(Arc::new(Caller::agent("bot")))).await;
+    browser.until("document.querySelectorAll('#live tr').length === 3").await;
+    browser.picture("phone-calls.png").await;
+    assert_eq!(browser.eval(readable).await, json!(true));
+    browser.size(1280, 800).await;
+    browser.picture("wide-calls.png").await;
+    browser.go(&desk.server.url("/history")).await;
+    browser.until("document.querySelectorAll('tbody tr').length === 3").await;
+    browser.picture("wide-decided.png").await;
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_live_table_can_be_paused() {
     let desk = desk().await;
