@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use helve::session::SessionKey;
 use serde_json::Value;
 
-/// Most addresses that are remembered of one session, and of all.
+/// Most addresses that are remembered of one session, and of all, and how many bytes they may have.
 const OF_SESSION_MAX: usize = 1_000;
 const ALL_MAX: usize = 10_000;
+const BYTES_MAX: usize = 8 << 20;
 /// The longest address that is remembered. No longer one can be asked for.
 const URI_BYTES_MAX: usize = 8 << 10;
 
@@ -22,16 +23,18 @@ pub(crate) struct Links(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     sessions: HashMap<SessionKey, OfSession>,
-    /// The sessions, oldest first.
+    /// The sessions; the one that heard of nothing for the longest time first.
     order: VecDeque<SessionKey>,
     count: usize,
+    bytes: usize,
 }
 
 #[derive(Default)]
 struct OfSession {
-    servers: HashMap<String, Arc<str>>,
+    servers: HashMap<Arc<str>, Arc<str>>,
     /// The addresses, oldest first.
-    order: VecDeque<String>,
+    order: VecDeque<Arc<str>>,
+    bytes: usize,
 }
 
 impl Links {
@@ -59,25 +62,36 @@ impl Links {
 
 impl Kept {
     fn add(&mut self, session: SessionKey, server: &Arc<str>, uris: Vec<String>) {
-        let of = self.sessions.entry(session.clone()).or_insert_with(|| {
-            self.order.push_back(session);
-            OfSession::default()
-        });
-        self.count -= of.servers.len();
+        self.order.retain(|other| *other != session);
+        let of = self.sessions.entry(session.clone()).or_default();
+        self.order.push_back(session);
+        self.count -= of.order.len();
+        self.bytes -= of.bytes;
         for uri in uris {
-            if of.servers.insert(uri.clone(), Arc::clone(server)).is_none() {
-                of.order.push_back(uri);
-            }
+            of.add(uri.into(), Arc::clone(server));
         }
-        while of.order.len() > OF_SESSION_MAX {
-            if let Some(oldest) = of.order.pop_front() {
-                of.servers.remove(&oldest);
-            }
-        }
-        self.count += of.servers.len();
-        while self.count > ALL_MAX {
+        self.count += of.order.len();
+        self.bytes += of.bytes;
+        while self.count > ALL_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
-            self.count -= self.sessions.remove(&oldest).map_or(0, |gone| gone.servers.len());
+            let gone = self.sessions.remove(&oldest).unwrap_or_default();
+            self.count -= gone.order.len();
+            self.bytes -= gone.bytes;
+        }
+    }
+}
+
+impl OfSession {
+    fn add(&mut self, uri: Arc<str>, server: Arc<str>) {
+        if self.servers.insert(Arc::clone(&uri), server).is_none() {
+            self.bytes += uri.len();
+            self.order.push_back(uri);
+        }
+        // Of one session no more than half, so that another one's are not all forgotten for it.
+        while self.order.len() > OF_SESSION_MAX || self.bytes > BYTES_MAX / 2 {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= oldest.len();
+            self.servers.remove(&oldest);
         }
     }
 }
@@ -128,6 +142,21 @@ mod tests {
         assert_eq!(kept.sessions.len(), kept.order.len());
         drop(kept);
         assert!(links.server_of(&of("ada", "14"), "x:1213").is_some(), "the newest stays");
+        // Who heard of something last stays, however long it has been there.
+        links.remember(of("eve", "1"), "files", &result(["x:eve".to_owned()]));
+        for session in 0..20 {
+            links.remember(of("bob", &session.to_string()), "files", &many(session));
+            links.remember(of("eve", "1"), "files", &result([format!("x:{session}")]));
+        }
+        assert!(links.server_of(&of("eve", "1"), "x:eve").is_some());
+        for session in 0..4 {
+            let long = |number| format!("{number:0>8000}");
+            links.remember(of("long", &session.to_string()), "files", &result((0..900).map(long)));
+        }
+        let kept = links.kept();
+        assert!(kept.bytes <= BYTES_MAX, "{}", kept.bytes);
+        assert_eq!(kept.bytes, kept.order.iter().map(|key| kept.sessions[key].bytes).sum::<usize>());
+        drop(kept);
         let long = "x".repeat(URI_BYTES_MAX + 1);
         links.remember(of("bob", "1"), "files", &result([long.clone()]));
         assert_eq!(links.server_of(&of("bob", "1"), &long), None);

@@ -157,7 +157,13 @@ async fn read(
     let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
     let connection = server.connection(behalf).await.map_err(lost)?;
     let ask = ask_for(server, context, piece.method(), params);
-    let answer = connection.ask(ask).await.map_err(lost)?;
+    let answer = connection.ask(ask).await.map_err(|error| {
+        // What it wants of a single caller is no matter of the account that all share.
+        if server.principal_of(context.caller()).is_none() {
+            server.refused(&error);
+        }
+        lost(error)
+    })?;
     server.used();
     match answer {
         Ok(answer) => {

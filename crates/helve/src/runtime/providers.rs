@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use helve_core::hook::{HookEvent, HookInput};
-use helve_core::{Call, Caller, Outcome, Status};
+use helve_core::schema::redact::scrub;
+use helve_core::{Call, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
 use serde_json::{Value, json};
 
 use super::Runtime;
 use crate::formats::{
     Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls, result_messages,
 };
+use crate::sessions;
 
 /// How many calls of one answer run at once.
 const CONCURRENT_MAX: usize = 16;
@@ -54,18 +56,36 @@ impl Runtime {
     /// Tells hooks that all calls of one answer have ended. What they say to that stands beside the last
     /// result, where the model reads it before it goes on.
     async fn tell_batch(&self, ended: &mut [(ProviderCall, Outcome)], caller: &Caller) {
-        if ended.is_empty() || self.hooks().of(&HookEvent::PostToolBatch).is_none() {
+        if self.hooks().of(&HookEvent::PostToolBatch).is_none() {
             return;
         }
-        let calls: Vec<Value> = ended.iter().map(|(call, outcome)| told(call, outcome)).collect();
+        // As with each call: what could not be called fires nothing.
+        let fit = ended.iter().filter(|(_, outcome)| !is_unfit(outcome));
+        let calls: Vec<Value> = fit.map(|(call, outcome)| told(call, outcome)).collect();
+        if calls.is_empty() {
+            return;
+        }
         let session = caller.session.clone().unwrap_or_else(|| "none".to_owned());
         let mut input =
             HookInput::new(HookEvent::PostToolBatch).in_session(session).with("tool_calls", calls);
         input.agent_id.clone_from(&caller.agent);
-        let fired = self.fire(input).await;
+        input.permission_mode = Some(sessions::mode(&self.0, caller).await.as_str().into());
+        let said: Vec<String> = self.fire(input).await.for_model().into_iter().collect();
+        let secrets: Vec<_> =
+            ended.iter().flat_map(|(call, outcome)| self.secrets_of(call, outcome)).collect();
+        let mut said = Value::from(said);
+        scrub(&mut said, &secrets);
         if let Some((_, last)) = ended.last_mut() {
-            last.context.extend(fired.for_model());
+            let said = said.as_array().into_iter().flatten().filter_map(Value::as_str);
+            last.context.extend(said.map(str::to_owned));
         }
+    }
+
+    /// Texts of a call that must not be seen.
+    fn secrets_of(&self, call: &ProviderCall, outcome: &Outcome) -> Vec<String> {
+        let Ok(arguments) = &call.arguments else { return Vec::new() };
+        let tool = self.0.registry.tool(&outcome.tool);
+        self.0.settings.redactor.secrets_in(tool.as_ref().map(Tool::input), arguments)
     }
 
     async fn run_one(&self, call: ProviderCall, caller: Arc<Caller>) -> (ProviderCall, Outcome) {
@@ -76,6 +96,13 @@ impl Runtime {
         };
         (call, outcome)
     }
+}
+
+/// Whether there was no such tool, or not for these arguments.
+fn is_unfit(outcome: &Outcome) -> bool {
+    let code =
+        |error: &ToolError| matches!(error.code(), ErrorCode::ValidationFailed | ErrorCode::ToolNotFound);
+    matches!(&outcome.status, Status::Failed(error) if code(error))
 }
 
 /// One call of a batch, as hooks are told of it.
