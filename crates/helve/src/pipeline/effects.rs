@@ -188,7 +188,7 @@ fn looks_back(value: Option<&Template>) -> LooksBack {
 }
 
 /// How often a change is made anew because another call changed the value meanwhile.
-const CONFLICTS_MAX: usize = 32;
+const CONFLICTS_MAX: usize = 256;
 
 /// Makes the change that `make` says, over `arguments`, `result` and, where it looks back, `former`.
 async fn remember(

@@ -17,11 +17,11 @@ pub(super) fn problems(
     let mut refuse = |at: String, message: String| problems.push(Problem { at, message });
     let absent = |name: &str| !registry.has(name) && !is_elsewhere(name);
     for (index, effect) in definition.effects.iter().enumerate() {
-        if let Change::Cascade { tool: called, .. } = &effect.change {
-            if absent(called) {
-                let at = format!("effects/{index}/tool");
-                refuse(at, format!("there is no tool `{called}` in this file or built in"));
-            }
+        if let Change::Cascade { tool: called, .. } = &effect.change
+            && absent(called)
+        {
+            let at = format!("effects/{index}/tool");
+            refuse(at, format!("there is no tool `{called}` in this file or built in"));
         }
     }
     if let Some(Undo::Tool { tool: undo, .. }) = &definition.undo {
