@@ -378,8 +378,7 @@ function startLive() {
       cell(row, payload.tool ?? "", "tool");
     }
     cell(row, took(payload.duration_us), "num");
-    const call = cell(row, payload.call_id ?? "", "id");
-    if (payload.call_id) call.dataset.of = "Call";
+    cell(row, payload.call_id ?? "", "id");
     while (table.rows.length > most) table.deleteRow(-1);
   };
   const heard = (event) => {

@@ -204,7 +204,7 @@ async fn history_and_live_can_be_read_on_a_phone() {
     let mut browser = desk.browser().await;
     browser.size(360, 740).await;
     // Within the window, without scrolling sideways, and no tool's name in pieces.
-    let readable = "[...document.querySelectorAll('td')].every((td) => td.getBoundingClientRect().right <= 360) \
+    let readable = "[...document.querySelectorAll('td')].every((td) => td.scrollWidth <= td.clientWidth && td.getBoundingClientRect().right <= 345) \
         && [...document.querySelectorAll('td.tool')].every((td) => td.getBoundingClientRect().height < 30) \
         && document.documentElement.scrollWidth === 360";
     browser.go(&desk.server.url("/history")).await;
