@@ -70,7 +70,7 @@ impl Runtime {
             HookInput::new(HookEvent::PostToolBatch).in_session(session).with("tool_calls", calls);
         input.agent_id.clone_from(&caller.agent);
         input.permission_mode = Some(sessions::mode(&self.0, caller).await.as_str().into());
-        let said: Vec<String> = self.fire(input).await.for_model().into_iter().collect();
+        let said: Vec<String> = self.fire(input).await.for_model().collect();
         let secrets: Vec<_> =
             ended.iter().flat_map(|(call, outcome)| self.secrets_of(call, outcome)).collect();
         let mut said = Value::from(said);
