@@ -1,6 +1,8 @@
 //! The gate of a running `helve up`: whose runs they are, and questions that outlive it. The file that
 //! tools write is the witness.
 
+use std::io::Write as _;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -147,6 +149,37 @@ fn runs_over_http_are_changed_by_who_began_them_and_nobody_else() {
     assert!(again["detail"].as_str().unwrap().contains("is undone already"), "{again}");
     assert_eq!(world(&home).len(), 6, "once, however often she asks");
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn an_undo_goes_on_though_whoever_asked_for_it_hangs_up() {
+    const LATE: &str = "[[tool.program]]\nname = 'deed'\ndescription = 'Does.'\nwhen_to_use = 'In tests.'\n\
+        command = 'sh'\nargs = ['-c', 'cat >/dev/null; echo null']\nrisk = 'low'\nundo = { tool = 'late', arguments = {} }\n\
+        [[tool.program]]\nname = 'late'\ndescription = 'Undoes, late.'\nwhen_to_use = 'In tests.'\ncommand = 'sh'\n\
+        write = ['.']\nrisk = 'low'\ntimeout_ms = 100000\n\
+        args = ['-c', 'cat >/dev/null; touch waits; while [ -e helve.toml ] && ! [ -e go ]; do sleep 0.1; done; echo late >> world']\n";
+    let home = Home::new();
+    home.write("helve.toml", LATE);
+    let up = Up::start(&home);
+    let ada = up.key(&home, &["ada"]);
+    let (status, done) = up.call(&ada, "deed", json!({}));
+    assert_eq!(status, 200, "{done}");
+    let line = format!("POST /v1/runs/{}/undo", done["call_id"].as_str().unwrap());
+    let mut stream = TcpStream::connect(&up.address).unwrap();
+    write!(
+        stream,
+        "{line} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {ada}\r\nContent-Length: 0\r\n\r\n",
+        up.address
+    )
+    .unwrap();
+    until("it is being undone", || home.project().join("waits").exists());
+    drop(stream);
+    // Time for the server to notice; were it to stop the undo for that, it would be stopped by now.
+    std::thread::sleep(Duration::from_millis(500));
+    home.write("go", "");
+    until("it is undone", || world(&home) == ["late"]);
+    let (status, again) = up.with(&line, &ada, json!({}));
+    assert_eq!(status, 409, "{again}");
 }
 
 #[test]

@@ -53,7 +53,8 @@ pub(super) async fn cancel(
 ) -> Result<Response<Body>, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
-    match Box::pin(api.runtime.cancel_run(id)).await? {
+    let runtime = api.runtime.clone();
+    match to_its_end(async move { runtime.cancel_run(id).await }).await? {
         Some(outcome) => Ok(json(&outcome)),
         None => {
             let mut response = json(&value!({ "run": id, "state": "stopping" }));
@@ -88,7 +89,21 @@ pub(super) async fn resume(
     if settlement.is_some() && !visitor.may(Action::Administer, &api.runtime) {
         return Err(Problem::forbidden("what became of a step is for who administers Helve to say"));
     }
-    Ok(answer(&Box::pin(api.runtime.resume_run(id, settlement)).await?))
+    let runtime = api.runtime.clone();
+    Ok(answer(&to_its_end(async move { runtime.resume_run(id, settlement).await }).await?))
+}
+
+/// To its end, also where whoever asked hangs up: a run is not cancelled for that, and its parts are not
+/// undone.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, RunError>> + Send + 'static,
+) -> Result<T, Problem> {
+    match tokio::spawn(work).await {
+        Ok(ended) => Ok(ended?),
+        Err(_) => {
+            Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "it broke off; the run says how far it came"))
+        }
+    }
 }
 
 pub(super) async fn undo(
@@ -98,7 +113,8 @@ pub(super) async fn undo(
 ) -> Result<Response<Body>, Problem> {
     let api = app.api()?;
     changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
-    let outcome = Box::pin(api.runtime.undo_run(id, caller)).await?;
+    let runtime = api.runtime.clone();
+    let outcome = to_its_end(async move { runtime.undo_run(id, caller).await }).await?;
     match outcome.replay_of {
         Some(earlier) if outcome.is_success() => {
             let undone = Problem::new(StatusCode::CONFLICT, format!("{id} is undone already"));

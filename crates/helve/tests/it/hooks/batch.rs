@@ -37,13 +37,31 @@ async fn hooks_hear_once_that_all_calls_of_an_answer_have_ended() {
     assert_eq!(*ran, 2, "after the calls");
     assert_eq!((&*input.session_id, input.agent_id.as_deref()), ("s-1", Some("bot")));
     let told = input.fields["tool_calls"].as_array().unwrap();
-    assert_eq!(told.len(), 3);
+    assert_eq!(told.len(), 2, "what did not fit fires nothing");
     assert_eq!((&told[0]["tool_name"], &told[0]["tool_input"]), (&json!("say"), &json!({ "text": "one" })));
     assert_eq!(told[0]["tool_response"], json!({ "said": "one" }));
     assert!(told[0]["tool_use_id"].as_str().unwrap().starts_with("call_"));
-    assert_eq!(told[1].get("tool_response"), None, "it did not fit");
+    assert_eq!(told[1]["tool_response"], json!({ "said": "three" }));
     let text = messages.last().unwrap().to_string();
     assert!(text.contains("three were made"), "{text}");
+}
+
+#[tokio::test]
+async fn what_a_hook_says_of_a_batch_holds_no_secret_of_its_calls() {
+    let tool = Tool::builder("enter")
+        .description("Enters.")
+        .input_schema(json!({ "type": "object", "properties": {
+            "door": { "type": "string" }, "word": { "type": "string", "writeOnly": true } } }))
+        .handler(|_, _| async { Ok(json!({})) });
+    let hook = |input: Arc<HookInput>, _: HookContext| async move {
+        Ok(HookOutput::context(format!("it said {}", input.fields["tool_calls"][0]["tool_input"]["word"])))
+    };
+    let bench = bench(tool, HookSet::default().on(HookEvent::PostToolBatch, Matcher::all(), hook));
+    let calls = json!([use_of("a", "enter", json!({ "door": "north", "word": "open-sesame-1001" }))]);
+    let messages =
+        bench.runtime.answer(Format::Anthropic, &answer(calls), Caller::agent("bot")).await.unwrap();
+    let text = messages.last().unwrap().to_string();
+    assert!(text.contains("it said") && !text.contains("open-sesame"), "{text}");
 }
 
 #[tokio::test]
