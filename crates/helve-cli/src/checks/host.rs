@@ -1,11 +1,12 @@
 //! Probes of the machine.
 
-use helve_store::{Audit, AuditQuery};
+use helve_store::AuditQuery;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Check;
 use crate::config::Loaded;
 use crate::ui::count;
+use crate::wire;
 
 pub(super) fn system() -> Check {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -31,7 +32,8 @@ pub(super) fn clock(loaded: &Loaded) -> Check {
     }
     let mut query = AuditQuery::default();
     query.limit = 1;
-    let newest = Audit::open(&loaded.journal_path).ok().and_then(|audit| audit.list(&query).ok()?.pop());
+    let audit = wire::open_audit(loaded).ok().and_then(Result::ok);
+    let newest = audit.and_then(|audit| audit.list(&query).ok()?.pop());
     match newest.map(|call| call.facts.received_at) {
         Some(last) if last > now + SignedDuration::from_mins(1) => {
             Check::warning("clock", format!("says {now:.0}, but a call is recorded at {last:.0}"), FIX)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve::ports::{Approvals as _, Holder};
 use helve::runs::{Recovered, TakenUp};
 use helve::{ApprovalQuery, ApprovalState};
-use helve_store::{Audit, Store};
+use helve_store::Store;
 
 use super::Check;
 use crate::app::App;
@@ -86,7 +86,7 @@ pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
 }
 
 fn open(loaded: &Loaded) -> Option<(Store, Vec<Holder>)> {
-    Audit::open(&loaded.journal_path).ok()?;
+    wire::open_audit(loaded).ok()?.ok()?;
     let store = wire::open_store(loaded).ok()?;
     let open = wire::block_on(async { Ok(open_runs(&store).await?) }).ok()?;
     Some((store, open.into_iter().map(|open| open.holder).collect()))

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use helve::Filter;
-use helve_store::{Audit, AuditQuery};
+use helve_store::AuditQuery;
 use serde_json::json;
 
 use crate::app::App;
@@ -124,7 +124,8 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let Ok(loaded) = load(&app.inputs) else { return Vec::new() };
     let mut query = AuditQuery::default();
     query.limit = 1;
-    let calls = Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default();
+    let audit = wire::open_audit(&loaded).ok().and_then(Result::ok);
+    let calls = audit.and_then(|audit| audit.list(&query).ok()).unwrap_or_default();
     let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
         registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
     });

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use helve_sandbox::Way;
-use helve_store::{Store, StoreOptions};
+use helve_store::{Audit, Store, StoreError, StoreOptions};
 
 use super::hooks;
 use crate::config::Loaded;
@@ -39,6 +39,13 @@ pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
         keep_out_of_git(path);
     }
     Ok(store)
+}
+
+/// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would
+/// take its log into the database.
+pub(crate) fn open_audit(loaded: &Loaded) -> Result<Result<Audit, StoreError>, Failure> {
+    refuse_brought(loaded)?;
+    Ok(Audit::open(&loaded.journal_path))
 }
 
 /// A journal that came with a folder is not used: approvals, keys and rules in it would count as if its

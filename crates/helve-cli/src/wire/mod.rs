@@ -36,7 +36,7 @@ pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use cascades::circles;
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
-pub(crate) use journal::open_store;
+pub(crate) use journal::{open_audit, open_store};
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
 pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};

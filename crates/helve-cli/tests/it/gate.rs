@@ -157,7 +157,7 @@ fn an_undo_goes_on_though_whoever_asked_for_it_hangs_up() {
         command = 'sh'\nargs = ['-c', 'cat >/dev/null; echo null']\nrisk = 'low'\nundo = { tool = 'late', arguments = {} }\n\
         [[tool.program]]\nname = 'late'\ndescription = 'Undoes, late.'\nwhen_to_use = 'In tests.'\ncommand = 'sh'\n\
         write = ['.']\nrisk = 'low'\ntimeout_ms = 100000\n\
-        args = ['-c', 'cat >/dev/null; touch waits; while [ -e helve.toml ] && ! [ -e go ]; do sleep 0.1; done; echo late >> world']\n";
+        args = ['-c', 'cat >/dev/null; touch waits; while [ -e helve.toml ] && ! [ -e go ]; do sleep 0.1; done; echo late >> world; echo null']\n";
     let home = Home::new();
     home.write("helve.toml", LATE);
     let up = Up::start(&home);

@@ -194,7 +194,7 @@ fn it_runs_as_it_was_trusted_and_a_change_asks_again() {
 #[test]
 fn nothing_that_is_trusted_goes_unseen() {
     let home = Home::new();
-    let more = "aliases = ['other-name']\nrisk = 'low'\ncategory = 'web'\nundo = { tool = 'taken-back' }\n\
+    let more = "aliases = ['other-name']\nrisk = 'low'\ncategory = 'http'\nundo = { tool = 'taken-back' }\n\
                 annotations = { read_only = true }\nmemory_mb = 4321\nparameters = [{ name = 'zone', type = 'string', description = 'Where.' }]\n\
                 effects = [{ type = 'cascade', description = 'It is told', tool = 'told' }]\n";
     home.write("helve.toml", format!("[[tool.program]]\nname = 'deploy'\ndescription = 'Deploys.'\ncommand = 'true'\nconfined = false\n{more}"));

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use helve::approvals::{DecideError, Decider, Vouch};
 use helve::{Approval, ApprovalId, ApprovalQuery, Registry, Runtime};
-use helve_store::{Audit, Store, StoreError};
+use helve_store::{Store, StoreError};
 
 use crate::app::App;
 use crate::config::Loaded;
@@ -80,7 +80,7 @@ impl Desk {
 
     /// None: nothing was ever recorded.
     fn with(loaded: &Loaded, registry: Registry) -> Result<Option<Self>, Failure> {
-        if let Err(StoreError::Missing(_)) = Audit::open(&loaded.journal_path) {
+        if let Err(StoreError::Missing(_)) = wire::open_audit(loaded)? {
             return Ok(None);
         }
         let store = Arc::new(wire::open_store(loaded)?);

@@ -2,7 +2,7 @@
 
 use helve::record::RawJson;
 use helve::{Approval, ApprovalState};
-use helve_store::{Audit, AuditQuery, CallRecord};
+use helve_store::{AuditQuery, CallRecord};
 use serde_json::Value;
 
 use super::list::state_cell;
@@ -53,7 +53,7 @@ fn before(approval: &Approval, app: &mut App<'_>) -> anyhow::Result<Vec<CallReco
     query.session.clone_from(&approval.caller.session);
     query.before = Some(approval.call_id);
     query.limit = SHOWN_MAX;
-    Ok(Audit::open(&app.load_config()?.journal_path)?.list(&query)?)
+    Ok(wire::open_audit(&app.load_config()?)??.list(&query)?)
 }
 
 pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {

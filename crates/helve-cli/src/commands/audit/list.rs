@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::{CallId, ErrorCode, Risk, Stance};
-use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, StoreError};
+use helve_store::{AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
 use crate::app::App;
@@ -11,6 +11,7 @@ use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
+use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -114,7 +115,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let query = args.resolve();
     let limit = query.limit;
     let loaded = app.load_config()?;
-    let calls = match Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)) {
+    let calls = match wire::open_audit(&loaded)?.and_then(|audit| audit.list(&query)) {
         Ok(calls) => calls,
         // Nothing was ever recorded, which is an answer too.
         Err(StoreError::Missing(_)) => Vec::new(),
@@ -145,7 +146,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn is_empty(loaded: &Loaded) -> bool {
     let mut query = AuditQuery::default();
     query.limit = 1;
-    Audit::open(&loaded.journal_path).and_then(|audit| audit.list(&query)).unwrap_or_default().is_empty()
+    let audit = wire::open_audit(loaded).ok().and_then(Result::ok);
+    audit.and_then(|audit| audit.list(&query).ok()).unwrap_or_default().is_empty()
 }
 
 /// From this width on, times and ids are shown whole.

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::wire;
 
 /// Read and verify the record of every call.
 #[derive(Debug, clap::Subcommand)]
@@ -47,8 +48,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// The journal of this configuration, which must be there.
 fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
     let loaded = app.load_config()?;
-    crate::wire::journal::refuse_brought(&loaded)?;
-    Audit::open(&loaded.journal_path).map_err(|error| {
+    wire::open_audit(&loaded)?.map_err(|error| {
         match error {
         StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
             "the first `helve call` makes it; `helve config show journal` says why it is looked for there",

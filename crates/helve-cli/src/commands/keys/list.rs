@@ -3,7 +3,7 @@
 use helve::Access;
 use helve::identity::{Key, KeyState, Purpose};
 use helve::ports::Keys;
-use helve_store::{Audit, StoreError};
+use helve_store::StoreError;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let now = Timestamp::now();
-    let mut found = match Audit::open(&loaded.journal_path) {
+    let mut found = match wire::open_audit(&loaded)? {
         Err(StoreError::Missing(_)) => Vec::new(),
         Ok(_) | Err(_) => {
             let store = open(app)?;

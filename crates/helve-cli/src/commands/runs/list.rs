@@ -52,7 +52,7 @@ const CALLS_MAX: usize = 20_000;
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let Found { runs, looked } = match Audit::open(&loaded.journal_path) {
+    let Found { runs, looked } = match wire::open_audit(&loaded)? {
         // Nothing was ever recorded, which is an answer too.
         Err(StoreError::Missing(_)) => Found { runs: Vec::new(), looked: Looked::AtAll },
         Ok(_) | Err(_) => {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use helve::CallId;
 use helve::ports::{JournalError, OpenRun, Runs};
 use helve::runs::RunError;
-use helve_store::{Audit, CallRecord, Shown, Store, StoreError};
+use helve_store::{CallRecord, Shown, Store, StoreError};
 
 use self::story::Story;
 use crate::app::App;
@@ -73,7 +73,7 @@ pub(crate) async fn open_runs(store: &Store) -> Result<Vec<OpenRun>, JournalErro
 /// The journal of this configuration, which must be there: who has no journal has no runs.
 fn open(app: &mut App<'_>) -> Result<(Loaded, Arc<Store>), Failure> {
     let loaded = app.load_config()?;
-    if let Err(StoreError::Missing(path)) = Audit::open(&loaded.journal_path) {
+    if let Err(StoreError::Missing(path)) = wire::open_audit(&loaded)? {
         return Err(Failure::failed(format!(
             "there is no journal at {}, so there are no runs",
             short(&path)
