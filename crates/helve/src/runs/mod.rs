@@ -5,6 +5,7 @@
 //! goes on. `undo.rs` takes back what parts did, newest first. `recover.rs` finds what was left.
 
 mod active;
+mod held;
 mod history;
 mod part;
 mod progress;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use helve_core::ports::{Adoption, Holder, JournalError, KeyClaim, OpenRun};
+use helve_core::ports::{Holder, JournalError, KeyClaim, OpenRun};
 use helve_core::record::{Entry, Facts, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
+use super::held::{Held, not_open};
 use super::history::{Earlier, History, parse};
 use super::part::{done_before, effects_so_far, is_undo};
 use super::undo::undo_below;
@@ -308,46 +309,6 @@ async fn take_up(
     Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
 }
 
-/// A run that this process holds and is not at yet. Should whoever takes it up go away before, or the ledger
-/// fail, it is left for the next one: else it would be nobody's until this process ends.
-struct Held {
-    parts: Option<Arc<Parts>>,
-    run: CallId,
-}
-
-impl Held {
-    async fn take(parts: &Arc<Parts>, run: CallId) -> Result<Self, RunError> {
-        let parts = Arc::clone(parts);
-        if parts.runs.take_left(run) {
-            return Ok(Self { parts: Some(parts), run });
-        }
-        // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
-        let adopted = tokio::spawn(async move {
-            let adoption = parts.ledger.adopt(run).await?;
-            match adoption {
-                Adoption::Adopted => Ok(Self { parts: Some(parts), run }),
-                Adoption::Busy => Err(RunError::Busy(run)),
-                Adoption::NotOpen => Err(not_open(&parts, run).await),
-            }
-        });
-        adopted.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
-    }
-
-    /// This process is at it from now on.
-    fn begins(mut self) -> CallId {
-        self.parts = None;
-        self.run
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if let Some(parts) = &self.parts {
-            parts.runs.leave(self.run);
-        }
-    }
-}
-
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
 /// whoever takes it up.
 #[derive(Clone, Copy, PartialEq)]
@@ -620,12 +581,4 @@ pub(crate) fn wind_up_dropped(
         let error = ToolError::new(ErrorCode::Cancelled, "the caller went away before the run had ended");
         end(&parts, call, run, tool, error).await
     });
-}
-
-async fn not_open(parts: &Parts, run: CallId) -> RunError {
-    match parts.ledger.history(run).await {
-        Ok(entries) if entries.is_empty() => RunError::NotFound(run),
-        Ok(_) => RunError::Ended(run),
-        Err(error) => RunError::Journal(error),
-    }
 }
