@@ -3,11 +3,10 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{Home, until};
 use crate::up::Up;
 
 const TOOLS: &str = r#"
@@ -73,14 +72,6 @@ fn home() -> Home {
 fn world(home: &Home) -> Vec<String> {
     let text = std::fs::read_to_string(home.project().join("world")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Whether somebody on this machine still holds the other end of a connection from a port.

@@ -99,3 +99,12 @@ impl Ran {
         format!("{}{stderr}--- exit {}", self.stdout, self.code)
     }
 }
+
+/// Waits until something holds that is sure to, a minute at most.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -3,11 +3,10 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::home::Home;
+use crate::home::{Home, until};
 use crate::up::Up;
 
 const GUARD: &str = "#!/bin/sh\necho 'says the guard' >&2\nexit 2\n";
@@ -197,14 +196,6 @@ fn nothing_is_downloaded_to_where_helves_own_files_are() {
             "{folder}: {}",
             listed.all()
         );
-    }
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 

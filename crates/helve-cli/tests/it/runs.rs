@@ -1,12 +1,11 @@
 //! Runs from the outside: sagas, crashes, cancelling and undoing, with real processes.
 
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::home::{Home, Ran};
+use crate::home::{Home, Ran, until};
 
 /// Tools that write down in the file `world` what they do.
 const TOOLS: &str = r#"
@@ -129,14 +128,6 @@ fn home() -> Home {
 fn world(home: &Home) -> Vec<String> {
     let text = std::fs::read_to_string(home.project().join("world")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Calls `long`, and returns once it waits in its second step.
