@@ -5,11 +5,13 @@
 //!   step is taken beneath a root's handle, in the kernel: no path is ever compared as text to
 //!   find out whether it is allowed;
 //! - `atomic`, `backup`, `change`: replacing a file whole, keeping what it was, and undoing that;
-//! - `text`: encodings; `walk`: folders, without following links;
+//! - `at_hand`: what need not wait for a disk; `text`: encodings; `walk`: folders, without following links;
 //! - `read`, `write`, `edit`, `list`, `search`: one tool each.
 
 mod config;
 
+#[cfg(unix)]
+mod at_hand;
 #[cfg(unix)]
 mod atomic;
 #[cfg(unix)]

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::at_hand;
 use super::change::blocking;
 use super::fault::failed;
 use super::root::{Access, open_regular};
@@ -115,7 +116,15 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
         async move {
             let input: Input = serde_json::from_value(arguments)
                 .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error.to_string()))?;
-            blocking(&files, move |files| answer(files, &input, &context).map(into_json)).await
+            if !files.roots.is_at_hand(&input.path) {
+                let work = move |files: &Files| answer(files, open(files, &input)?, &input, &context);
+                return blocking(&files, work).await;
+            }
+            let opened = open(&files, &input)?;
+            if at_hand::is_in_memory(&opened.file, opened.size) {
+                return answer(&files, opened, &input, &context);
+            }
+            blocking(&files, move |files| answer(files, opened, &input, &context)).await
         }
     })
     .alias("file:read")
@@ -131,7 +140,7 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
     .risk(Risk::Low)
     .annotations(reads())
     .facets([Facet::ReadsPrivate])
-    // All it does at first is to hand the work to a thread.
+    // All it does at first is to read what is at hand, or to hand the work to a thread.
     .instant()
     .timeout(Duration::from_secs(5))
 }
@@ -174,7 +183,15 @@ struct Text {
     length: u64,
 }
 
-fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, ToolError> {
+/// A file that may be read.
+struct Opened {
+    file: File,
+    size: u64,
+    /// Its path, as models see it.
+    shown: String,
+}
+
+fn open(files: &Files, input: &Input) -> Result<Opened, ToolError> {
     if input.start_line.is_some() && input.offset.is_some() {
         return Err(wrong_argument(
             "offset",
@@ -185,9 +202,12 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
     }
     let place = files.roots.find(&input.path, Access::Read)?;
     let spot = files.roots.spot(&place, Access::Read)?;
-    let shown = spot.shown;
-    let (mut file, stat) = open_regular(&spot.folder, &spot.name, &shown)?;
-    let size = u64::try_from(stat.st_size).unwrap_or(0);
+    let (file, stat) = open_regular(&spot.folder, &spot.name, &spot.shown)?;
+    Ok(Opened { file, size: u64::try_from(stat.st_size).unwrap_or(0), shown: spot.shown })
+}
+
+fn answer(files: &Files, opened: Opened, input: &Input, context: &Context) -> Result<Value, ToolError> {
+    let Opened { mut file, size, shown } = opened;
     let piece = take(&mut file, size, files.config.read_bytes, input, &shown, context)?;
     let (size, start_line, lines) = (piece.size, piece.start_line, lines_in(&piece.bytes));
     let is_whole = piece.offset == 0 && piece.is_at_end();
@@ -204,7 +224,7 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         Some(line) if text.content.ends_with('\n') => Next { start_line: Some(line + lines), offset: None },
         Some(_) | None => Next { start_line: None, offset: Some(end) },
     });
-    Ok(Output {
+    Ok(into_json(Output {
         path: shown,
         content: text.content,
         encoding: text.encoding,
@@ -215,7 +235,7 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         total_lines,
         truncated: next.is_some(),
         next,
-    })
+    }))
 }
 
 /// Reads the piece that is asked for, within the limits.
@@ -354,9 +374,9 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
     let is_at_end = piece.is_at_end();
     if cut + mark == 0 {
         let (offset, length) = (piece.offset, piece.bytes.len() as u64);
-        match String::from_utf8(std::mem::take(&mut piece.bytes)) {
+        match text::utf_8(std::mem::take(&mut piece.bytes)) {
             Ok(content) => return Ok(Text { content, encoding, has_lines: true, offset, length }),
-            Err(error) => piece.bytes = error.into_bytes(),
+            Err(bytes) => piece.bytes = bytes,
         }
     }
     let valid = match std::str::from_utf8(&piece.bytes[cut..]) {

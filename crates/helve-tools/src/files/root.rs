@@ -12,6 +12,7 @@ use helve_sandbox::{Unwritable, Way};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
+use super::at_hand;
 use super::fault::{failed, forbidden, is_escape, outside};
 use super::near;
 use super::path::Given;
@@ -62,6 +63,7 @@ struct Opened {
     identity: Identity,
     /// The root's path without links and `..`.
     real: PathBuf,
+    is_local: bool,
 }
 
 impl Root {
@@ -77,7 +79,8 @@ impl Root {
         let open = || {
             let dir = Dir::open_ambient_dir(&self.path, ambient_authority())?;
             let identity = Identity::of(&fstat(&dir)?);
-            Ok(Opened { dir, identity, real: self.path.canonicalize()? })
+            let is_local = at_hand::is_local(dir.as_fd());
+            Ok(Opened { dir, identity, real: self.path.canonicalize()?, is_local })
         };
         let opened = open().map_err(|error: std::io::Error| {
             let message = format!("the root folder `{}` cannot be opened", self.path.display());
@@ -163,6 +166,23 @@ impl Roots {
             (false, _) => root.shown().join(&path).display().to_string(),
         };
         Ok(Place { root, path, shown })
+    }
+
+    /// Whether the way to a file is in memory, so that nothing needs to wait for a disk.
+    pub(super) fn is_at_hand(&self, text: &str) -> bool {
+        let (root, path) = match (Given::parse(text), self.roots.as_slice()) {
+            (Ok(Given::Absolute(path)), roots) if roots.iter().all(|root| root.opened.get().is_some()) => {
+                match self.below(&path) {
+                    Some(found) => found,
+                    None => return false,
+                }
+            }
+            (Ok(Given::Relative(path)), [only]) => (only, path),
+            // Which of several roots is meant, their disks say.
+            _ => return false,
+        };
+        let known = |opened: &Opened| opened.is_local && at_hand::is_known(opened.dir.as_fd(), &path);
+        root.opened.get().is_some_and(known)
     }
 
     /// The nearest root above an absolute path. This only picks a handle; that the path stays

@@ -1,7 +1,9 @@
 //! Encodings: which one a file has, and the way there and back.
 
+use bytes::Bytes;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use faststr::FastStr;
 
 /// How much of a file is looked at to find out what it is.
 pub(super) const SNIFF_BYTES: usize = 8 * 1024;
@@ -168,6 +170,20 @@ impl Decoded {
     }
 }
 
+/// Bytes as text without a copy, or the bytes again where they are none.
+pub(super) fn utf_8(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
+    let bytes = Bytes::from(bytes);
+    let text = FastStr::from_bytes(bytes.clone());
+    match text {
+        Ok(text) => {
+            // The text is the last to hold them then, and need not copy.
+            drop(bytes);
+            Ok(text.into_string())
+        }
+        Err(_) => Err(bytes.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +238,20 @@ mod tests {
                 assert_eq!(decoded.encode(&decoded.text).unwrap(), bytes);
             }
         }
+    }
+
+    #[test]
+    fn text_of_bytes_is_no_copy() {
+        for length in [0, 5, 100, 70_000] {
+            let bytes = vec![b'a'; length];
+            let at = bytes.as_ptr();
+            let text = utf_8(bytes).unwrap();
+            assert_eq!(text, "a".repeat(length));
+            assert!(length < 1_000 || text.as_ptr() == at);
+        }
+        let mut bytes = "ä".repeat(50_000).into_bytes();
+        assert!(utf_8(bytes.clone()).is_ok());
+        bytes.truncate(99_999);
+        assert_eq!(utf_8(bytes.clone()), Err(bytes));
     }
 }

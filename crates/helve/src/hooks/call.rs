@@ -50,14 +50,14 @@ impl OfCall<'_> {
     /// Who is told, each in words of their own.
     async fn matching<'l>(&self, parts: &Parts, listed: &'l [Listed]) -> Vec<Matched<'l>> {
         let names = Names::of(self.tool);
-        let spoken = |one: &'l Listed| Some((one, names.matched(&one.entry.matcher)?));
-        let listed: Vec<_> = listed.iter().filter_map(spoken).collect();
-        let mut matched: Vec<Matched<'l>> = Vec::with_capacity(listed.len());
-        if listed.is_empty() {
-            return matched;
-        }
-        let mode = sessions::mode(parts, self.caller).await;
-        for (one, spoken) in listed {
+        let mut matched: Vec<Matched<'l>> = Vec::new();
+        let mut known = None;
+        for one in listed {
+            let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
+            let mode = match known {
+                Some(mode) => mode,
+                None => *known.insert(sessions::mode(parts, self.caller).await),
+            };
             let told = matched.iter().find(|other| other.spoken.is_like(spoken));
             let input =
                 told.map_or_else(|| self.input(parts, mode, spoken), |other| Arc::clone(&other.input));

@@ -57,6 +57,19 @@ pub(crate) async fn run_all(
     if going.is_empty() {
         return Ok(answers);
     }
+    // Rare and large, so on the heap.
+    Box::pin(wait_for(going, matched, &mut answers, token, taken_back)).await?;
+    Ok(answers)
+}
+
+/// Waits for hooks that did not answer at once.
+async fn wait_for<'m>(
+    going: Vec<(usize, BoxFuture<'m, Answer>)>,
+    matched: &[Matched<'_>],
+    answers: &mut [Answered],
+    token: CancellationToken,
+    taken_back: Option<&CancellationToken>,
+) -> Result<(), TakenBack> {
     // Whatever a hook has started elsewhere ends with this, however it ends.
     let _told = token.drop_guard();
     let waits = going.into_iter().map(|(index, rest)| {
@@ -75,7 +88,7 @@ pub(crate) async fn run_all(
     for (index, answer) in ended {
         answers[index].result = answer;
     }
-    Ok(answers)
+    Ok(())
 }
 
 enum Step<'h> {

@@ -21,7 +21,7 @@ use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::OpenRecord;
 use crate::hooks::hooked;
-use crate::runs::{Undoing, Unknown, Watch, find_out, undo_below};
+use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, undo_below};
 use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
@@ -134,15 +134,29 @@ async fn run(
     let Some(run) = record.run().filter(|run| tool.is_composed() && !run.is_halted()).cloned() else {
         return result;
     };
-    let Err(error) = result else { return result };
+    match result {
+        Ok(value) => Ok(value),
+        // Rare and large, so on the heap.
+        Err(error) => Err(Box::pin(fail(parts, tool, &run, error, record)).await),
+    }
+}
+
+/// What becomes of the parts of a composed tool that has failed.
+async fn fail(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    run: &Arc<ActiveRun>,
+    error: ToolError,
+    record: &OpenRecord<'_>,
+) -> ToolError {
     let path = record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
-    find_out(parts, &run, &path, Unknown::Ask).await;
+    find_out(parts, run, &path, Unknown::Ask).await;
     if run.is_halted() || !tool.handler().undoes_on_error() {
-        return Err(error);
+        return error;
     }
-    let all = undo_below(parts, &run, &path).await;
-    Err(undone(error, all))
+    let all = undo_below(parts, run, &path).await;
+    undone(error, all)
 }
 
 fn undone(error: ToolError, all: bool) -> ToolError {

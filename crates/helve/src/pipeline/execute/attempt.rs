@@ -70,7 +70,18 @@ async fn run(
     } else {
         Work::Task(tokio::spawn(async move { handler.call(arguments, context).await }))
     };
-    let mut running = Running { work, told };
+    // On the heap: what waiting takes is large, and a call that ends at once does without.
+    Box::pin(wait(parts, tool, call, Running { work, told }, deadline)).await
+}
+
+/// Waits for a handler, as long as it has time and its call is wanted.
+async fn wait(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    mut running: Running,
+    deadline: Instant,
+) -> (Result<Value, ToolError>, HandlerEnd) {
     let error = tokio::select! {
         biased;
         ended = &mut running.work => return finished(tool, ended),

@@ -29,7 +29,8 @@ pub(super) async fn start(
     deadline: Instant,
 ) -> Result<Start, ToolError> {
     match &call.idempotency_key {
-        Some(key) => begin(parts, tool, call, key, record, deadline).await,
+        // Few have one, and this is large.
+        Some(key) => Box::pin(begin(parts, tool, call, key, record, deadline)).await,
         // That an approval is used up is on disk before anything is done with it.
         None if tool.definition().changes_world() || record.is_granted() => {
             record.announce_start(tool.is_composed()).await.map_err(not_started)?;
