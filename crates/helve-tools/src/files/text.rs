@@ -178,7 +178,7 @@ pub(super) fn utf_8(bytes: Vec<u8>) -> Result<String, Vec<u8>> {
         Ok(text) => {
             // The text is the last to hold them then, and need not copy.
             drop(bytes);
-            Ok(text.into_string())
+            Ok(text.into())
         }
         Err(_) => Err(bytes.into()),
     }
