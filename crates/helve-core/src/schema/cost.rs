@@ -19,27 +19,27 @@ pub(super) struct Limits {
     /// What is compared at them: fields, names of required fields, listed values, and how long the
     /// part is.
     looks: usize,
+    /// How deep visits may be within each other: each takes room on the stack.
+    levels: usize,
     /// What errors may hold, as [`weigh`] counts it. Without it none are made.
     held: Option<usize>,
 }
 
 /// To check a value. Takes some milliseconds.
-pub(super) const CHECK: Limits = Limits { visits: 200_000, looks: 5_000_000, held: None };
+pub(super) const CHECK: Limits = Limits { visits: 200_000, looks: 5_000_000, levels: 1_000, held: None };
 
 /// To check one against a schema that is not recursive: its work grows with the value alone.
-pub(super) const CHECK_PLAIN: Limits = Limits { visits: 2_000_000, looks: 10_000_000, held: None };
+pub(super) const CHECK_PLAIN: Limits = Limits { visits: 2_000_000, looks: 10_000_000, ..CHECK };
 
-/// To say what is wrong: all errors are made before the first is seen.
-pub(super) const EXPLAIN: Limits = Limits { visits: 20_000, looks: 1_000_000, held: Some(HELD_MAX) };
+/// To say what is wrong: all errors are made before the first is seen, and need more of the stack.
+pub(super) const EXPLAIN: Limits =
+    Limits { visits: 20_000, looks: 1_000_000, levels: 500, held: Some(HELD_MAX) };
 
 /// To say it where the schema is not recursive.
-pub(super) const EXPLAIN_PLAIN: Limits = Limits { visits: 200_000, looks: 5_000_000, held: Some(HELD_MAX) };
+pub(super) const EXPLAIN_PLAIN: Limits = Limits { visits: 200_000, looks: 5_000_000, ..EXPLAIN };
 
 /// What all errors for one value may hold: 128 MB.
 const HELD_MAX: usize = (128 << 20) / WEIGHT_BYTES;
-
-/// How deep visits may be within each other: each takes room on the stack.
-const LEVELS_MAX: usize = 1_000;
 
 /// What an error holds, without the value and the way to it.
 const ERROR_WEIGHT: usize = 4;
@@ -60,10 +60,11 @@ impl Limits {
             document,
             visits: Budget::new(self.visits),
             looks: Budget::new(self.looks),
+            levels: self.levels,
             held: Budget::new(self.held.unwrap_or_default()),
         };
         let errors = if self.held.is_some() { Errors::Lent } else { Errors::None };
-        meter.visit(document.json(), value, At { levels: LEVELS_MAX, path_bytes: 0, errors })
+        meter.visit(document.json(), value, At { level: 0, path_bytes: 0, errors })
     }
 }
 
@@ -126,8 +127,8 @@ fn listed(schema: &Value) -> impl Iterator<Item = &Value> {
 /// Where a visit takes place.
 #[derive(Clone, Copy)]
 struct At {
-    /// How many more may be within it.
-    levels: usize,
+    /// How many it is within.
+    level: usize,
     /// How long the way to this part of the value is. Every error holds it.
     path_bytes: usize,
     errors: Errors,
@@ -146,7 +147,7 @@ enum Errors {
 
 impl At {
     fn deeper(self) -> Self {
-        Self { levels: self.levels - 1, ..self }
+        Self { level: self.level + 1, ..self }
     }
 
     fn below(self, key: &str) -> Self {
@@ -159,7 +160,7 @@ impl At {
 
     /// What one error here holds of the way to it, through the value and through the schema.
     fn weight(self) -> usize {
-        ERROR_WEIGHT + 2 * self.path_bytes / WEIGHT_BYTES + (LEVELS_MAX - self.levels) / 2
+        ERROR_WEIGHT + 2 * self.path_bytes / WEIGHT_BYTES + self.level / 2
     }
 }
 
@@ -167,6 +168,7 @@ struct Meter<'a> {
     document: &'a Document,
     visits: Budget,
     looks: Budget,
+    levels: usize,
     held: Budget,
 }
 
@@ -186,7 +188,7 @@ impl Meter<'_> {
     }
 
     fn spend(&self, schema: &Value, value: &Value, at: At) -> bool {
-        at.levels > 0 && self.visits.spend(1) && self.looks.spend(compared(schema, value))
+        at.level < self.levels && self.visits.spend(1) && self.looks.spend(compared(schema, value))
     }
 
     /// An alternative is checked first, and its errors are made only if none fits.
