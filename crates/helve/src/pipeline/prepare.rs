@@ -90,8 +90,10 @@ fn fill_in(tool: &Tool, arguments: &mut Value) -> Result<(), ToolError> {
     if tool.input().apply_defaults(arguments) {
         return Ok(());
     }
-    let message =
-        format!("the arguments of `{}` have too many objects for all their defaults to be filled in", tool.name());
+    let message = format!(
+        "the arguments of `{}` have too many objects for all their defaults to be filled in",
+        tool.name()
+    );
     Err(ToolError::new(ErrorCode::ValidationFailed, message).suggest("send fewer objects in one call"))
 }
 
