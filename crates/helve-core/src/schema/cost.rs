@@ -47,6 +47,9 @@ const ERROR_WEIGHT: usize = 4;
 /// How many bytes of a text are as much work as one value without any, and take as much room.
 const WEIGHT_BYTES: usize = 64;
 
+/// How much longer a pattern takes for a text than anything else does.
+const PATTERN_FACTOR: usize = 8;
+
 impl Limits {
     /// Whether so much work for each part of a value is within the limits whatever it holds.
     pub(super) fn allow(&self, work: u64, value: &Value) -> bool {
@@ -93,7 +96,11 @@ pub(super) fn width(schema: &Value) -> usize {
     let listed = ["required", "enum"].iter().filter_map(|key| schema.get(*key)?.as_array()).map(Vec::len);
     let named = schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
     let dependents: usize = own_dependents(schema).map(|(_, names)| 1 + names.len()).sum();
-    listed.sum::<usize>() + named + dependents
+    listed.sum::<usize>() + named + dependents + pattern_factor(schema) - 1
+}
+
+fn pattern_factor(schema: &Value) -> usize {
+    schema.get("pattern").map_or(1, |_| PATTERN_FACTOR)
 }
 
 /// How much it compares with this one: other values than objects have no fields.
@@ -101,7 +108,7 @@ fn compared(schema: &Value, value: &Value) -> usize {
     let options = || schema.get("enum").and_then(Value::as_array);
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => options().map_or(0, Vec::len),
-        Value::String(text) => options().map_or(0, Vec::len) + weight(text),
+        Value::String(text) => options().map_or(0, Vec::len) + weight(text) * pattern_factor(schema),
         Value::Array(items) => {
             let is_unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
             let alike = usize::from(is_unique) + listed(schema).filter(|one| one.is_array()).count();
