@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
                 "a nested `$id` changes what references mean; remove it and refer by `#/$defs/…`",
             ));
         }
-        if schema.get("$schema").is_some() {
+        if schema.get("$schema").is_some_and(Value::is_string) {
             self.dialects.push(self.at.clone());
         }
         self.has_secrets |= super::redact::marks_secret(schema);
@@ -237,7 +237,11 @@ fn refuse_endless(document: &Document, roots: &[String]) -> Result<(), Vec<Probl
     let mut expansion = Expansion::new(document, Through::InPlace);
     let roots = roots.iter().filter_map(|at| Some((document.json().pointer(at)?, at.clone())));
     let mut queue: Vec<_> = roots.collect();
+    let mut seen = HashSet::new();
     while let Some((schema, at)) = queue.pop() {
+        if !seen.insert(std::ptr::from_ref(schema)) {
+            continue;
+        }
         let expanded = expansion.of(schema);
         if expansion.recursive {
             return Err(vec![problem(&at, "it refers to itself without ever descending into the value")]);

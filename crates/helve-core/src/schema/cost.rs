@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Budget;
 use super::graph::{
-    Document, has_unevaluated, own_alternatives, own_always, own_dependents, own_field, own_in_place,
+    Document, Kinds, has_unevaluated, own_alternatives, own_always, own_dependents, own_field, own_in_place,
     own_items,
 };
 
@@ -33,7 +33,7 @@ pub(super) const CHECK_PLAIN: Limits = Limits { visits: 2_000_000, looks: 10_000
 
 /// To say what is wrong: all errors are made before the first is seen, and need more of the stack.
 pub(super) const EXPLAIN: Limits =
-    Limits { visits: 20_000, looks: 1_000_000, levels: 500, held: Some(HELD_MAX) };
+    Limits { visits: 30_000, looks: 1_000_000, levels: 500, held: Some(HELD_MAX) };
 
 /// To say it where the schema is not recursive.
 pub(super) const EXPLAIN_PLAIN: Limits = Limits { visits: 200_000, looks: 5_000_000, ..EXPLAIN };
@@ -104,24 +104,36 @@ fn pattern_factor(schema: &Value) -> usize {
 }
 
 /// How much it compares with this one: other values than objects have no fields.
-fn compared(schema: &Value, value: &Value) -> usize {
+fn compared(schema: &Value, kinds: Kinds, value: &Value) -> usize {
+    if !kinds.compares {
+        return span(value);
+    }
     let options = || schema.get("enum").and_then(Value::as_array);
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => options().map_or(0, Vec::len),
         Value::String(text) => options().map_or(0, Vec::len) + weight(text) * pattern_factor(schema),
-        Value::Array(items) => {
+        Value::Array(_) => {
             let is_unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
             let alike = usize::from(is_unique) + listed(schema).filter(|one| one.is_array()).count();
             let options = options().map_or(0, Vec::len);
-            options + items.len() + if alike == 0 { 0 } else { alike * weigh(value, usize::MAX) }
+            options + span(value) + if alike == 0 { 0 } else { alike * weigh(value, usize::MAX) }
         }
-        Value::Object(fields) => {
+        Value::Object(_) => {
             let alike = listed(schema).filter(|one| one.is_object()).count();
             let patterns = schema.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
-            let names: usize = fields.keys().map(|key| 1 + weight(key)).sum();
             let whole = if alike == 0 { 0 } else { alike * weigh(value, usize::MAX) };
-            width(schema) + names * (1 + patterns) + whole
+            width(schema) + span(value) * (1 + patterns) + whole
         }
+    }
+}
+
+/// How long a value is by itself, whatever is in its parts.
+fn span(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => weight(text),
+        Value::Array(items) => items.len(),
+        Value::Object(fields) => fields.keys().map(|key| 1 + weight(key)).sum(),
     }
 }
 
@@ -183,19 +195,20 @@ impl Meter<'_> {
     /// Counts as the worst case goes: every alternative is tried, and the same one as often as it is
     /// referred to. Ends because no schema refers to itself without descending.
     fn visit(&self, schema: &Value, value: &Value, at: At) -> bool {
-        if !self.spend(schema, value, at) || !self.hold(schema, value, at) {
-            return false;
-        }
-        let here = at.deeper();
-        let mut always = own_always(schema).chain(self.document.targets(schema));
-        always.all(|other| self.visit(other, value, here))
-            && own_alternatives(schema).all(|other| self.try_out(other, value, here))
-            && self.visit_parts(schema, value, at)
-            && (!has_unevaluated(schema) || self.mark(schema, value, here))
+        let (kinds, here) = (Kinds::of(schema), at.deeper());
+        self.spend(compared(schema, kinds, value), at)
+            && self.hold(schema, kinds, value, at)
+            && (!kinds.always || own_always(schema).all(|other| self.visit(other, value, here)))
+            && (!kinds.references
+                || self.document.targets(schema).all(|other| self.visit(other, value, here)))
+            && (!kinds.alternatives || own_alternatives(schema).all(|other| self.try_out(other, value, here)))
+            && (!kinds.parts
+                || self.visit_parts(schema, value, at)
+                    && (!has_unevaluated(schema) || self.mark(schema, value, here)))
     }
 
-    fn spend(&self, schema: &Value, value: &Value, at: At) -> bool {
-        at.level < self.levels && self.visits.spend(1) && self.looks.spend(compared(schema, value))
+    fn spend(&self, looks: usize, at: At) -> bool {
+        at.level < self.levels && self.visits.spend(1) && self.looks.spend(looks)
     }
 
     /// An alternative is checked first, and its errors are made only if none fits.
@@ -236,7 +249,7 @@ impl Meter<'_> {
         let visit_marked = |part: &Value, at: At| {
             marks.iter().filter_map(|key| schema.get(*key)).all(|schema| self.visit(schema, part, at))
         };
-        self.spend(schema, value, at)
+        self.spend(compared(schema, Kinds::of(schema), value), at)
             && self.document.targets(schema).all(|other| self.mark(other, value, at.deeper()))
             && own_in_place(schema)
                 .all(|other| self.visit(other, value, at.deeper()) && self.mark(other, value, at.deeper()))
@@ -248,11 +261,11 @@ impl Meter<'_> {
     }
 
     /// What errors hold that this schema itself may make of a value.
-    fn hold(&self, schema: &Value, value: &Value, at: At) -> bool {
+    fn hold(&self, schema: &Value, kinds: Kinds, value: &Value, at: At) -> bool {
         if at.errors == Errors::None {
             return true;
         }
-        let many = many_errors(schema, value);
+        let many = if kinds.compares || kinds.parts { many_errors(schema, value) } else { 0 };
         let errors = match at.errors {
             Errors::None | Errors::Lent => (1 + many) * at.weight(),
             Errors::Copied => {
@@ -261,8 +274,9 @@ impl Meter<'_> {
             }
         };
         // Some say again what the schema says.
-        let forbidden = schema.get("not").map_or(0, |not| weigh(not, usize::MAX));
-        let pattern = schema.get("pattern").and_then(Value::as_str).map_or(0, weight);
+        let said = |key: &str| schema.get(key).map_or(0, |said| weigh(said, usize::MAX));
+        let forbidden = if kinds.always { said("not") } else { 0 };
+        let pattern = if kinds.compares { said("pattern") } else { 0 };
         self.held.spend(errors.saturating_add(forbidden + pattern))
     }
 }

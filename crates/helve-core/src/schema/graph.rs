@@ -204,6 +204,60 @@ pub(super) fn own_always(schema: &Value) -> impl Iterator<Item = &Value> {
     listed.chain(named).chain(single)
 }
 
+/// Which kinds of keywords a schema has. Most have few, and to look for each that there is takes long.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds {
+    pub(super) always: bool,
+    pub(super) alternatives: bool,
+    pub(super) references: bool,
+    pub(super) parts: bool,
+    /// The schema compares a value with something that it lists or names.
+    pub(super) compares: bool,
+}
+
+impl Kinds {
+    const COMPARES: [&str; 9] = [
+        "properties",
+        "required",
+        "enum",
+        "const",
+        "pattern",
+        "patternProperties",
+        "uniqueItems",
+        "dependentRequired",
+        "dependencies",
+    ];
+
+    /// A schema with more keywords may have all kinds.
+    const KEYWORDS_MAX: usize = 16;
+
+    pub(super) fn of(schema: &Value) -> Self {
+        let has = |has| Self { always: has, alternatives: has, references: has, parts: has, compares: has };
+        let Value::Object(fields) = schema else { return has(false) };
+        if fields.len() > Self::KEYWORDS_MAX {
+            return has(true);
+        }
+        fields.keys().fold(has(false), |kinds, key| kinds.with(key))
+    }
+
+    fn with(self, key: &str) -> Self {
+        Self {
+            always: self.always
+                || key == IN_PLACE_LIST
+                || IN_PLACE.contains(&key)
+                || IN_PLACE_MAPS.contains(&key),
+            alternatives: self.alternatives || ALTERNATIVES.contains(&key),
+            references: self.references || REFERENCES.contains(&key),
+            parts: self.parts
+                || DESCENDS.contains(&key)
+                || DESCENDS_MAPS.contains(&key)
+                || key == "items"
+                || key == "prefixItems",
+            compares: self.compares || Self::COMPARES.contains(&key),
+        }
+    }
+}
+
 /// Whether `schema` itself says what becomes of parts that nothing else looks at. `true` says nothing.
 pub(super) fn has_unevaluated(schema: &Value) -> bool {
     UNEVALUATED.iter().filter_map(|key| schema.get(*key)).any(|rest| *rest != Value::Bool(true))
