@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::graph::{Document, Edge, REFERENCES, children, own_in_place};
+use super::graph::{
+    Document, Edge, PATH_BYTES_MAX, REFERENCES, children, has_unevaluated, paths_too_long, percent_decode,
+};
 use crate::definition::Problem;
 use crate::json::{JsonLimits, check as check_json};
 
@@ -32,6 +34,10 @@ const PROBLEMS_MAX: usize = 24;
 pub(super) struct Looked {
     document: Document,
     has_secrets: bool,
+    /// Where schemas stand that only references lead to, as JSON Pointers, and the whole.
+    roots: Vec<String>,
+    /// Where `$schema` stands.
+    dialects: Vec<String>,
     /// How deep following its references can go.
     pub(super) levels: usize,
 }
@@ -41,6 +47,8 @@ pub(super) struct Checked {
     pub(super) document: Document,
     pub(super) recursive: bool,
     pub(super) has_secrets: bool,
+    /// The schemas that say which draft they are written for.
+    pub(super) dialects: Vec<String>,
     /// How much there is to do for one value at most, unless the schema is recursive.
     pub(super) work: u64,
 }
@@ -58,23 +66,27 @@ pub(super) fn look(json: Value) -> Result<Looked, Vec<Problem>> {
 
 /// Follows its references. May go [`Looked::levels`] deep.
 pub(super) fn follow(looked: Looked) -> Result<Checked, Vec<Problem>> {
-    let Looked { document, has_secrets, .. } = looked;
-    refuse_endless(&document)?;
-    let mut expansion = Expansion { document: &document, known: HashMap::new(), recursive: false };
-    let Expanded { size, work, levels } = expansion.of(document.json());
+    let Looked { document, has_secrets, roots, dialects, .. } = looked;
+    refuse_endless(&document, &roots)?;
+    let mut expansion = Expansion::new(&document, Through::All);
+    let Expanded { check, levels, .. } = expansion.of(document.json());
     let recursive = expansion.recursive;
     if !recursive && levels > LEVELS_MAX {
         return Err(vec![too_deep(LEVELS_MAX)]);
     }
-    if size > EXPANDED_MAX {
-        return Err(vec![problem(
-            "",
-            format!(
-                "with its references expanded it has more than {EXPANDED_MAX} parts; flatten nested references"
-            ),
-        )]);
+    if check.parts > EXPANDED_MAX {
+        return Err(vec![too_many_parts("")]);
     }
-    Ok(Checked { document, recursive, has_secrets, work })
+    Ok(Checked { document, recursive, has_secrets, dialects, work: check.work })
+}
+
+fn too_many_parts(at: &str) -> Problem {
+    problem(
+        at,
+        format!(
+            "with its references expanded it has more than {EXPANDED_MAX} parts; flatten nested references, and say `unevaluatedProperties` only once"
+        ),
+    )
 }
 
 fn too_deep(most: usize) -> Problem {
@@ -88,15 +100,19 @@ fn too_deep(most: usize) -> Problem {
 
 /// Looks at every sub-schema where it stands.
 fn look_around(document: Document) -> Result<Looked, Vec<Problem>> {
+    let whole = document.json();
     let mut walk = Walk {
         document: &document,
         at: String::new(),
+        path_bytes: 0,
         problems: Vec::new(),
         has_secrets: false,
         heights: HashMap::new(),
-        targets: HashSet::from([std::ptr::from_ref(document.json())]),
+        targets: HashSet::from([std::ptr::from_ref(whole)]),
+        queue: vec![(whole, String::new())],
+        dialects: Vec::new(),
     };
-    walk.visit(document.json());
+    let roots = walk.visit_all();
     if !walk.problems.is_empty() {
         return Err(walk.problems);
     }
@@ -106,25 +122,52 @@ fn look_around(document: Document) -> Result<Looked, Vec<Problem>> {
     if levels > LEVELS_EVER_MAX {
         return Err(vec![too_deep(LEVELS_EVER_MAX)]);
     }
-    let has_secrets = walk.has_secrets;
-    Ok(Looked { document, has_secrets, levels })
+    let Walk { has_secrets, dialects, .. } = walk;
+    Ok(Looked { document, has_secrets, roots, dialects, levels })
 }
 
 struct Walk<'a> {
     document: &'a Document,
     /// Where it is.
     at: String,
+    /// What the paths to all schemas take.
+    path_bytes: usize,
     problems: Vec<Problem>,
     has_secrets: bool,
     /// How many levels stand below each schema.
     heights: HashMap<*const Value, usize>,
     /// What references point to, and the whole.
     targets: HashSet<*const Value>,
+    /// The same, as far as it is still to be visited: a reference may lead where no keyword does.
+    queue: Vec<(&'a Value, String)>,
+    /// Where `$schema` stands.
+    dialects: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
+    /// Visits the whole and all that references lead to. Tells where it began anew.
+    fn visit_all(&mut self) -> Vec<String> {
+        let mut roots = Vec::new();
+        while let Some((schema, at)) = self.queue.pop() {
+            if !self.heights.contains_key(&std::ptr::from_ref(schema)) {
+                self.at.clone_from(&at);
+                self.visit(schema);
+                roots.push(at);
+            }
+        }
+        roots
+    }
+
     fn visit(&mut self, schema: &'a Value) -> usize {
+        if let Some(height) = self.heights.get(&std::ptr::from_ref(schema)) {
+            return *height;
+        }
         if self.problems.len() >= PROBLEMS_MAX {
+            return 0;
+        }
+        self.path_bytes += self.at.len();
+        if self.path_bytes > PATH_BYTES_MAX {
+            self.problems = vec![paths_too_long()];
             return 0;
         }
         if !schema.is_object() && !schema.is_boolean() {
@@ -141,6 +184,9 @@ impl<'a> Walk<'a> {
                 &self.at,
                 "a nested `$id` changes what references mean; remove it and refer by `#/$defs/…`",
             ));
+        }
+        if schema.get("$schema").is_some_and(Value::is_string) {
+            self.dialects.push(self.at.clone());
         }
         self.has_secrets |= super::redact::marks_secret(schema);
         let mut height = 1;
@@ -168,24 +214,40 @@ impl<'a> Walk<'a> {
             Some(text) if !text.starts_with('#') => Err(problem(format!(
                 "`{text}` points outside the schema, and nothing is fetched; copy the part under `$defs` and refer to it as `#/$defs/…`"
             ))),
-            Some(text) => {
-                self.document.target(text).ok_or_else(|| problem(format!("`{text}` points to nothing")))
-            }
+            Some(text) => match self.document.target(text) {
+                Some(target) => Ok((target, text)),
+                None => Err(problem(format!("`{text}` points to nothing"))),
+            },
         };
         match found {
-            Ok(target) => drop(self.targets.insert(target)),
+            Ok((target, text)) if self.targets.insert(target) => {
+                // An anchor is only found where keywords lead.
+                let at = percent_decode(text.trim_start_matches('#'));
+                self.queue.push((target, at));
+            }
+            Ok(_) => {}
             Err(problem) => self.problems.push(problem),
         }
     }
 }
 
-/// Refuses a schema that refers to itself for the same value: evaluating it would never end.
-fn refuse_endless(document: &Document) -> Result<(), Vec<Problem>> {
-    let mut finished = HashMap::new();
-    let mut queue = vec![(document.json(), String::new())];
+/// Refuses a schema that refers to itself for the same value: evaluating it would never end. One that
+/// goes through very much for the same value is refused too: it does so wherever it is met.
+fn refuse_endless(document: &Document, roots: &[String]) -> Result<(), Vec<Problem>> {
+    let mut expansion = Expansion::new(document, Through::InPlace);
+    let roots = roots.iter().filter_map(|at| Some((document.json().pointer(at)?, at.clone())));
+    let mut queue: Vec<_> = roots.collect();
+    let mut seen = HashSet::new();
     while let Some((schema, at)) = queue.pop() {
-        if endless(document, schema, &mut finished) {
+        if !seen.insert(std::ptr::from_ref(schema)) {
+            continue;
+        }
+        let expanded = expansion.of(schema);
+        if expansion.recursive {
             return Err(vec![problem(&at, "it refers to itself without ever descending into the value")]);
+        }
+        if expanded.check.parts > EXPANDED_MAX {
+            return Err(vec![too_many_parts(&at)]);
         }
         queue.extend(
             children(schema).into_iter().map(|child| (child.schema, format!("{at}{}", child.path()))),
@@ -194,62 +256,128 @@ fn refuse_endless(document: &Document) -> Result<(), Vec<Problem>> {
     Ok(())
 }
 
-/// Depth-first over in-place edges alone; `finished` holds false while a schema is being visited.
-fn endless(document: &Document, schema: &Value, finished: &mut HashMap<*const Value, bool>) -> bool {
-    match finished.insert(schema, false) {
-        Some(false) => return true,
-        Some(true) => {
-            finished.insert(schema, true);
-            return false;
-        }
-        None => {}
-    }
-    let mut below = own_in_place(schema).chain(document.targets(schema));
-    let found = below.any(|child| endless(document, child, finished));
-    finished.insert(schema, true);
-    found
+/// How far a schema is expanded.
+#[derive(Clone, Copy, PartialEq)]
+enum Through {
+    /// As far as the same value goes. What stands there for its parts counts as it is written.
+    InPlace,
+    /// To the end.
+    All,
 }
 
+/// Expands schemas as the validator goes through them.
 struct Expansion<'a> {
     document: &'a Document,
+    through: Through,
     /// `None` while a schema is being expanded: meeting it again means recursion.
     known: HashMap<*const Value, Option<Expanded>>,
+    /// How many sub-schemas are written in each that stands for a part of the value.
+    written: HashMap<*const Value, u64>,
     recursive: bool,
 }
 
 /// A schema with its references expanded.
 #[derive(Clone, Copy)]
 struct Expanded {
-    /// How many sub-schemas it has.
-    size: u64,
-    /// The same, with all that each of them compares.
-    work: u64,
-    /// How many stand within each other.
+    /// To check a value.
+    check: Effort,
+    /// To find out which parts of it were looked at, as `unevaluatedProperties` wants to know.
+    mark: Effort,
+    /// How many sub-schemas stand within each other.
     levels: usize,
 }
 
+/// How much there is to do for one value.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// Sub-schemas that are gone through.
+    parts: u64,
+    /// The same, with all that each of them compares.
+    work: u64,
+}
+
+impl Effort {
+    const ONE: Self = Self { parts: 1, work: 1 };
+
+    fn add(&mut self, other: Self) {
+        self.parts = self.parts.saturating_add(other.parts);
+        self.work = self.work.saturating_add(other.work);
+    }
+}
+
 impl<'a> Expansion<'a> {
+    fn new(document: &'a Document, through: Through) -> Self {
+        Self { document, through, known: HashMap::new(), written: HashMap::new(), recursive: false }
+    }
+
     fn of(&mut self, schema: &'a Value) -> Expanded {
         match self.known.get(&std::ptr::from_ref(schema)) {
             Some(Some(expanded)) => return *expanded,
             Some(None) => {
                 self.recursive = true;
-                return Expanded { size: 1, work: 1, levels: 1 };
+                return Expanded { check: Effort::ONE, mark: Effort::ONE, levels: 1 };
             }
             None => {}
         }
         self.known.insert(schema, None);
-        let mut expanded = Expanded { size: 1, work: 1 + super::cost::width(schema) as u64, levels: 1 };
-        let nested = children(schema).into_iter().filter(|child| child.edge != Edge::Defines);
+        let own = Effort { parts: 1, work: 1 + super::cost::width(schema) as u64 };
+        let mut expanded = Expanded { check: own, mark: own, levels: 1 };
+        for child in children(schema) {
+            match child.edge {
+                Edge::InPlace | Edge::Alternative => {
+                    let below = self.of(child.schema);
+                    expanded.stand_on(below);
+                    expanded.mark.add(below.check);
+                    expanded.mark.add(below.mark);
+                }
+                Edge::Descends => {
+                    let below = self.of_part(child.schema);
+                    expanded.stand_on(below);
+                    if child.marks_parts() {
+                        expanded.mark.add(below.check);
+                    }
+                }
+                Edge::Defines => {}
+            }
+        }
         let document = self.document;
-        for child in nested.map(|child| child.schema).chain(document.targets(schema)) {
-            let below = self.of(child);
-            expanded.size = expanded.size.saturating_add(below.size);
-            expanded.work = expanded.work.saturating_add(below.work);
-            expanded.levels = expanded.levels.max(below.levels + 1);
+        for target in document.targets(schema) {
+            let below = self.of(target);
+            expanded.stand_on(below);
+            expanded.mark.add(below.mark);
+        }
+        if has_unevaluated(schema) {
+            expanded.check.add(expanded.mark);
         }
         self.known.insert(schema, Some(expanded));
         expanded
+    }
+
+    /// A schema that stands for a part of the value.
+    fn of_part(&mut self, schema: &'a Value) -> Expanded {
+        if self.through == Through::All {
+            return self.of(schema);
+        }
+        let parts = self.written_in(schema);
+        Expanded { check: Effort { parts, work: parts }, mark: Effort::ONE, levels: 1 }
+    }
+
+    fn written_in(&mut self, schema: &'a Value) -> u64 {
+        if let Some(count) = self.written.get(&std::ptr::from_ref(schema)) {
+            return *count;
+        }
+        let below = children(schema).into_iter().filter(|child| child.edge != Edge::Defines);
+        let count = 1 + below.map(|child| self.written_in(child.schema)).sum::<u64>();
+        self.written.insert(schema, count);
+        count
+    }
+}
+
+impl Expanded {
+    /// Adds what is gone through whenever this schema is.
+    fn stand_on(&mut self, below: Self) {
+        self.check.add(below.check);
+        self.levels = self.levels.max(below.levels + 1);
     }
 }
 

@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 use super::Budget;
 use super::graph::Document;
 
-/// Most bytes of defaults that are filled into one value: a short list may want a long default in each
-/// of its items.
+/// Most bytes of defaults that are filled into one value: a few short objects may want a long default
+/// each.
 const BYTES_MAX: usize = 4 << 20;
 
 /// Defaults of all objects that a schema describes.
@@ -68,6 +68,9 @@ impl Defaults {
 
     fn fill(&self, defaults: &Fields, value: &mut Value, bytes: &Budget) {
         let Value::Object(fields) = value else { return };
+        if bytes.is_spent() {
+            return;
+        }
         defaults.add_absent(fields, bytes);
         // Values are small and schemas may be wide.
         for (key, value) in fields.iter_mut().filter(|(_, value)| value.is_object()) {
@@ -81,9 +84,13 @@ impl Defaults {
 impl Fields {
     fn add_absent(&self, fields: &mut Map<String, Value>, bytes: &Budget) {
         for (key, default, size) in &self.values {
-            if !fields.contains_key(key) && bytes.spend(*size) {
-                fields.insert(key.clone(), default.clone());
+            if fields.contains_key(key) {
+                continue;
             }
+            if !bytes.spend(*size) {
+                return;
+            }
+            fields.insert(key.clone(), default.clone());
         }
     }
 }

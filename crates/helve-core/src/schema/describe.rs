@@ -22,13 +22,17 @@ pub(super) fn too_complex() -> FieldError {
     FieldError::new(
         "",
         "a value that its schema can check in bounded time",
-        "one too large or too deeply nested for this recursive schema; send a smaller, flatter value",
+        "one too large or too deeply nested for this schema; send a smaller, flatter value",
     )
 }
 
 /// The value was checked, and what is wrong with it cannot be listed.
 pub(super) fn too_many_ways() -> FieldError {
-    FieldError::new("", "a value that fits", "one that does not; it has too many alternatives to say where")
+    FieldError::new(
+        "",
+        "a value that fits",
+        "one that does not, and in which too much could be wrong to say where",
+    )
 }
 
 /// One error may name several fields: each unexpected one, or each in the closest alternative.

@@ -10,7 +10,7 @@ use crate::definition::Problem;
 use crate::json::escape_pointer;
 
 /// Most bytes that the paths to all sub-schemas may have together. The validator keeps each of them.
-const PATH_BYTES_MAX: usize = 16 << 20;
+pub(super) const PATH_BYTES_MAX: usize = 16 << 20;
 
 /// Most looks on the way to one part of a value.
 const PATH_LOOKS_MAX: usize = 100_000;
@@ -29,18 +29,18 @@ impl Document {
         let mut queue = vec![(&json, String::new())];
         while let Some((schema, at)) = queue.pop() {
             for key in ["$anchor", "$dynamicAnchor"] {
-                if let Some(anchor) = schema.get(key).and_then(Value::as_str) {
-                    anchors.entry(anchor.to_owned()).or_insert_with(|| at.clone());
+                let Some(anchor) = schema.get(key).and_then(Value::as_str) else { continue };
+                let first = anchors.entry(anchor.to_owned()).or_insert_with(|| at.clone());
+                // The validator might take the other one.
+                if *first != at {
+                    return Err(problem(&at, format!("the anchor `{anchor}` stands at `{first}` too")));
                 }
             }
             for child in children(schema) {
                 let path = format!("{at}{}", child.path());
                 bytes += path.len();
                 if bytes > PATH_BYTES_MAX {
-                    return Err(problem(
-                        "",
-                        "its field names are too long for how deep they stand; shorten them",
-                    ));
+                    return Err(paths_too_long());
                 }
                 queue.push((child.schema, path));
             }
@@ -69,20 +69,29 @@ impl Document {
     }
 }
 
+pub(super) fn paths_too_long() -> Problem {
+    problem("", "its field names are too long for how deep they stand; shorten them")
+}
+
 /// How a sub-schema relates to its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edge {
     /// Applies to the same value: `allOf`, `$ref`, `not`, …
     InPlace,
+    /// One of several that apply to the same value: `anyOf`, `oneOf`.
+    Alternative,
     /// Applies to a part of the value: `properties`, `items`, …
     Descends,
-    /// Applies only where something refers to it: `$defs`.
+    /// Applies only where something refers to it, or never: `$defs`, `contentSchema`.
     Defines,
 }
 
+// All that the validator evaluates of draft 2020-12, and what it takes from older ones.
 const IN_PLACE: [&str; 4] = ["not", "if", "then", "else"];
-const IN_PLACE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
-const IN_PLACE_MAP: &str = "dependentSchemas";
+const IN_PLACE_LIST: &str = "allOf";
+/// Where a field's name stands for a schema; in `dependencies` it may also stand for a list of names.
+const IN_PLACE_MAPS: [&str; 2] = ["dependentSchemas", "dependencies"];
+const ALTERNATIVES: [&str; 2] = ["anyOf", "oneOf"];
 const DESCENDS: [&str; 6] = [
     "additionalProperties",
     "unevaluatedProperties",
@@ -93,6 +102,9 @@ const DESCENDS: [&str; 6] = [
 ];
 const DESCENDS_MAPS: [&str; 2] = ["properties", "patternProperties"];
 const DEFINES: [&str; 2] = ["$defs", "definitions"];
+/// What says which parts of a value nothing else has looked at. To know that, the validator goes
+/// through all that applies to the value once more.
+const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 pub(super) const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// A sub-schema, and where it stands in its parent.
@@ -110,6 +122,11 @@ enum Step<'a> {
 }
 
 impl Child<'_> {
+    /// Whether it is asked which parts of a value were looked at.
+    pub(super) fn marks_parts(&self) -> bool {
+        UNEVALUATED.contains(&self.keyword) || self.keyword == "contains"
+    }
+
     /// The way to it from its parent, as a JSON Pointer.
     pub(super) fn path(&self) -> String {
         let keyword = self.keyword;
@@ -136,12 +153,15 @@ pub(super) fn children(schema: &Value) -> Vec<Child<'_>> {
                 );
             }
             Value::Object(map) => {
-                found.extend(map.iter().map(|(name, item)| child(edge, Step::Name(name), item)));
+                let items = map.iter().filter(|(_, item)| !is_list_of_names(keyword, item));
+                found.extend(items.map(|(name, item)| child(edge, Step::Name(name), item)));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         };
-        if IN_PLACE_LISTS.contains(&keyword) || keyword == IN_PLACE_MAP {
+        if keyword == IN_PLACE_LIST || IN_PLACE_MAPS.contains(&keyword) {
             each(Edge::InPlace);
+        } else if ALTERNATIVES.contains(&keyword) {
+            each(Edge::Alternative);
         } else if DESCENDS_MAPS.contains(&keyword)
             || keyword == "prefixItems"
             || (keyword == "items" && value.is_array())
@@ -149,6 +169,8 @@ pub(super) fn children(schema: &Value) -> Vec<Child<'_>> {
             each(Edge::Descends);
         } else if DEFINES.contains(&keyword) {
             each(Edge::Defines);
+        } else if keyword == "contentSchema" {
+            found.push(child(Edge::Defines, Step::None, value));
         } else if IN_PLACE.contains(&keyword) {
             found.push(child(Edge::InPlace, Step::None, value));
         } else if DESCENDS.contains(&keyword) || keyword == "items" {
@@ -158,17 +180,97 @@ pub(super) fn children(schema: &Value) -> Vec<Child<'_>> {
     found
 }
 
+fn is_list_of_names(keyword: &str, item: &Value) -> bool {
+    keyword == "dependencies" && item.is_array()
+}
+
 /// The sub-schemas that stand directly in `schema` and apply to the same value. As [`children`], without
 /// a look at all the others, of which there may be many.
 pub(super) fn own_in_place(schema: &Value) -> impl Iterator<Item = &Value> {
-    let lists = IN_PLACE_LISTS.iter().filter_map(|key| schema.get(*key)?.as_array()).flatten();
-    let named = schema.get(IN_PLACE_MAP).and_then(Value::as_object).into_iter().flat_map(|map| map.values());
+    own_alternatives(schema).chain(own_always(schema))
+}
+
+/// Those of them of which one may be enough.
+pub(super) fn own_alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    ALTERNATIVES.iter().filter_map(|key| schema.get(*key)?.as_array()).flatten()
+}
+
+/// Those of them that are no alternatives.
+pub(super) fn own_always(schema: &Value) -> impl Iterator<Item = &Value> {
+    let listed = schema.get(IN_PLACE_LIST).and_then(Value::as_array).into_iter().flatten();
+    let named = IN_PLACE_MAPS.iter().filter_map(|key| Some((*key, schema.get(*key)?.as_object()?)));
+    let named = named.flat_map(|(key, map)| map.values().filter(move |item| !is_list_of_names(key, item)));
     let single = IN_PLACE.iter().filter_map(|key| schema.get(*key));
-    lists.chain(named).chain(single)
+    listed.chain(named).chain(single)
+}
+
+/// Which kinds of keywords a schema has. Most have few, and to look for each that there is takes long.
+#[derive(Clone, Copy)]
+pub(super) struct Kinds {
+    pub(super) always: bool,
+    pub(super) alternatives: bool,
+    pub(super) references: bool,
+    pub(super) parts: bool,
+    /// The schema compares a value with something that it lists or names.
+    pub(super) compares: bool,
+}
+
+impl Kinds {
+    const COMPARES: [&str; 9] = [
+        "properties",
+        "required",
+        "enum",
+        "const",
+        "pattern",
+        "patternProperties",
+        "uniqueItems",
+        "dependentRequired",
+        "dependencies",
+    ];
+
+    /// A schema with more keywords may have all kinds.
+    const KEYWORDS_MAX: usize = 16;
+
+    pub(super) fn of(schema: &Value) -> Self {
+        let has = |has| Self { always: has, alternatives: has, references: has, parts: has, compares: has };
+        let Value::Object(fields) = schema else { return has(false) };
+        if fields.len() > Self::KEYWORDS_MAX {
+            return has(true);
+        }
+        fields.keys().fold(has(false), |kinds, key| kinds.with(key))
+    }
+
+    fn with(self, key: &str) -> Self {
+        Self {
+            always: self.always
+                || key == IN_PLACE_LIST
+                || IN_PLACE.contains(&key)
+                || IN_PLACE_MAPS.contains(&key),
+            alternatives: self.alternatives || ALTERNATIVES.contains(&key),
+            references: self.references || REFERENCES.contains(&key),
+            parts: self.parts
+                || DESCENDS.contains(&key)
+                || DESCENDS_MAPS.contains(&key)
+                || key == "items"
+                || key == "prefixItems",
+            compares: self.compares || Self::COMPARES.contains(&key),
+        }
+    }
+}
+
+/// Whether `schema` itself says what becomes of parts that nothing else looks at. `true` says nothing.
+pub(super) fn has_unevaluated(schema: &Value) -> bool {
+    UNEVALUATED.iter().filter_map(|key| schema.get(*key)).any(|rest| *rest != Value::Bool(true))
+}
+
+/// The lists of field names in `schema` that a field's presence asks for, by that field.
+pub(super) fn own_dependents(schema: &Value) -> impl Iterator<Item = (&String, &Vec<Value>)> {
+    let maps = ["dependentRequired", "dependencies"].iter().filter_map(|key| schema.get(*key)?.as_object());
+    maps.flatten().filter_map(|(field, names)| Some((field, names.as_array()?)))
 }
 
 /// Pointers in fragments may be percent-encoded.
-fn percent_decode(text: &str) -> String {
+pub(super) fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;

@@ -13,6 +13,8 @@ mod defaults;
 mod describe;
 pub mod example;
 mod graph;
+#[cfg(test)]
+mod hostile;
 pub mod redact;
 pub mod repair;
 mod whole;
@@ -90,7 +92,7 @@ impl Schema {
             )
             .should_validate_formats(true)
             .offline()
-            .build(&naming_unknown_fields(json))
+            .build(&for_validator(json, &checked.dialects))
             .map_err(|error| vec![not_compiled(&error)])?;
         let defaults = defaults::Defaults::of(&checked.document);
         let schema = Self(Arc::new(Compiled {
@@ -132,36 +134,32 @@ impl Schema {
 
     /// Whether it can be found out in bounded time if a value fits.
     fn can_check(&self, value: &Value) -> bool {
-        self.admits(value, &cost::CHECK, &cost::CHECK_PLAIN)
-    }
-
-    fn admits(&self, value: &Value, recursive: &cost::Limits, plain: &cost::Limits) -> bool {
-        let Compiled { document, work, .. } = &*self.0;
-        match self.0.recursive {
-            true => recursive.admit(document, value),
-            false => plain.allow(*work, value) || plain.admit(document, value),
+        let Compiled { document, work, recursive, .. } = &*self.0;
+        match recursive {
+            true => cost::CHECK.admit(document, value),
+            false => cost::CHECK_PLAIN.allow(*work, value) || cost::CHECK_PLAIN.admit(document, value),
         }
     }
 
     /// Lists everything that is wrong with a value.
     pub fn validate(&self, value: &Value) -> Result<(), Vec<FieldError>> {
-        if self.accepts(value) {
+        if !self.can_check(value) {
+            return Err(vec![describe::too_complex()]);
+        }
+        if self.0.validator.is_valid(value) {
             return Ok(());
         }
         let found = self.errors(value);
         let described = found.iter().flat_map(|error| describe::describe(error, self));
         let errors: Vec<_> = described.take(FIELD_ERRORS_MAX).collect();
-        Err(match errors.is_empty() {
-            false => errors,
-            true if self.can_check(value) => vec![describe::too_many_ways()],
-            true => vec![describe::too_complex()],
-        })
+        Err(if errors.is_empty() { vec![describe::too_many_ways()] } else { errors })
     }
 
     /// Whether it can be said in bounded time and memory what is wrong with a value. Without that
     /// nothing is looked for, and nothing mended.
     pub fn can_explain(&self, value: &Value) -> bool {
-        self.admits(value, &cost::EXPLAIN, &cost::EXPLAIN_PLAIN)
+        let limits = if self.0.recursive { cost::EXPLAIN } else { cost::EXPLAIN_PLAIN };
+        limits.admit(self.document(), value)
     }
 
     /// Fills in defaults for fields that are absent. False where they are too long to fill in all.
@@ -189,17 +187,20 @@ impl Schema {
 
     fn check_defaults(&self) -> Result<(), Vec<Problem>> {
         let declared = || self.0.defaults.top_level();
+        if declared().next().is_none() {
+            return Ok(());
+        }
         let object = |fields: serde_json::Map<String, Value>| Value::Object(fields);
         // All at once, because each is checked with all that is required beside it. Those that seem
-        // wrong are looked at alone: two may only not go together.
+        // wrong are looked at alone: two may only not go together. So are the first where all are too many.
         let all = object(declared().map(|(key, default)| (key.to_owned(), default.clone())).collect());
-        let suspects = if self.can_explain(&all) { self.wrong_fields(&all) } else { HashSet::new() };
+        let suspects = self.can_explain(&all).then(|| self.wrong_fields(&all));
         let problems: Vec<_> = declared()
-            .filter(|(key, _)| suspects.contains(*key))
+            .filter(|(key, _)| suspects.as_ref().is_none_or(|suspects| suspects.contains(*key)))
             .take(FIELD_ERRORS_MAX)
             .filter(|(key, default)| {
                 let alone = object([((*key).to_owned(), (*default).clone())].into_iter().collect());
-                self.wrong_fields(&alone).contains(*key)
+                self.can_explain(&alone) && self.wrong_fields(&alone).contains(*key)
             })
             .map(|(key, _)| {
                 let at = format!("/properties/{}/default", crate::json::escape_pointer(key));
@@ -228,6 +229,25 @@ fn not_compiled(error: &jsonschema::ValidationError<'_>) -> Problem {
     let place = [error.instance_path(), error.schema_path()].map(|path| path.as_str());
     let place = place.into_iter().find(|path| !path.is_empty());
     check::problem(place.unwrap_or_default(), error.to_string())
+}
+
+/// The schema as the validator gets it: of one draft throughout, and without a name of its own, since
+/// either could make its references mean something else than what was checked.
+fn for_validator<'a>(json: &'a Value, dialects: &[String]) -> Cow<'a, Value> {
+    let mut json = naming_unknown_fields(json);
+    if json.get("$id").is_some_and(Value::is_string) {
+        remove(json.to_mut(), "", "$id");
+    }
+    for at in dialects {
+        remove(json.to_mut(), at, "$schema");
+    }
+    json
+}
+
+fn remove(json: &mut Value, at: &str, keyword: &str) {
+    if let Some(Value::Object(schema)) = json.pointer_mut(at) {
+        schema.shift_remove(keyword);
+    }
 }
 
 /// The validator names unknown fields only where some are known. A closed object without any gets

@@ -5,7 +5,7 @@ use helve_core::expression::Reference;
 use helve_core::template::Template;
 use serde_json::{Map, Value, json};
 
-use super::embed::embed;
+use super::embed::{Embedding, embed};
 use super::plan::{Arguments, Kind, Make, Part, Plan, Test, Way};
 
 /// The schema, or the fields on which the parts do not agree.
@@ -145,10 +145,11 @@ impl Inputs {
     /// All that a part takes.
     fn add_whole(&mut self, schema: &Value) {
         let alone = self.fields.is_empty() && !self.open;
-        let fields = schema.get("properties").and_then(Value::as_object);
-        for (key, field) in fields.into_iter().flatten() {
-            let field = embed(field, schema, &mut self.defs);
-            self.add_field(key, field);
+        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+        let mut embedding = Embedding::new(schema, &mut self.defs);
+        let fields: Vec<_> = fields.map(|(key, field)| (key, embedding.embed(field))).collect();
+        for (key, field) in fields {
+            self.add_field(key, field.unwrap_or_else(|| json!({})));
         }
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         self.require(required.filter_map(Value::as_str).map(str::to_owned));
@@ -164,10 +165,11 @@ impl Inputs {
                 Some((below.to_owned(), key.to_owned()))
             })
             .collect();
-        for (field, key) in &known {
-            let schema = field_schema(part, key).cloned().unwrap_or_else(|| json!({}));
-            let schema = embed(&schema, part.schema.json(), &mut self.defs);
-            self.add_field(field, schema);
+        let mut embedding = Embedding::new(part.schema.json(), &mut self.defs);
+        let schemas: Vec<_> =
+            known.iter().map(|(_, key)| embedding.embed(field_schema(part, key)?)).collect();
+        for ((field, _), schema) in known.iter().zip(schemas) {
+            self.add_field(field, schema.unwrap_or_else(|| json!({})));
         }
         for Reference { name, field, needed } in template.references() {
             let (true, Some(field)) = (name == "input", field) else { continue };
@@ -200,16 +202,17 @@ impl Inputs {
             Some(known) if known == &json!({}) => {}
             Some(known) if without_texts(known) == without_texts(&schema) => return,
             Some(_) if schema == json!({}) => return,
-            Some(_) => {
-                let message = format!("its parts do not agree on what `{field}` is; give an input schema");
-                let problem = Problem { at: "input_schema".to_owned(), message };
-                if !self.problems.contains(&problem) {
-                    self.problems.push(problem);
-                }
-                return;
-            }
+            Some(_) => return self.disagree(field),
         }
         self.fields.insert(field.to_owned(), schema);
+    }
+
+    fn disagree(&mut self, field: &str) {
+        let message = format!("its parts do not agree on what `{field}` is; give an input schema");
+        let problem = Problem { at: "input_schema".to_owned(), message };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     fn require(&mut self, fields: impl IntoIterator<Item = String>) {
@@ -223,11 +226,18 @@ impl Inputs {
     /// The fields of another, none of them required.
     fn merge(&mut self, other: Self) {
         let alone = self.fields.is_empty() && !self.open;
-        for (field, schema) in other.fields {
-            self.add_field(&field, schema);
-        }
-        for (name, schema) in other.defs {
-            self.defs.entry(name).or_insert(schema);
+        let root = json!({ "$defs": other.defs });
+        let mut embedding = Embedding::new(&root, &mut self.defs);
+        let fields: Vec<_> =
+            other.fields.into_iter().map(|(field, schema)| (field, embedding.embed(&schema))).collect();
+        for (field, schema) in fields {
+            let is_known = self.fields.get(&field).is_some_and(|known| known != &json!({}));
+            match schema {
+                Some(schema) => self.add_field(&field, schema),
+                // In the same words it would mean something else.
+                None if is_known => self.disagree(&field),
+                None => self.add_field(&field, json!({})),
+            }
         }
         self.open |= other.open;
         self.problems.extend(other.problems);

@@ -90,9 +90,11 @@ fn fill_in(tool: &Tool, arguments: &mut Value) -> Result<(), ToolError> {
     if tool.input().apply_defaults(arguments) {
         return Ok(());
     }
-    let message =
-        format!("the arguments of `{}` are too many for all their defaults to be filled in", tool.name());
-    Err(ToolError::new(ErrorCode::ValidationFailed, message).suggest("send fewer items in one call"))
+    let message = format!(
+        "the arguments of `{}` have too many objects for all their defaults to be filled in",
+        tool.name()
+    );
+    Err(ToolError::new(ErrorCode::ValidationFailed, message).suggest("send fewer objects in one call"))
 }
 
 fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {

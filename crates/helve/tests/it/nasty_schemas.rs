@@ -183,6 +183,55 @@ fn towers() -> Vec<Nasty> {
     ]
 }
 
+/// Schemas that are found where one does not look for them.
+fn hidden() -> Vec<Nasty> {
+    let refer = |at: &str| json!({ "$ref": at });
+    let chain: Map<_, _> = (0..=900)
+        .map(|n| {
+            (
+                format!("d{n}"),
+                if n == 900 { json!({ "type": "string" }) } else { refer(&format!("#/own/d{}", n + 1)) },
+            )
+        })
+        .collect();
+    let asked = |n: usize| match n {
+        12 => json!({ "required": ["y"] }),
+        _ => {
+            let next = refer(&format!("#/$defs/a{}", n + 1));
+            json!({ "dependencies": { "x": { "allOf": [next, next] } } })
+        }
+    };
+    let tower = (0..45).fold(
+        json!({ "properties": { "x": true } }),
+        |inner, _| json!({ "type": "object", "anyOf": [inner], "unevaluatedProperties": false }),
+    );
+    let circle = json!({
+        "a": { "type": "object", "properties": { "x": refer("#/own/b") } },
+        "b": { "type": "object", "properties": { "x": { "anyOf": [refer("#/own/a"), refer("#/own/a")] } } } });
+    let deep = |levels: usize, bottom: Value| (0..levels).fold(bottom, |inner, _| json!({ "x": inner }));
+    vec![
+        nasty(
+            "a chain where no keyword leads",
+            json!({ "type": "object", "properties": { "x": refer("#/own/d0") }, "own": chain }),
+            json!({ "x": [1] }),
+            json!({ "x": "y" }),
+        ),
+        nasty(
+            "a circle where no keyword leads",
+            json!({ "type": "object", "properties": { "x": refer("#/own/a") }, "own": circle }),
+            deep(60, json!(7)),
+            deep(6, json!({})),
+        ),
+        nasty(
+            "old dependencies that double",
+            json!({ "type": "object", "$ref": "#/$defs/a0", "$defs": fields(13, asked) }),
+            json!({ "x": 1 }),
+            json!({ "x": 1, "y": 1 }),
+        ),
+        nasty("a tower that asks what nobody looked at", tower, json!({ "y": 1 }), json!({ "x": 1 })),
+    ]
+}
+
 fn names() -> Vec<Nasty> {
     let mut anchored = fields(8_000, |_| json!({ "$dynamicRef": "#end" }));
     anchored.insert("z".to_owned(), json!({ "$ref": "#end" }));
@@ -282,6 +331,11 @@ fn wide_schemas_end_soon() {
 #[test]
 fn towers_end_soon() {
     check(towers(), &[("a long chain of references", "one after the other")]);
+}
+
+#[test]
+fn hidden_schemas_end_soon() {
+    check(hidden(), &[("a tower that asks what nobody looked at", "parts")]);
 }
 
 #[test]

@@ -332,3 +332,44 @@ fn a_composition_is_data_that_reads_and_writes_the_same() {
     let schema = helve_core::Schema::compile(schema).unwrap();
     assert!(schema.accepts(&json), "{:?}", schema.validate(&json));
 }
+
+/// Takes and gives a page of items under a field; what an item is, a definition says.
+fn paged(name: &str, field: &str, item: &str) -> ToolBuilder {
+    let schema = json!({ "type": "object", "properties": { field: { "$ref": "#/$defs/Page" } }, "$defs": {
+        "Page": { "type": "object", "properties": { "items": { "items": { "$ref": "#/$defs/Item" } },
+            "next": { "$ref": "#/$defs/Page" } } },
+        "Item": { "type": item } } });
+    tool(name).input_schema(schema.clone()).output_schema(schema)
+}
+
+#[test]
+fn equal_words_of_two_parts_that_mean_two_things_are_not_taken_for_one() {
+    let host = host_with(vec![
+        paged("texts", "page", "string"),
+        paged("more-texts", "page", "string"),
+        paged("numbers", "page", "integer"),
+        paged("other", "others", "integer"),
+    ]);
+    let both = host.built(parallel("both").step(Step::of("texts")).step(Step::of("other")));
+    let texts = json!({ "page": { "items": ["a"], "next": { "items": ["b"] } } });
+    let numbers = json!({ "others": { "items": [1] } });
+    let output = both.output().unwrap();
+    assert!(output.accepts(&json!({ "texts": texts, "other": numbers })));
+    assert!(!output.accepts(&json!({ "texts": { "page": { "items": [1] } }, "other": numbers })));
+    assert!(both.input().accepts(&json!({ "page": { "items": ["a"] }, "others": { "items": [1] } })));
+    let same = host.built(parallel("same").step(Step::of("texts")).step(Step::of("more-texts")));
+    let wrong = json!({ "page": { "next": { "items": [1] } } });
+    let results = |more: &Value| json!({ "texts": texts, "more_texts": more });
+    assert!(same.output().unwrap().accepts(&results(&texts)));
+    assert!(!same.output().unwrap().accepts(&results(&wrong)));
+    assert!(same.input().accepts(&texts) && !same.input().accepts(&wrong));
+
+    let either = |name: &str, tool: &'static str| {
+        conditional(name).branch(Branch::when("input.x").step(Step::of("texts"))).otherwise([Step::of(tool)])
+    };
+    let chosen = host.built(either("chosen", "other"));
+    assert!(chosen.input().accepts(&json!({ "others": { "items": [1] } })));
+    assert!(!chosen.input().accepts(&wrong));
+    let error = either("apart", "numbers").description("d").build(&host.registry).unwrap_err();
+    assert!(error.to_string().contains("do not agree on what `page` is"), "{error}");
+}
