@@ -49,11 +49,6 @@ impl Handler for Composed {
         true
     }
 
-    /// It does nothing by itself: its parts have tasks of their own where they need them.
-    fn is_light(&self) -> bool {
-        true
-    }
-
     fn fingerprint(&self) -> String {
         self.plan.fingerprint.clone()
     }
