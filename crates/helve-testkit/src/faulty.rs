@@ -1,5 +1,6 @@
 //! A ledger that fails, or kills the process, at a place of the test's choosing.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
@@ -33,12 +34,13 @@ pub struct FaultyLedger {
     fault: Fault,
     /// What was refused and is written with the next write that is not.
     kept: Option<Mutex<Vec<Entry>>>,
+    histories: AtomicUsize,
 }
 
 impl FaultyLedger {
     /// Lets `fault` decide about every write to `inner`.
     pub fn new(inner: Arc<dyn Ledger>, fault: Fault) -> Self {
-        Self { inner, fault, kept: None }
+        Self { inner, fault, kept: None, histories: AtomicUsize::new(0) }
     }
 
     /// Keeps entries that tell of something which has happened, though they are refused, and writes them
@@ -46,6 +48,11 @@ impl FaultyLedger {
     #[must_use]
     pub fn keeping(self) -> Self {
         Self { kept: Some(Mutex::default()), ..self }
+    }
+
+    /// How many histories were read.
+    pub fn histories(&self) -> usize {
+        self.histories.load(Ordering::SeqCst)
     }
 
     /// Whether `entries` may be written now. What was kept is written before them.
@@ -214,6 +221,7 @@ impl Runs for FaultyLedger {
     }
 
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        self.histories.fetch_add(1, Ordering::SeqCst);
         self.inner.history(run)
     }
 

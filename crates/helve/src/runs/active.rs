@@ -129,7 +129,8 @@ impl ActiveRuns {
 
     /// Begins to take a run. None: somebody else of this process is about to.
     pub(crate) fn begin_taking(&self, run: CallId) -> Option<Taking<'_>> {
-        self.taking().insert(run).then_some(Taking { runs: self, run })
+        let is_first = self.taking().insert(run);
+        is_first.then(|| Taking { runs: self, run })
     }
 
     /// Begins to look for runs that were left. None: somebody is, and has not taken all of them yet.
@@ -540,4 +541,52 @@ impl Drop for InFlight {
 /// A step of a run, now.
 pub(crate) fn step(at: jiff::Timestamp, call_id: CallId, run: CallId, kind: StepKind) -> Box<Step> {
     Box::new(Step { at, call_id, run, kind, payload: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_taken_up_in_vain_is_tried_less_and_less_often_but_tried() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        let mut tried = Vec::new();
+        for tries in 0..100 {
+            let left = Instant::now();
+            runs.leave(run, Left { asked: false, tries });
+            while runs.due().is_empty() {
+                assert!(left.elapsed() < VAIN_PAUSE_MAX + Duration::from_secs(1));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            tried.push(left.elapsed().as_secs());
+            assert!(runs.mark(run).is_some(), "whoever asks for it has it in any case");
+        }
+        assert_eq!(&tried[..9], [0, 0, 0, 2, 4, 8, 16, 32, 60]);
+        assert_eq!(tried.last(), Some(&60));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_left_again_is_not_forgotten_as_it_was() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        runs.leave(run, Left::default());
+        let before = runs.mark(run).unwrap();
+        runs.leave(run, Left { asked: false, tries: 1 });
+        runs.forget_as(run, before);
+        let now = runs.mark(run).expect("it is still left");
+        runs.forget_as(run, now);
+        assert_eq!(runs.mark(run), None);
+    }
+
+    #[test]
+    fn one_at_a_time_takes_a_run_and_one_looks_for_them() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        let taking = runs.begin_taking(run);
+        assert!(taking.is_some() && runs.begin_taking(run).is_none());
+        drop(taking);
+        assert!(runs.begin_taking(run).is_some());
+        let looking = runs.begin_looking();
+        assert!(looking.is_some() && runs.begin_looking().is_none());
+        drop(looking);
+        assert!(runs.begin_looking().is_some());
+    }
 }
