@@ -263,9 +263,8 @@ fn tell_webhook(
 /// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
 /// dropped.
 async fn follow_decisions(runtime: Runtime) {
-    if let Err(error) = runtime.approvals().follow().await {
-        tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
-    }
+    let Err(error) = runtime.approvals().follow().await;
+    tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
     std::future::pending().await
 }
 

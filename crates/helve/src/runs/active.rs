@@ -190,6 +190,9 @@ struct State {
     held: Vec<Entry>,
     /// What is going on: the run itself under the empty path, and its parts. Few at any time.
     going_on: Vec<GoingOn>,
+    /// How many handlers of it are at work in tasks of their own. One that blocks its thread is so for longer
+    /// than its call goes on, where that is dropped.
+    at_work: usize,
     parts: Vec<Done>,
     waiting: Option<Waiting>,
     /// Whether something of the run is in the ledger.
@@ -402,12 +405,18 @@ impl ActiveRun {
         self.lock().going_on.iter().any(|one| *one.path == *path && one.tool.is_composed())
     }
 
+    /// A handler begins to work in a task of its own. It has ended when the guard is dropped.
+    pub(crate) fn at_work(self: &Arc<Self>) -> AtWork {
+        self.lock().at_work += 1;
+        AtWork(Arc::clone(self))
+    }
+
     /// Waits until none of its parts goes on, but not for ever.
     pub(crate) async fn until_quiet(&self, at_most: Duration) {
         let quiet = async {
             loop {
                 let changed = self.quiet.notified();
-                if self.lock().going_on.iter().all(|one| one.path.is_empty()) {
+                if self.is_quiet() {
                     return;
                 }
                 changed.await;
@@ -416,6 +425,11 @@ impl ActiveRun {
         if tokio::time::timeout(at_most, quiet).await.is_err() {
             tracing::warn!(run = %self.id, "parts of a cancelled run did not stop in time");
         }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let state = self.lock();
+        state.at_work == 0 && state.going_on.iter().all(|one| one.path.is_empty())
     }
 
     /// Whether nothing goes on beside the part at `path` and those it lies within, so that
@@ -535,6 +549,16 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.run.lock().going_on.retain(|one| *one.path != *self.path);
         self.run.quiet.notify_waiters();
+    }
+}
+
+/// A handler that is at work for a run.
+pub(crate) struct AtWork(Arc<ActiveRun>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.lock().at_work -= 1;
+        self.0.quiet.notify_waiters();
     }
 }
 

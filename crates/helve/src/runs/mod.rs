@@ -15,7 +15,9 @@ mod watch;
 
 pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
-pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, InFlight, Place, UndoState, Waiting, step};
+pub(crate) use active::{
+    ActiveRun, ActiveRuns, AtWork, Deed, Done, InFlight, Place, UndoState, Waiting, step,
+};
 pub(crate) use history::{Earlier, History, parse};
 pub use part::left_in_doubt;
 pub(crate) use part::{call_part, cascade, cascade_path, in_doubt, told};

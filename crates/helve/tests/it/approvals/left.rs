@@ -124,8 +124,8 @@ impl Trip {
     }
 }
 
-fn within<T>(wait: impl Future<Output = T>) -> impl Future<Output = T> {
-    async { tokio::time::timeout(Duration::from_secs(20), wait).await.expect("in time") }
+async fn within<T>(wait: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("in time")
 }
 
 #[tokio::test]

@@ -161,22 +161,20 @@ async fn many_questions_that_run_out_at_once_are_looked_at_together() {
         let runtime = runtime.clone();
         async move { runtime.approvals().follow().await.map(drop) }
     });
-    let until = |done: Box<dyn Fn() -> bool>| async move {
-        while !done() {
+    let until_all_ended = async {
+        // It listens, and has looked once.
+        while ledger.histories() < RUNS {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-    };
-    let reads = ledger.clone();
-    until(Box::new(move || reads.histories() >= RUNS)).await;
-    let before = ledger.histories();
-    clock.advance(Duration::from_secs(48 * 3_600));
-    runtime.approvals().sweep().await.unwrap();
-    let all_ended = async {
+        let before = ledger.histories();
+        clock.advance(Duration::from_secs(48 * 3_600));
+        runtime.approvals().sweep().await.unwrap();
         while !inner.open_runs(None, 1).await.unwrap().is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        before
     };
-    tokio::time::timeout(Duration::from_secs(30), all_ended).await.expect("all go on");
+    let before = tokio::time::timeout(Duration::from_secs(30), until_all_ended).await.expect("all go on");
     following.abort();
     // One look at each, perhaps two, and once more to go on with it.
     let read = ledger.histories() - before;
