@@ -212,8 +212,8 @@ mod tests {
         let note = folder.path().join("instances").join("here.json");
         let address: SocketAddr = "127.0.0.1:7777".parse().unwrap();
         let found = || note_at(&note).map(|note| note.address);
-        // Left behind by one that was killed.
-        fs::create_dir_all(note.parent().unwrap()).unwrap();
+        // Left behind by one that was killed, with its lock.
+        drop(Place::take_at(note.clone()).unwrap());
         write(&note, &Note { address, token_file: "token".into() }).unwrap();
         assert_eq!(found(), None, "nobody holds it");
         let first = Place::take_at(note.clone()).unwrap().unwrap();
