@@ -162,7 +162,7 @@ fn whoever_listens_where_a_killed_helve_up_did_is_told_nothing() {
 #[test]
 fn a_helve_up_is_found_whatever_its_tokens_and_whoever_is_beside_it() {
     let home = Home::new();
-    home.write("tokens", &format!("ada = {}\n", "t0ken".repeat(10)));
+    home.write("tokens", format!("ada = {}\n", "t0ken".repeat(10)));
     let up = Up::start_with(&home, &["--token-file", "tokens"]);
     let is_found = || {
         let again = home.run(&["up"]);

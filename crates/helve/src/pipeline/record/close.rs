@@ -149,10 +149,10 @@ impl OpenRecord<'_> {
         if !self.is_root() {
             return self.outcome(status);
         }
-        if let Some(run) = &self.run {
-            if let Err(error) = run.release(&**ledger) {
-                tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
-            }
+        if let Some(run) = &self.run
+            && let Err(error) = run.release(&**ledger)
+        {
+            tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
         }
         self.leave_run();
         let error = left_open(self.facts.call_id, status).at(Stage::Record);
