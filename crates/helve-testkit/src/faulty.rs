@@ -1,6 +1,7 @@
 //! A ledger that fails, or kills the process, at a place of the test's choosing.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
@@ -9,7 +10,7 @@ use helve_core::ports::{
     Runs, Sessions,
 };
 use helve_core::record::{Entry, Started};
-use helve_core::run::Step;
+use helve_core::run::{Step, StepKind};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{ApprovalId, BoxFuture, CallId, Caller, Key, KeyId, RuleId, Status};
 use jiff::Timestamp;
@@ -31,12 +32,44 @@ pub enum Boundary {
 pub struct FaultyLedger {
     inner: Arc<dyn Ledger>,
     fault: Fault,
+    /// What was refused and is written with the next write that is not.
+    kept: Option<Mutex<Vec<Entry>>>,
+    histories: AtomicUsize,
 }
 
 impl FaultyLedger {
     /// Lets `fault` decide about every write to `inner`.
     pub fn new(inner: Arc<dyn Ledger>, fault: Fault) -> Self {
-        Self { inner, fault }
+        Self { inner, fault, kept: None, histories: AtomicUsize::new(0) }
+    }
+
+    /// Keeps entries that tell of something which has happened, though they are refused, and writes them
+    /// later: as a journal does whose disk was full.
+    #[must_use]
+    pub fn keeping(self) -> Self {
+        Self { kept: Some(Mutex::default()), ..self }
+    }
+
+    /// How many histories were read.
+    pub fn histories(&self) -> usize {
+        self.histories.load(Ordering::SeqCst)
+    }
+
+    /// Whether `entries` may be written now. What was kept is written before them.
+    fn before(&self, entries: &[Entry]) -> Result<(), JournalError> {
+        let fault = (self.fault)(Boundary::Before);
+        let Some(kept) = &self.kept else { return fault };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match &fault {
+            Ok(()) => kept.drain(..).try_for_each(|entry| self.inner.append(entry))?,
+            Err(_) => kept.extend(entries.iter().filter(|entry| is_report(entry)).cloned()),
+        }
+        fault
+    }
+
+    fn keeps_something(&self) -> bool {
+        let kept = self.kept.as_ref().map(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.is_some_and(|kept| !kept.is_empty())
     }
 
     /// Refuses every write after the first `count`.
@@ -68,11 +101,20 @@ impl FaultyLedger {
         E: From<JournalError> + Send + 'a,
     {
         Box::pin(async move {
-            (self.fault)(Boundary::Before)?;
+            self.before(&[])?;
             let written = write(&*self.inner).await?;
             (self.fault)(Boundary::After)?;
             Ok(written)
         })
+    }
+}
+
+/// Whether an entry tells of something that has happened, and does not just announce it.
+fn is_report(entry: &Entry) -> bool {
+    match entry {
+        Entry::Started(_) => false,
+        Entry::Step(step) => step.kind != StepKind::UndoStarted,
+        Entry::Finished(_) => true,
     }
 }
 
@@ -82,7 +124,7 @@ impl Journal for FaultyLedger {
     }
 
     fn append(&self, entry: Entry) -> Result<(), JournalError> {
-        (self.fault)(Boundary::Before)?;
+        self.before(std::slice::from_ref(&entry))?;
         self.inner.append(entry)?;
         // Handed over, and perhaps not on disk yet.
         (self.fault)(Boundary::After)
@@ -93,11 +135,15 @@ impl Journal for FaultyLedger {
     }
 
     fn commit(&self, entry: Entry) -> BoxFuture<'_, Result<(), JournalError>> {
-        self.guard(|inner| inner.commit(entry))
+        self.commit_all(vec![entry])
     }
 
     fn commit_all(&self, entries: Vec<Entry>) -> BoxFuture<'_, Result<(), JournalError>> {
-        self.guard(|inner| inner.commit_all(entries))
+        Box::pin(async move {
+            self.before(&entries)?;
+            self.inner.commit_all(entries).await?;
+            (self.fault)(Boundary::After)
+        })
     }
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
@@ -114,7 +160,12 @@ impl Journal for FaultyLedger {
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
-        self.inner.flush()
+        Box::pin(async move {
+            if self.keeps_something() {
+                self.before(&[])?;
+            }
+            self.inner.flush().await
+        })
     }
 }
 
@@ -170,6 +221,7 @@ impl Runs for FaultyLedger {
     }
 
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
+        self.histories.fetch_add(1, Ordering::SeqCst);
         self.inner.history(run)
     }
 

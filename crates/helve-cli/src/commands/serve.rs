@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use helve::approval::ApprovalState;
 use helve::hook::{HookEvent, HookInput};
 use helve::identity::KeyText;
+use helve::runs::{Recovered, TakenUp};
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::interrupt;
 use crate::commands::keys::new_code;
-use crate::commands::mcp::instance::{self, Instance};
+use crate::commands::mcp::instance::{self, Place};
 use crate::config::{Inputs, Loaded, PolicyPath, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -42,8 +42,6 @@ use crate::wire::records::AuditRecords;
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// How long the hooks of a session's end have before the process ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
-/// How long another `helve up` on this machine may take to answer.
-const REACHED_WITHIN: Duration = Duration::from_millis(300);
 /// How often runs are looked for that the journal's failure has left.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often the configuration is looked at.
@@ -66,10 +64,12 @@ pub(crate) fn http(
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let address = match (address, instance::answering(&loaded)) {
+    let place = Place::take(&loaded)?;
+    let address = match (address, &place) {
+        // One beside another is nobody's to find: it was asked for by its address.
         (Some(address), _) => address,
-        (None, Some(other)) => return already_up(other, app),
-        (None, None) => usual_or_free(app)?,
+        (None, None) => return already_up(instance::address(&loaded), app),
+        (None, Some(_)) => usual_or_free(app)?,
     };
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
@@ -102,7 +102,9 @@ pub(crate) fn http(
         if let Some(jwt) = &loaded.config.identity.jwt {
             server = server.with_issuer(issuer(jwt, &loaded)?);
         }
-        let _instance = Instance::announce(&loaded, server.address()?, &token_file)?;
+        if let Some(place) = &place {
+            place.announce(server.address()?, &token_file)?;
+        }
         let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
         let code = new_code(runtime.keys(), &local_user("serve")?).await?;
         announce(server.address()?, &token_file, &code, app)?;
@@ -117,7 +119,12 @@ pub(crate) fn http(
                 () = telling => {}
             }
         };
-        interrupt::until_interrupt(Box::pin(running), ui, async || stop.cancel()).await;
+        let end = async || {
+            // Before the port is free for others.
+            place.iter().for_each(Place::withdraw);
+            stop.cancel();
+        };
+        interrupt::until_interrupt(Box::pin(running), ui, end).await;
         upstream.servers.close().await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
@@ -139,12 +146,15 @@ fn usual_or_free(app: &mut App<'_>) -> io::Result<SocketAddr> {
 }
 
 /// Nothing is served twice unless somebody asks for it.
-fn already_up(address: SocketAddr, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn already_up(address: Option<SocketAddr>, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
         app.ui.json(&json!({ "already_up": address }))?;
     } else {
         app.ui.line("")?;
-        app.ui.line(format!("Helve is up already, at http://{address}"))?;
+        match address {
+            Some(address) => app.ui.line(format!("Helve is up already, at http://{address}"))?,
+            None => app.ui.line("Helve is about to be up already")?,
+        }
         app.ui.line("  helve keys sign-in      a link to its page")?;
         app.ui.line("  helve up --listen ADDR  another beside it")?;
     }
@@ -210,8 +220,6 @@ fn page(loaded: &Loaded) -> Result<Option<Url>, Failure> {
 /// The page of the `helve up` that runs with this configuration, and so with the same journal.
 fn running_page(loaded: &Loaded) -> Option<Url> {
     let address = instance::address(loaded).filter(|address| !address.ip().is_unspecified())?;
-    // One that was killed leaves its note behind.
-    std::net::TcpStream::connect_timeout(&address, REACHED_WITHIN).ok()?;
     Url::parse(&format!("http://{address}")).ok()
 }
 
@@ -255,28 +263,9 @@ fn tell_webhook(
 /// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
 /// dropped.
 async fn follow_decisions(runtime: Runtime) {
-    let mut changes = match runtime.approvals().watch().await {
-        Ok(changes) => changes,
-        Err(error) => {
-            tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
-            return std::future::pending().await;
-        }
-    };
-    loop {
-        let changed = changes.next().await;
-        if changed.is_some_and(|approval| approval.state == ApprovalState::Pending) {
-            continue;
-        }
-        // A run may take its time, and others are decided meanwhile.
-        let runtime = runtime.clone();
-        tokio::spawn(async move {
-            match runtime.approvals().resume_decided().await {
-                Ok(resumed) if !resumed.is_empty() => tracing::info!(runs = resumed.len(), "runs go on"),
-                Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "runs that were decided could not be taken up"),
-            }
-        });
-    }
+    let Err(error) = runtime.approvals().follow().await;
+    tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
+    std::future::pending().await
 }
 
 /// Goes on with runs that were left because the journal failed, once it works again. Runs until
@@ -285,15 +274,28 @@ async fn take_up_left(runtime: &Runtime) {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         let runtime = runtime.clone();
+        // A run may take its time, and others are left meanwhile.
         tokio::spawn(async move {
             match runtime.recover_left().await {
-                Ok(runs) if !runs.is_empty() => {
-                    tracing::info!(runs = runs.len(), "the journal works again: runs go on");
-                }
-                Ok(_) => {}
+                Ok(runs) => say_recovered(&runs),
                 Err(error) => tracing::debug!(%error, "runs that were left cannot go on yet"),
             }
         });
+    }
+}
+
+fn say_recovered(recovered: &[Recovered]) {
+    let mut runs = 0;
+    for one in recovered {
+        match &one.taken_up {
+            TakenUp::Ended(_) | TakenUp::Waits(_) => runs += 1,
+            TakenUp::Failed(error) => {
+                tracing::warn!(run = %one.run, %error, "a run that was left cannot be taken up");
+            }
+        }
+    }
+    if runs > 0 {
+        tracing::info!(runs, "the journal works again: runs were taken up");
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -138,6 +139,45 @@ fn helve_up_alone_serves_and_is_not_started_twice() {
     // Killed, it leaves its note behind, which deceives nobody.
     drop(up);
     assert_eq!(Up::anywhere(&first).send("GET /healthz", &[], &Value::Null).0, 200);
+}
+
+#[test]
+fn whoever_listens_where_a_killed_helve_up_did_is_told_nothing() {
+    let home = Home::new();
+    let up = Up::start(&home);
+    let address = up.address.clone();
+    up.kill();
+    // Takes every connection, and stays silent.
+    let other = std::net::TcpListener::bind(&address).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let began = std::time::Instant::now();
+    assert_eq!(home.json(&["mcp", "status"]), json!([]));
+    assert_eq!(home.json(&["keys", "sign-in"])["link"], Value::Null);
+    drop(Up::anywhere(&home));
+    assert!(began.elapsed() < std::time::Duration::from_secs(30), "nobody waits for an answer");
+    let came = other.accept();
+    assert!(matches!(&came, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock), "{came:?}");
+}
+
+#[test]
+fn a_helve_up_is_found_whatever_its_tokens_and_whoever_is_beside_it() {
+    let home = Home::new();
+    home.write("tokens", format!("ada = {}\n", "t0ken".repeat(10)));
+    let up = Up::start_with(&home, &["--token-file", "tokens"]);
+    let is_found = || {
+        let again = home.run(&["up"]);
+        let told = format!("up already, at http://{}", up.address);
+        assert!(again.code == 0 && again.stdout.contains(&told), "{}", again.all());
+    };
+    is_found();
+    let mut beside = Up::start(&home);
+    assert_ne!(beside.address, up.address);
+    is_found();
+    // Its end takes nothing away but its own.
+    let pid = i32::try_from(beside.child.id()).ok().and_then(Pid::from_raw).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    assert!(beside.child.wait().unwrap().success());
+    is_found();
 }
 
 #[test]

@@ -18,7 +18,8 @@ pub trait Runs: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Vec<OpenRun>, JournalError>>;
 
     /// Takes over an open run whose process has gone, or which waits. From then on this process
-    /// is at it, and no other can take it over.
+    /// is at it, and no other can take it over. What the run had to say before is written first, also
+    /// what was refused and is kept for later.
     fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>>;
 
     /// Everything that is recorded of a run and its parts, in order.
@@ -58,9 +59,11 @@ pub enum Holder {
 /// Whether a run could be taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adoption {
-    /// It is ours now.
+    /// It is ours now, and nobody was at it before.
     Adopted,
-    /// Somebody is at it.
+    /// It has been ours all along: this process is at it, or has left it in its middle.
+    Ours,
+    /// Another process is at it.
     Busy,
     /// There is no such open run.
     NotOpen,

@@ -109,8 +109,10 @@ pub(crate) fn is_waiting(db: &Connection, run: &str) -> rusqlite::Result<bool> {
 /// Takes over a run that nobody is at.
 pub(crate) fn adopt(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<Adoption> {
     let Some(row) = find(db, run)? else { return Ok(Adoption::NotOpen) };
-    let is_ours = row.state == State::Running && row.owner == owner.id();
-    if is_ours || row.is_held_by_others(owner) {
+    if row.state == State::Running && row.owner == owner.id() {
+        return Ok(Adoption::Ours);
+    }
+    if row.is_held_by_others(owner) {
         return Ok(Adoption::Busy);
     }
     db.prepare_cached("UPDATE runs SET owner = ?2, state = 0 WHERE run_id = ?1")?

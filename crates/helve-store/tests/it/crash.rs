@@ -198,7 +198,7 @@ async fn a_run_is_adopted_when_its_process_was_killed_and_not_before() {
     child.wait().unwrap();
     assert_eq!(store.open_runs(None, 10).await.unwrap()[0].holder, Holder::Nobody);
     assert_eq!(store.adopt(id).await.unwrap(), Adoption::Adopted);
-    assert_eq!(store.adopt(id).await.unwrap(), Adoption::Busy);
+    assert_eq!(store.adopt(id).await.unwrap(), Adoption::Ours);
 }
 
 #[tokio::test(flavor = "multi_thread")]

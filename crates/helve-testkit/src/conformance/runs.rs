@@ -30,7 +30,7 @@ async fn a_run_is_open_from_its_start_to_its_end(ledger: &dyn Ledger) {
     commit(ledger, call.started()).await;
     let run = OpenRun { run: call.id(), holder: Holder::Us, cancel_requested: false };
     assert_eq!(open_runs(ledger).await, [run]);
-    assert_eq!(adopt(ledger, &call).await, Adoption::Busy);
+    assert_eq!(adopt(ledger, &call).await, Adoption::Ours);
     commit(ledger, Entry::Step(call.step(StepKind::Executed { withheld: false }))).await;
     assert_eq!(holder(ledger, &call).await, Some(Holder::Us));
     commit(ledger, call.done(json!(1))).await;
@@ -65,7 +65,7 @@ async fn a_run_that_waits_can_be_adopted_once(ledger: &dyn Ledger) {
         assert_eq!(holder(ledger, &run).await, Some(Holder::Person));
         assert_eq!(adopt(ledger, &run).await, Adoption::Adopted);
         assert_eq!(holder(ledger, &run).await, Some(Holder::Us));
-        assert_eq!(adopt(ledger, &run).await, Adoption::Busy);
+        assert_eq!(adopt(ledger, &run).await, Adoption::Ours);
     }
     commit(ledger, run.done(json!(1))).await;
     assert_eq!(adopt(ledger, &run).await, Adoption::NotOpen);

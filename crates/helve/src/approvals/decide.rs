@@ -1,5 +1,6 @@
 //! Deciding: who may, and what they can say.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -242,6 +243,12 @@ impl Approvals<'_> {
     /// Goes on with runs that waited for a decision which has been made.
     pub async fn resume_decided(&self) -> Result<Vec<Recovered>, JournalError> {
         follow::resume_decided(self.0).await
+    }
+
+    /// Goes on with runs as soon as what they wait for is decided, by whatever process. Ends only where
+    /// nobody can learn of decisions. Each run goes on in a task of its own.
+    pub async fn follow(&self) -> Result<Infallible, JournalError> {
+        follow::resume_as_decided(self.0).await
     }
 
     async fn settle(&self, id: ApprovalId, verdict: Verdict) -> Result<Approval, DecideError> {

@@ -1,9 +1,10 @@
 //! Going on after a decision: runs that wait, and callers who come back for what became of it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use helve_core::approval::Approval;
 use helve_core::ports::{Holder, JournalError};
 use helve_core::record::{Entry, Finished};
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 use super::decide::belongs_to;
 use super::flight::{Flight, Landed};
-use super::{Flights, until_decided};
+use super::{Bulletin, Flights, until_decided};
 use crate::pipeline::{self, Origin, denied};
 use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
 use crate::runtime::{Parts, Runtime};
@@ -28,6 +29,8 @@ const CONCURRENT_MAX: usize = 32;
 /// for those of others somebody has to look now and then.
 const END_WAIT: Duration = Duration::from_secs(10);
 const END_PAUSE: Duration = Duration::from_millis(500);
+/// How often it is looked again where a question was decided while its run was followed.
+const ROUNDS_MAX: usize = 4;
 
 impl Runtime {
     /// What became of a question and of the call that it is about, for the one who asked.
@@ -38,6 +41,21 @@ impl Runtime {
     /// the outcome of the call that used it, which is waited for a while, or with the question that its run
     /// waits for by now.
     pub async fn outcome_of(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
+        let mut outcome = self.outcome_so_far(id, caller).await?;
+        for _ in 0..ROUNDS_MAX {
+            // All who come for a run share what is found out of it. Whoever comes while that is under way may
+            // be told of a question which was decided meanwhile, perhaps the very one they come for.
+            let Status::Pending(pending) = &outcome.status else { break };
+            let asked = self.approvals().get(pending.approval_id).await?;
+            if asked.is_none_or(|asked| asked.state == ApprovalState::Pending) {
+                break;
+            }
+            outcome = self.outcome_so_far(id, caller).await?;
+        }
+        Ok(outcome)
+    }
+
+    async fn outcome_so_far(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
         let parts = self.parts();
         let found = self.approvals().get(id).await?.filter(|found| belongs_to(found, caller));
         let approval = found.ok_or(super::DecideError::NotFound(id))?;
@@ -261,33 +279,77 @@ pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Insta
 
 /// Takes up runs that waited for a decision which has been made.
 pub(super) async fn resume_decided(parts: &Arc<Parts>) -> Result<Vec<Recovered>, JournalError> {
-    let (mut resumed, mut after) = (Vec::new(), None);
+    let waiting = waiting(parts).await?.into_iter();
+    let taken_up = waiting.map(|run| async move {
+        match is_decided(parts, run).await {
+            Ok(true) => resume_one(parts, run).await,
+            Ok(false) => None,
+            Err(error) => Some(Recovered { run, taken_up: TakenUp::Failed(error.into()) }),
+        }
+    });
+    let taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
+    Ok(taken_up.filter_map(std::future::ready).collect().await)
+}
+
+/// Goes on with a run that was decided, unless somebody else was faster.
+async fn resume_one(parts: &Arc<Parts>, run: CallId) -> Option<Recovered> {
+    let taken_up = match resume(parts, run).await {
+        Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => TakenUp::Waits(outcome),
+        Ok(outcome) => TakenUp::Ended(outcome),
+        Err(RunError::Busy(_) | RunError::Ended(_)) => return None,
+        Err(error) => TakenUp::Failed(error),
+    };
+    Some(Recovered { run, taken_up })
+}
+
+/// The runs that wait for a person.
+async fn waiting(parts: &Parts) -> Result<Vec<CallId>, JournalError> {
+    let (mut waiting, mut after) = (Vec::new(), None);
     loop {
         let page = parts.ledger.open_runs(after, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(resumed) };
+        let Some(last) = page.last() else { return Ok(waiting) };
         after = Some(last.run);
-        let waiting = page.into_iter().filter(|open| open.holder == Holder::Person);
-        let taken_up = waiting.map(|open| async move {
-            match is_decided(parts, open.run).await {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => {
-                    return Some(Recovered { run: open.run, taken_up: TakenUp::Failed(error.into()) });
-                }
-            }
-            let taken_up = match resume(parts, open.run).await {
-                Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => TakenUp::Waits(outcome),
-                Ok(outcome) => TakenUp::Ended(outcome),
-                // Another process was faster.
-                Err(RunError::Busy(_) | RunError::Ended(_)) => return None,
-                Err(error) => TakenUp::Failed(error),
-            };
-            Some(Recovered { run: open.run, taken_up })
-        });
-        let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
-        while let Some(one) = taken_up.next().await {
-            resumed.extend(one);
+        let of_page = page.iter().filter(|open| open.holder == Holder::Person);
+        waiting.extend(of_page.map(|open| open.run));
+    }
+}
+
+/// Goes on with runs as decisions are made. One look at all that wait answers for every decision that was
+/// made before it; only what goes on then has a task of its own, since it may take its time.
+pub(super) async fn resume_as_decided(parts: &Arc<Parts>) -> Result<Infallible, JournalError> {
+    let mut changes = Bulletin::subscribe(parts).await?;
+    loop {
+        // At first too: something may have been decided before anybody listened.
+        if let Err(error) = look(parts).await {
+            tracing::warn!(%error, "runs that were decided could not be taken up");
         }
+        while changes.next().await.is_some_and(|changed| changed.state == ApprovalState::Pending) {}
+        while changes.next().now_or_never().is_some() {}
+    }
+}
+
+/// Lets every run go on that waited for a decision which has been made.
+async fn look(parts: &Arc<Parts>) -> Result<(), JournalError> {
+    let waiting = futures_util::stream::iter(waiting(parts).await?);
+    let each = async |run| match is_decided(parts, run).await {
+        Ok(true) => {
+            let parts = Arc::clone(parts);
+            tokio::spawn(async move { say_resumed(resume_one(&parts, run).await) });
+        }
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%run, %error, "nobody can tell whether a run was decided"),
+    };
+    waiting.for_each_concurrent(CONCURRENT_MAX, each).await;
+    Ok(())
+}
+
+fn say_resumed(resumed: Option<Recovered>) {
+    match resumed {
+        Some(Recovered { run, taken_up: TakenUp::Failed(error) }) => {
+            tracing::warn!(%run, %error, "a run that was decided could not be taken up");
+        }
+        Some(Recovered { run, .. }) => tracing::info!(%run, "a run that was decided has gone on"),
+        None => {}
     }
 }
 
@@ -306,7 +368,7 @@ mod tests {
 
     use super::super::{Decider, Decision, Vouch};
     use super::*;
-    use crate::VolatileLedger;
+    use crate::{VolatileLedger, compose};
 
     #[tokio::test]
     async fn whoever_has_seen_it_approved_just_before_it_was_used_starts_nothing() {
@@ -325,5 +387,37 @@ mod tests {
         let second = follow(Arc::clone(parts), seen, caller).await.unwrap();
         assert_eq!((first.is_success(), second.call_id), (true, first.call_id), "{first:?} {second:?}");
         assert_eq!(ledger.entries().len(), entries, "nothing is recorded of having asked");
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_while_another_flight_lands_is_not_told_of_a_question_that_was_decided() {
+        let send = Tool::builder("send").description("Sends.").input_schema(json!({ "type": "object" }));
+        let send = send.risk(Risk::High).handler(|_, _| async { Ok(json!("sent")) });
+        let runtime = Runtime::builder().tool(send).unwrap().build();
+        let trip = compose::sequence("trip").step(compose::Step::of("send").arguments(json!({})));
+        let trip = trip.description("A trip.").build(runtime.registry()).unwrap();
+        runtime.registry().register(crate::Layer::Project, trip).unwrap();
+        let call = Call::new("trip", json!({}));
+        let caller = Caller::clone(&call.caller);
+        let asked = runtime.call(call).await;
+        let Status::Pending(pending) = &asked.status else { panic!("{asked:?}") };
+        let (parts, id) = (runtime.parts(), pending.approval_id);
+        // Begun for an earlier question of the run, and about to tell that it waits for this one.
+        let (land, landing) = tokio::sync::oneshot::channel::<Outcome>();
+        let begin = || async { Ok(landing.await.unwrap()) };
+        let earlier = Flights::join(parts, Flight::Run(asked.call_id), begin);
+        let later = async {
+            let ada = Decider::vouched("ada", Vouch::LocalUser);
+            runtime.approvals().decide(id, Decision::approve(), &ada).await.unwrap();
+            runtime.outcome_of(id, &caller).await.unwrap()
+        };
+        let lands = async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            land.send(asked.clone()).unwrap();
+        };
+        let (_, outcome, ()) = tokio::join!(earlier, later, lands);
+        assert!(outcome.is_success(), "{outcome:?}");
     }
 }

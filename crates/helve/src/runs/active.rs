@@ -10,18 +10,55 @@ use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, Waitin
 use helve_core::trace::SpanContext;
 use helve_core::{CallId, Caller, Pending, Tool, ToolName};
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
 use super::progress::ProgressTree;
+
+/// How often a run is taken up in vain before there are pauses between.
+const VAIN_AT_ONCE: u32 = 2;
+/// Longest pause before a run that was left is taken up again.
+const VAIN_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The runs of this process that have not ended.
 #[derive(Default)]
 pub(crate) struct ActiveRuns {
     active: Mutex<HashMap<CallId, Arc<ActiveRun>>>,
     /// Runs that this process holds and is not at: the ledger failed in their middle.
-    left: Mutex<HashSet<CallId>>,
+    left: Mutex<HashMap<CallId, Mark>>,
+    /// Runs about which the ledger is being asked whether they can be taken.
+    taking: Mutex<HashSet<CallId>>,
+    /// Held by whoever looks for runs that were left, until those are taken.
+    looking: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// How a run was left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Whether somebody had asked to go on with it, and it has not got any further since: then what the
+    /// tool says of crashes does not count.
+    pub(crate) asked: bool,
+    /// How often it was taken up in vain.
+    pub(crate) tries: u32,
+}
+
+/// That a run was left, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) left: Left,
+    at: Instant,
+}
+
+impl Mark {
+    /// When it is worth the while to take it up again. What fails for good must not be tried for ever at
+    /// the same pace; whoever asks for it need not wait.
+    fn due_at(&self) -> Instant {
+        let pauses = self.left.tries.saturating_sub(VAIN_AT_ONCE);
+        let pause = if pauses == 0 { 0 } else { 1_u64.checked_shl(pauses).unwrap_or(u64::MAX) };
+        self.at + Duration::from_secs(pause).min(VAIN_PAUSE_MAX)
+    }
 }
 
 impl ActiveRuns {
@@ -33,11 +70,14 @@ impl ActiveRuns {
         self.lock().insert(run.id, Arc::clone(run));
     }
 
-    pub(crate) fn remove(&self, run: CallId) {
-        let removed = self.lock().remove(&run);
-        if let Some(removed) = removed {
-            removed.over.notify_waiters();
+    pub(crate) fn remove(&self, run: &Arc<ActiveRun>) {
+        let mut active = self.lock();
+        // One that waited may have been taken up anew meanwhile.
+        if active.get(&run.id).is_some_and(|now| Arc::ptr_eq(now, run)) {
+            active.remove(&run.id);
         }
+        drop(active);
+        run.over.notify_waiters();
     }
 
     /// Waits until this process is no longer at a run; where it is not, for a moment.
@@ -58,27 +98,64 @@ impl ActiveRuns {
     }
 
     /// Leaves a run as it is in the ledger, for whoever recovers.
-    pub(crate) fn leave(&self, run: CallId) {
-        self.left().insert(run);
+    pub(crate) fn leave(&self, run: CallId, left: Left) {
+        self.left().insert(run, Mark { left, at: Instant::now() });
     }
 
-    /// Whether this process holds a run and has left it.
-    pub(crate) fn is_left(&self, run: CallId) -> bool {
-        self.left().contains(&run)
+    /// How this process has left a run that it holds.
+    pub(crate) fn mark(&self, run: CallId) -> Option<Mark> {
+        self.left().get(&run).copied()
     }
 
-    /// The runs that this process holds and has left.
-    pub(crate) fn all_left(&self) -> Vec<CallId> {
-        self.left().iter().copied().collect()
+    /// The runs that this process holds and has left, as far as it is time to take them up again.
+    pub(crate) fn due(&self) -> Vec<(CallId, Mark)> {
+        let now = Instant::now();
+        let left = self.left();
+        left.iter().filter(|(_, mark)| mark.due_at() <= now).map(|(run, mark)| (*run, *mark)).collect()
     }
 
-    /// Takes up a run that this process has left. Returns whether it had.
-    pub(crate) fn take_left(&self, run: CallId) -> bool {
-        self.left().remove(&run)
+    /// A run that was left is taken, or has ended.
+    pub(crate) fn forget(&self, run: CallId) {
+        self.left().remove(&run);
     }
 
-    fn left(&self) -> MutexGuard<'_, HashSet<CallId>> {
+    /// A run is no longer as it was left, unless it was left again since.
+    pub(crate) fn forget_as(&self, run: CallId, mark: Mark) {
+        let mut left = self.left();
+        if left.get(&run) == Some(&mark) {
+            left.remove(&run);
+        }
+    }
+
+    /// Begins to take a run. None: somebody else of this process is about to.
+    pub(crate) fn begin_taking(&self, run: CallId) -> Option<Taking<'_>> {
+        let is_first = self.taking().insert(run);
+        is_first.then(|| Taking { runs: self, run })
+    }
+
+    /// Begins to look for runs that were left. None: somebody is, and has not taken all of them yet.
+    pub(crate) fn begin_looking(&self) -> Option<Arc<OwnedMutexGuard<()>>> {
+        Arc::clone(&self.looking).try_lock_owned().ok().map(Arc::new)
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashMap<CallId, Mark>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn taking(&self) -> MutexGuard<'_, HashSet<CallId>> {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of this process at a time asks whether a run can be taken.
+pub(crate) struct Taking<'r> {
+    runs: &'r ActiveRuns,
+    run: CallId,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.runs.taking().remove(&self.run);
     }
 }
 
@@ -113,6 +190,9 @@ struct State {
     held: Vec<Entry>,
     /// What is going on: the run itself under the empty path, and its parts. Few at any time.
     going_on: Vec<GoingOn>,
+    /// How many handlers of it are at work in tasks of their own. One that blocks its thread is so for longer
+    /// than its call goes on, where that is dropped.
+    at_work: usize,
     parts: Vec<Done>,
     waiting: Option<Waiting>,
     /// Whether something of the run is in the ledger.
@@ -121,6 +201,8 @@ struct State {
     secrets: Vec<String>,
     /// Why the ledger refused something that the run had to say.
     refused: Option<JournalError>,
+    /// How it is left, where it has to be.
+    left: Left,
     progress: ProgressTree,
     /// Why calls could not be undone.
     not_undone: HashMap<CallId, String>,
@@ -235,7 +317,7 @@ impl ActiveRun {
     /// Writes what is held, and waits for it.
     pub(crate) async fn settle(&self, journal: &dyn Journal) -> Result<(), JournalError> {
         let held = std::mem::take(&mut self.lock().held);
-        if held.is_empty() { Ok(()) } else { self.noted(journal.commit_all(held).await) }
+        if held.is_empty() { Ok(()) } else { self.write(journal, held).await }
     }
 
     /// Writes what is held and an entry, and waits for it.
@@ -247,13 +329,20 @@ impl ActiveRun {
             return Err(refused);
         }
         let entries = self.held_with(entry);
-        self.noted(journal.commit_all(entries).await)
+        self.write(journal, entries).await
     }
 
-    /// Keeps in mind what became of a write.
-    fn noted(&self, written: Result<(), JournalError>) -> Result<(), JournalError> {
+    /// Writes entries, and keeps in mind what became of it.
+    async fn write(&self, journal: &dyn Journal, entries: Vec<Entry>) -> Result<(), JournalError> {
+        let goes_on = entries.iter().any(|entry| !matches!(entry, Entry::Step(_)));
+        let written = journal.commit_all(entries).await;
         match written {
-            Ok(()) => self.begin(),
+            Ok(()) => {
+                let mut state = self.lock();
+                state.begun = true;
+                // Once a part of it has begun or ended, being cut short is a crash as any other.
+                state.left.asked &= !goes_on;
+            }
             // The ledger works; it is the approval that cannot be used.
             Err(ref error) if error.is_spent().is_some() => {}
             Err(ref error) => self.refused_by(error),
@@ -275,6 +364,16 @@ impl ActiveRun {
     /// Why the ledger has refused something.
     pub(crate) fn refused(&self) -> Option<JournalError> {
         self.lock().refused.clone()
+    }
+
+    /// How it is left, where it has to be.
+    pub(crate) fn left(&self) -> Left {
+        self.lock().left
+    }
+
+    /// It was left before, and would be left like this again.
+    pub(crate) fn was_left(&self, left: Left) {
+        self.lock().left = left;
     }
 
     /// Whether the ledger has refused something.
@@ -306,12 +405,18 @@ impl ActiveRun {
         self.lock().going_on.iter().any(|one| *one.path == *path && one.tool.is_composed())
     }
 
+    /// A handler begins to work in a task of its own. It has ended when the guard is dropped.
+    pub(crate) fn at_work(self: &Arc<Self>) -> AtWork {
+        self.lock().at_work += 1;
+        AtWork(Arc::clone(self))
+    }
+
     /// Waits until none of its parts goes on, but not for ever.
     pub(crate) async fn until_quiet(&self, at_most: Duration) {
         let quiet = async {
             loop {
                 let changed = self.quiet.notified();
-                if self.lock().going_on.iter().all(|one| one.path.is_empty()) {
+                if self.is_quiet() {
                     return;
                 }
                 changed.await;
@@ -320,6 +425,11 @@ impl ActiveRun {
         if tokio::time::timeout(at_most, quiet).await.is_err() {
             tracing::warn!(run = %self.id, "parts of a cancelled run did not stop in time");
         }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let state = self.lock();
+        state.at_work == 0 && state.going_on.iter().all(|one| one.path.is_empty())
     }
 
     /// Whether nothing goes on beside the part at `path` and those it lies within, so that
@@ -442,7 +552,65 @@ impl Drop for InFlight {
     }
 }
 
+/// A handler that is at work for a run.
+pub(crate) struct AtWork(Arc<ActiveRun>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.lock().at_work -= 1;
+        self.0.quiet.notify_waiters();
+    }
+}
+
 /// A step of a run, now.
 pub(crate) fn step(at: jiff::Timestamp, call_id: CallId, run: CallId, kind: StepKind) -> Box<Step> {
     Box::new(Step { at, call_id, run, kind, payload: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_taken_up_in_vain_is_tried_less_and_less_often_but_tried() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        let mut tried = Vec::new();
+        for tries in 0..100 {
+            let left = Instant::now();
+            runs.leave(run, Left { asked: false, tries });
+            while runs.due().is_empty() {
+                assert!(left.elapsed() < VAIN_PAUSE_MAX + Duration::from_secs(1));
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            tried.push(left.elapsed().as_secs());
+            assert!(runs.mark(run).is_some(), "whoever asks for it has it in any case");
+        }
+        assert_eq!(&tried[..9], [0, 0, 0, 2, 4, 8, 16, 32, 60]);
+        assert_eq!(tried.last(), Some(&60));
+    }
+
+    #[tokio::test]
+    async fn a_run_that_was_left_again_is_not_forgotten_as_it_was() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        runs.leave(run, Left::default());
+        let before = runs.mark(run).unwrap();
+        runs.leave(run, Left { asked: false, tries: 1 });
+        runs.forget_as(run, before);
+        let now = runs.mark(run).expect("it is still left");
+        runs.forget_as(run, now);
+        assert_eq!(runs.mark(run), None);
+    }
+
+    #[test]
+    fn one_at_a_time_takes_a_run_and_one_looks_for_them() {
+        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
+        let taking = runs.begin_taking(run);
+        assert!(taking.is_some() && runs.begin_taking(run).is_none());
+        drop(taking);
+        assert!(runs.begin_taking(run).is_some());
+        let looking = runs.begin_looking();
+        assert!(looking.is_some() && runs.begin_looking().is_none());
+        drop(looking);
+        assert!(runs.begin_looking().is_some());
+    }
 }

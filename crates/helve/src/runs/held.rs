@@ -5,6 +5,7 @@ use std::sync::Arc;
 use helve_core::CallId;
 use helve_core::ports::{Adoption, JournalError};
 
+use super::active::Left;
 use super::recover::RunError;
 use crate::runtime::Parts;
 
@@ -13,38 +14,54 @@ use crate::runtime::Parts;
 pub(super) struct Held {
     parts: Option<Arc<Parts>>,
     run: CallId,
+    left: Left,
 }
 
 impl Held {
-    /// Takes one that was left, whoever left it.
-    pub(super) async fn take(parts: &Arc<Parts>, run: CallId) -> Result<Self, RunError> {
+    /// Takes one that was left, whoever left it. `asked`: because somebody wants it to go on.
+    pub(super) async fn take(parts: &Arc<Parts>, run: CallId, asked: bool) -> Result<Self, RunError> {
         let parts = Arc::clone(parts);
-        if parts.runs.take_left(run) {
-            return Ok(Self { parts: Some(parts), run });
-        }
         // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
-        let adopted = tokio::spawn(async move {
+        let taken = tokio::spawn(async move {
+            let _taking = parts.runs.begin_taking(run).ok_or(RunError::Busy(run))?;
+            // Looked at before the ledger is asked: only what was left by then has said all that it had to.
+            let mark = parts.runs.mark(run);
+            // Asked in any case: that the run waits for a person may have been written after it was left, and
+            // then whoever comes first has it.
             let adoption = parts.ledger.adopt(run).await?;
-            match adoption {
-                Adoption::Adopted => Ok(Self { parts: Some(parts), run }),
-                Adoption::Busy => Err(RunError::Busy(run)),
-                Adoption::NotOpen => Err(not_open(&parts, run).await),
+            match (adoption, mark) {
+                (Adoption::Adopted, _) | (Adoption::Ours, Some(_)) => {}
+                (Adoption::Ours, None) | (Adoption::Busy, _) => return Err(RunError::Busy(run)),
+                (Adoption::NotOpen, _) => return Err(not_open(&parts, run).await),
             }
+            parts.runs.forget(run);
+            let before = mark.map(|mark| mark.left).unwrap_or_default();
+            let left = Left { asked: asked || before.asked, tries: before.tries.saturating_add(1) };
+            Ok(Self { parts: Some(Arc::clone(&parts)), run, left })
         });
-        adopted.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
+        taken.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
     }
 
-    /// This process is at it from now on.
-    pub(super) fn begins(mut self) -> CallId {
-        self.parts = None;
+    pub(super) fn run(&self) -> CallId {
         self.run
+    }
+
+    /// Whether somebody asked for it to go on.
+    pub(super) fn is_asked(&self) -> bool {
+        self.left.asked
+    }
+
+    /// This process is at it from now on. How it is left, should it have to be.
+    pub(super) fn begins(mut self) -> (CallId, Left) {
+        self.parts = None;
+        (self.run, self.left)
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if let Some(parts) = &self.parts {
-            parts.runs.leave(self.run);
+            parts.runs.leave(self.run, self.left);
         }
     }
 }

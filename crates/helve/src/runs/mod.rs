@@ -15,10 +15,12 @@ mod watch;
 
 pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
-pub(crate) use active::{ActiveRun, ActiveRuns, Deed, Done, InFlight, Place, UndoState, Waiting, step};
+pub(crate) use active::{
+    ActiveRun, ActiveRuns, AtWork, Deed, Done, InFlight, Place, UndoState, Waiting, step,
+};
 pub(crate) use history::{Earlier, History, parse};
 pub use part::left_in_doubt;
 pub(crate) use part::{call_part, cascade, cascade_path, in_doubt, told};
-pub(crate) use recover::{Undoing, Unknown, find_out, resume, wind_up_dropped};
+pub(crate) use recover::{Undoing, Unknown, find_out, leave_dropped, resume, wind_up_dropped};
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

@@ -1,5 +1,6 @@
 //! Taking up what was left: resume, roll back, or ask a person. And undo and cancel from outside.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolErr
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
+use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
@@ -110,10 +112,11 @@ impl Runtime {
             let left = page.into_iter().filter(|open| match open.holder {
                 Holder::Nobody => true,
                 // The ledger failed in its middle, and may work again.
-                Holder::Us => parts.runs.is_left(open.run),
+                Holder::Us => parts.runs.mark(open.run).is_some(),
                 Holder::Others | Holder::Person => false,
             });
-            recovered.extend(take_up_all(parts, left.map(|open| (open.run, open.cancel_requested))).await);
+            let left = left.map(|open| (open.run, open.cancel_requested)).collect();
+            recovered.extend(take_up_all(parts, left, None).await);
         }
         recovered.extend(self.approvals().resume_decided().await?);
         Ok(recovered)
@@ -121,24 +124,48 @@ impl Runtime {
 
     /// Takes up the runs that this process had to leave in their middle because its journal failed,
     /// once that works again. For a process that stays, every now and then: where there are none it
-    /// costs nothing.
+    /// costs nothing. One that cannot be taken up is tried again later, less and less often.
     pub async fn recover_left(&self) -> Result<Vec<Recovered>, JournalError> {
         let parts = self.parts();
-        let left = parts.runs.all_left();
+        let Some(looking) = parts.runs.begin_looking() else { return Ok(Vec::new()) };
+        let left = parts.runs.due();
         if left.is_empty() {
             return Ok(Vec::new());
         }
         parts.ledger.check()?;
-        let cancelled = parts.ledger.cancel_requests().await?;
-        Ok(take_up_all(parts, left.into_iter().map(|run| (run, cancelled.contains(&run)))).await)
+        // What was refused and kept is written first: that a run waits, or has ended.
+        parts.ledger.flush().await?;
+        let open = all_open(parts).await?;
+        let (mut cut_short, mut some_wait) = (Vec::new(), false);
+        for (run, mark) in left {
+            match open.get(&run).map(|open| open.holder) {
+                // It waits after all, and is whoever's it waits for.
+                Some(Holder::Person) => {
+                    parts.runs.forget_as(run, mark);
+                    some_wait = true;
+                }
+                Some(Holder::Others) => parts.runs.forget_as(run, mark),
+                Some(Holder::Us | Holder::Nobody) | None => {
+                    cut_short.push((run, open.get(&run).is_some_and(|open| open.cancel_requested)));
+                }
+            }
+        }
+        let decided = async {
+            // What it waits for may have been decided before anybody could see that it waits.
+            if some_wait { self.approvals().resume_decided().await } else { Ok(Vec::new()) }
+        };
+        let taken_up = take_up_all(parts, cut_short, Some(looking));
+        let (mut recovered, decided) = futures_util::future::join(taken_up, decided).await;
+        recovered.extend(decided?);
+        Ok(recovered)
     }
 
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
     /// is a call whose outcome is unknown.
     pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
         // Somebody asked for it, so what the tool says of crashes does not count.
-        let settlement = Asked { settlement };
-        take_up(self.parts(), run, Some(settlement), false).await?.into_outcome()
+        let asked = Asked { settlement };
+        take_up(self.parts(), run, Some(asked), false).await?.into_outcome()
     }
 
     /// Stops a run, wherever it is. One of this process stops at once, one of another process
@@ -243,23 +270,49 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
     Ok(Undoing { run, done, failures, started })
 }
 
-/// Takes up runs that were left, each with whether somebody asked to stop it.
-async fn take_up_all(parts: &Arc<Parts>, runs: impl Iterator<Item = (CallId, bool)>) -> Vec<Recovered> {
-    let taken_up = runs.map(|(run, cancel)| async move {
-        let taken_up = take_up(parts, run, None, cancel).await.unwrap_or_else(TakenUp::Failed);
-        Recovered { run, taken_up }
+/// Every open run.
+async fn all_open(parts: &Arc<Parts>) -> Result<HashMap<CallId, OpenRun>, JournalError> {
+    let (mut all, mut after) = (HashMap::new(), None);
+    loop {
+        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(all) };
+        after = Some(last.run);
+        all.extend(page.into_iter().map(|open| (open.run, open)));
+    }
+}
+
+/// Takes up runs that were left, each with whether somebody asked to stop it. Nobody else looks for such
+/// runs until these are taken.
+async fn take_up_all(
+    parts: &Arc<Parts>,
+    runs: Vec<(CallId, bool)>,
+    looking: Option<Arc<OwnedMutexGuard<()>>>,
+) -> Vec<Recovered> {
+    let taken_up = runs.into_iter().map(|(run, cancel)| {
+        let looking = looking.clone();
+        async move {
+            let held = Held::take(parts, run, false).await;
+            drop(looking);
+            let taken_up = match held {
+                Ok(held) => go_on_with(parts, held, None, cancel).await.unwrap_or_else(TakenUp::Failed),
+                Err(error) => TakenUp::Failed(error),
+            };
+            Recovered { run, taken_up }
+        }
     });
+    let taken_up: Vec<_> = taken_up.collect();
+    drop(looking);
     let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
     let mut recovered = Vec::new();
     while let Some(one) = taken_up.next().await {
         match one.taken_up {
-            // Another process was faster, or its end had got there after all.
-            TakenUp::Failed(RunError::Busy(run) | RunError::Ended(run)) => {
-                parts.runs.take_left(run);
-            }
+            // Somebody else was faster. Should they leave it again, that is theirs to say.
+            TakenUp::Failed(RunError::Busy(_)) => {}
+            // Its end had got there after all.
+            TakenUp::Failed(RunError::Ended(_)) => parts.runs.forget(one.run),
             // Nothing of it is in the ledger, so nothing of it was begun.
-            TakenUp::Failed(RunError::NotFound(run)) => {
-                parts.runs.take_left(run);
+            TakenUp::Failed(RunError::NotFound(run)) if run == one.run => {
+                parts.runs.forget(one.run);
                 recovered.push(one);
             }
             _ => recovered.push(one),
@@ -279,10 +332,20 @@ async fn take_up(
     asked: Option<Asked>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    let held = Held::take(parts, run).await?;
+    let held = Held::take(parts, run, asked.is_some()).await?;
+    go_on_with(parts, held, asked.and_then(|asked| asked.settlement), cancel).await
+}
+
+/// Goes on with a run that is ours.
+async fn go_on_with(
+    parts: &Arc<Parts>,
+    held: Held,
+    settlement: Option<Settlement>,
+    cancel: bool,
+) -> Result<TakenUp, RunError> {
+    let (run, by_hand) = (held.run(), held.is_asked());
     let mut entries = parts.ledger.history(run).await?;
-    let by_hand = asked.is_some();
-    if let Some(settlement) = asked.and_then(|asked| asked.settlement)
+    if let Some(settlement) = settlement
         && let Some(entry) = settle(parts, run, &entries, settlement)
     {
         parts.ledger.commit(entry.clone()).await?;
@@ -408,8 +471,9 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
 /// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
 /// nobody waits for it any more.
 fn taken_up(parts: &Arc<Parts>, held: Held, history: History) -> Arc<ActiveRun> {
-    let run = held.begins();
+    let (run, left) = held.begins();
     let active = ActiveRun::new(run, CancellationToken::new(), history);
+    active.was_left(left);
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
         .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
@@ -580,5 +644,21 @@ pub(crate) fn wind_up_dropped(
         let tool = parts.registry.tool(&call.tool);
         let error = ToolError::new(ErrorCode::Cancelled, "the caller went away before the run had ended");
         end(&parts, call, run, tool, error).await
+    });
+}
+
+/// Leaves a run whose caller went away after the ledger had failed in its middle: not before its parts have
+/// stopped, or whoever takes it up would do beside them what they do.
+pub(crate) fn leave_dropped(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
+    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
+    run.cancellation.cancel();
+    let leave = |parts: &Parts, run: &Arc<ActiveRun>| {
+        parts.runs.leave(run.id, run.left());
+        parts.runs.remove(run);
+    };
+    let Ok(handle) = tokio::runtime::Handle::try_current() else { return leave(&parts, &run) };
+    handle.spawn(async move {
+        run.until_quiet(parts.settings.cancel_grace + STOP_MAX).await;
+        leave(&parts, &run);
     });
 }

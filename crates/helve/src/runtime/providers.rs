@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use helve_core::hook::{HookEvent, HookInput};
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
+use helve_core::{Call, Caller, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 
 use super::Runtime;
@@ -98,11 +98,12 @@ impl Runtime {
     }
 }
 
-/// Whether there was no such tool, or not for these arguments.
+/// Whether there was no such tool, or not for these arguments. Not by the error's code: a tool may say the
+/// same once it was called; nor by where it arose alone, which may be within a part of what was called.
 fn is_unfit(outcome: &Outcome) -> bool {
-    let code =
-        |error: &ToolError| matches!(error.code(), ErrorCode::ValidationFailed | ErrorCode::ToolNotFound);
-    matches!(&outcome.status, Status::Failed(error) if code(error))
+    let never_ran = outcome.attempts == 0 && outcome.parts.is_empty();
+    let is_early = |error: &ToolError| matches!(error.stage(), Some(Stage::Resolve | Stage::Prepare));
+    matches!(&outcome.status, Status::Failed(error) if never_ran && is_early(error))
 }
 
 /// One call of a batch, as hooks are told of it.

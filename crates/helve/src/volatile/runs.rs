@@ -120,6 +120,7 @@ impl Runs for VolatileLedger {
                 open.holder = Holder::Us;
                 Adoption::Adopted
             }
+            Some(open) if open.holder == Holder::Us => Adoption::Ours,
             Some(_) => Adoption::Busy,
         };
         Box::pin(ready(Ok(adoption)))

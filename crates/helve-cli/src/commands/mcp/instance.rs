@@ -1,7 +1,7 @@
 //! The `helve up` that runs: it leaves a note where it listens, and other commands ask it.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +21,9 @@ use crate::wire::mcp;
 /// How long it may take to answer; to restart a server takes longer than to say how it is.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 const NOTE_BYTES_MAX: usize = 64 << 10;
+/// Whoever only looks whether the lock is held lets go of it at once.
+const LOCK_TRIES: u32 = 5;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Where a `helve up` can be reached. Holds no secret, only where one lies.
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,41 +32,66 @@ struct Note {
     token_file: PathBuf,
 }
 
-/// A note that is taken away when the `helve up` ends.
-pub(crate) struct Instance(PathBuf);
+/// The place of the `helve up` of a configuration. Whoever has it holds a lock, which the operating system
+/// drops when the process dies, however it dies: a note counts only while somebody does.
+pub(crate) struct Place {
+    note: PathBuf,
+    // Held for the lock on it.
+    _lock: File,
+}
 
-impl Instance {
-    /// Leaves a note for commands in the same project.
-    pub(crate) fn announce(loaded: &Loaded, address: SocketAddr, token_file: &Path) -> Result<Self, Failure> {
-        let file = note_file(&mcp::state_folder()?, loaded);
+impl Place {
+    /// Takes the place. None: another living `helve up` has it.
+    pub(crate) fn take(loaded: &Loaded) -> Result<Option<Self>, Failure> {
+        Self::take_at(note_file(&mcp::state_folder()?, loaded))
+    }
+
+    fn take_at(note: PathBuf) -> Result<Option<Self>, Failure> {
+        let path = lock_file(&note);
+        let taken = lock(&path)
+            .map_err(|error| Failure::failed(format!("cannot lock {}", path.display())).because(&error))?;
+        let Some(lock) = taken else { return Ok(None) };
+        let place = Self { note, _lock: lock };
+        // One that a killed `helve up` has left would count from now on, and lead to whoever listens there.
+        place.withdraw();
+        Ok(Some(place))
+    }
+
+    /// Leaves a note for commands in the same project, until it is withdrawn or the place is given up.
+    pub(crate) fn announce(&self, address: SocketAddr, token_file: &Path) -> Result<(), Failure> {
         let token_file = token_file.canonicalize().unwrap_or_else(|_| token_file.to_owned());
-        let written = write(&file, &Note { address, token_file });
-        written
-            .map_err(|error| Failure::failed(format!("cannot write {}", file.display())).because(&error))?;
-        Ok(Self(file))
+        write(&self.note, &Note { address, token_file })
+            .map_err(|error| Failure::failed(format!("cannot write {}", self.note.display())).because(&error))
+    }
+
+    /// Takes the note away.
+    pub(crate) fn withdraw(&self) {
+        // There may be none. One that cannot be taken away counts no longer than the lock is held.
+        let _ = fs::remove_file(&self.note);
     }
 }
 
-impl Drop for Instance {
+impl Drop for Place {
     fn drop(&mut self) {
-        // One that stays leads nowhere, and is found out.
-        let _ = fs::remove_file(&self.0);
+        self.withdraw();
     }
 }
 
-/// Where the `helve up` of this configuration says that it listens.
+/// Where the `helve up` of this configuration listens, if one lives.
 pub(crate) fn address(loaded: &Loaded) -> Option<SocketAddr> {
     read_note(loaded).map(|note| note.address)
 }
 
-/// Where the `helve up` of this configuration listens, if it answers.
-pub(crate) fn answering(loaded: &Loaded) -> Option<SocketAddr> {
-    Running::find(loaded).map(|running| running.note.address)
+/// The note of a `helve up` that lives.
+fn read_note(loaded: &Loaded) -> Option<Note> {
+    note_at(&note_file(&find::mcp_state()?, loaded))
 }
 
-fn read_note(loaded: &Loaded) -> Option<Note> {
-    let file = note_file(&find::mcp_state()?, loaded);
-    serde_json::from_str(&document::read_text(&file, NOTE_BYTES_MAX).ok()?).ok()
+fn note_at(file: &Path) -> Option<Note> {
+    if !is_held(&lock_file(file)) {
+        return None;
+    }
+    serde_json::from_str(&document::read_text(file, NOTE_BYTES_MAX).ok()?).ok()
 }
 
 fn note_file(state: &Path, loaded: &Loaded) -> PathBuf {
@@ -72,7 +100,39 @@ fn note_file(state: &Path, loaded: &Loaded) -> PathBuf {
     state.join("instances").join(format!("{}.json", mcp::scope_folder(&scope)))
 }
 
-fn write(file: &Path, note: &Note) -> std::io::Result<()> {
+fn lock_file(note: &Path) -> PathBuf {
+    note.with_extension("lock")
+}
+
+/// Takes a lock. None: somebody else has it. The file stays, since whoever waits for it might hold another
+/// one of the same name.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    for _ in 0..LOCK_TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            // Perhaps somebody only looks, which is over at once.
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a living process holds a lock. Where that cannot be told, nobody is told a token.
+fn is_held(path: &Path) -> bool {
+    // Shared, so that two who look at once do not take each other for the holder.
+    File::open(path).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+fn write(file: &Path, note: &Note) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -101,7 +161,7 @@ impl Running {
         let alone = |line: &&str| !line.is_empty() && !line.starts_with('#') && !line.contains(' ');
         let token = tokens.lines().map(str::trim).find(alone)?.to_owned();
         let mut running = Self { note, token, status: Vec::new() };
-        // It may have been killed; then nobody answers, or somebody else.
+        // It lives, so that nobody else listens there; but it may be about to end.
         let answer = running.ask(Method::GET, "servers").ok()?;
         running.status = answer.as_array()?.clone();
         Some(running)
@@ -139,5 +199,31 @@ impl Running {
             true => Ok(value),
             false => Err(refuse(value["detail"].as_str().unwrap_or("it refused").to_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_counts_while_its_place_is_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("instances").join("here.json");
+        let address: SocketAddr = "127.0.0.1:7777".parse().unwrap();
+        let found = || note_at(&note).map(|note| note.address);
+        // Left behind by one that was killed, with its lock.
+        drop(Place::take_at(note.clone()).unwrap());
+        write(&note, &Note { address, token_file: "token".into() }).unwrap();
+        assert_eq!(found(), None, "nobody holds it");
+        let first = Place::take_at(note.clone()).unwrap().unwrap();
+        assert_eq!(found(), None, "what was left behind does not count again");
+        first.announce(address, Path::new("token")).unwrap();
+        assert_eq!(found(), Some(address));
+        assert!(Place::take_at(note.clone()).unwrap().is_none(), "it is taken");
+        assert_eq!(found(), Some(address), "and stays so");
+        drop(first);
+        assert!(!note.exists());
+        assert!(Place::take_at(note.clone()).unwrap().is_some());
     }
 }

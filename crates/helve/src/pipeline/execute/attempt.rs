@@ -15,6 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::super::record::OpenRecord;
+use crate::runs::{ActiveRun, AtWork};
 use crate::runtime::Parts;
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
@@ -37,7 +38,8 @@ pub(super) async fn attempt(
 ) -> Result<Value, ToolError> {
     let started = Instant::now();
     let attached = context.clone();
-    let (result, handler) = run(parts, tool, call, context, arguments, deadline).await;
+    let at_work = record.run().map(ActiveRun::at_work);
+    let (result, handler) = run(parts, tool, call, context, arguments, deadline, at_work).await;
     record.attach(attached.attached());
     record.attempted(Attempt {
         duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -54,6 +56,7 @@ async fn run(
     context: Context,
     arguments: Value,
     deadline: Instant,
+    at_work: Option<AtWork>,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
     let handler = Arc::clone(tool.handler());
     let told = context.clone();
@@ -64,11 +67,11 @@ async fn run(
         match first_step(&*handler, arguments, context).await {
             Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
             Ok(ControlFlow::Continue(rest)) if stays => Work::Here(rest),
-            Ok(ControlFlow::Continue(rest)) => Work::Task(tokio::spawn(rest)),
+            Ok(ControlFlow::Continue(rest)) => Work::apart(rest, at_work),
             Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
         }
     } else {
-        Work::Task(tokio::spawn(async move { handler.call(arguments, context).await }))
+        Work::apart(async move { handler.call(arguments, context).await }, at_work)
     };
     // On the heap: what waiting takes is large, and a call that ends at once does without.
     Box::pin(wait(parts, tool, call, Running { work, told }, deadline)).await
@@ -132,6 +135,17 @@ enum Work {
 }
 
 impl Work {
+    /// In a task of its own. Its run knows until that has really ended.
+    fn apart(
+        work: impl Future<Output = Result<Value, ToolError>> + Send + 'static,
+        at_work: Option<AtWork>,
+    ) -> Self {
+        Self::Task(tokio::spawn(async move {
+            let _at_work = at_work;
+            work.await
+        }))
+    }
+
     fn is_going_on(&self) -> bool {
         match self {
             Self::Task(task) => !task.is_finished(),

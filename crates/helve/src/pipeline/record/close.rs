@@ -14,7 +14,7 @@ use serde_json::value::to_raw_value;
 
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
-use crate::runs::{Waiting, step, wind_up_dropped};
+use crate::runs::{Waiting, leave_dropped, step, wind_up_dropped};
 
 impl OpenRecord<'_> {
     /// Writes the record and tells the outcome.
@@ -46,8 +46,8 @@ impl OpenRecord<'_> {
             Ok(()) => status,
             Err(error) => {
                 // Whoever recovers finds out whether the end got there after all.
-                if self.is_root() && self.run.is_some() {
-                    self.parts.runs.leave(self.facts.call_id);
+                if self.is_root() {
+                    self.leave_run();
                 }
                 self.unrecorded(status, attempted, error)
             }
@@ -149,14 +149,21 @@ impl OpenRecord<'_> {
         if !self.is_root() {
             return self.outcome(status);
         }
-        if let Some(run) = &self.run {
-            if let Err(error) = run.release(&**ledger) {
-                tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
-            }
-            self.parts.runs.leave(run.id);
+        if let Some(run) = &self.run
+            && let Err(error) = run.release(&**ledger)
+        {
+            tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
         }
+        self.leave_run();
         let error = left_open(self.facts.call_id, status).at(Stage::Record);
         self.outcome(Status::Failed(error))
+    }
+
+    /// Leaves the run as it is in the ledger, for whoever recovers.
+    fn leave_run(&self) {
+        if let Some(run) = &self.run {
+            self.parts.runs.leave(run.id, run.left());
+        }
     }
 
     /// The run cannot go on by itself: it stays open, and says what for.
@@ -174,7 +181,7 @@ impl OpenRecord<'_> {
         };
         let status = match (written, waiting.pending) {
             (Err(error), _) => {
-                self.parts.runs.leave(run);
+                self.leave_run();
                 self.unrecorded(status, 1, error)
             }
             (Ok(()), Some(pending)) => Status::Pending(pending),
@@ -316,14 +323,12 @@ impl Drop for OpenRecord<'_> {
             && self.is_root()
         {
             if self.state == State::Open && run.is_lost() {
-                self.parts.runs.leave(run.id);
-                self.parts.runs.remove(run.id);
-                return;
+                return leave_dropped(self.parts, run);
             }
             if self.leaves_parts() {
                 return wind_up_dropped(self.parts, run, &self.facts, self.payload.arguments.as_ref());
             }
-            self.parts.runs.remove(run.id);
+            self.parts.runs.remove(run);
         }
         if self.state == State::Closed {
             return;

@@ -7,6 +7,7 @@ mod asking;
 mod clock;
 mod deciding;
 mod fetching;
+mod left;
 mod rules;
 mod runs;
 mod waiting;

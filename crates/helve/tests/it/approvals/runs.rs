@@ -141,3 +141,43 @@ async fn a_crash_anywhere_neither_loses_an_approval_nor_uses_it_twice() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_questions_that_run_out_at_once_are_looked_at_together() {
+    const RUNS: usize = 60;
+    let (witness, clock) = (Witness::default(), Arc::new(ManualClock::default()));
+    let inner = Arc::new(VolatileLedger::new(clock.clone(), Default::default()));
+    let ledger = Arc::new(FaultyLedger::new(inner.clone(), Arc::new(|_| Ok(()))));
+    let runtime = Runtime::builder().ledger(ledger.clone()).clock(clock.clone());
+    let runtime = runtime.tool(witness.tool("send")).unwrap().build();
+    let trip = compose::sequence("trip").step(Step::of("send").arguments(json!({ "to": "send" })));
+    let tool = trip.description("A trip.").build(runtime.registry()).unwrap();
+    runtime.registry().register(Layer::Project, tool).unwrap();
+    for _ in 0..RUNS {
+        let outcome = runtime.call(Call::new("trip", json!({}))).await;
+        assert!(matches!(outcome.status, Status::Pending(_)), "{outcome:?}");
+    }
+    let following = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.approvals().follow().await.map(drop) }
+    });
+    let until_all_ended = async {
+        // It listens, and has looked once.
+        while ledger.histories() < RUNS {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let before = ledger.histories();
+        clock.advance(Duration::from_secs(48 * 3_600));
+        runtime.approvals().sweep().await.unwrap();
+        while !inner.open_runs(None, 1).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        before
+    };
+    let before = tokio::time::timeout(Duration::from_secs(30), until_all_ended).await.expect("all go on");
+    following.abort();
+    // One look at each, perhaps two, and once more to go on with it.
+    let read = ledger.histories() - before;
+    assert!(read <= 6 * RUNS, "{read} histories of {RUNS} runs");
+    assert!(witness.seen().is_empty());
+}

@@ -2,6 +2,7 @@
 
 use super::*;
 use helve::formats::Format;
+use helve::{Layer, compose};
 
 /// How many calls had run, and what the hook was told.
 type Heard = (u32, Arc<HookInput>);
@@ -80,4 +81,29 @@ async fn an_answer_without_calls_is_no_batch() {
     let calls = answer(json!([use_of("a", "say", json!({ "text": "one" }))]));
     bench.runtime.answer(Format::Anthropic, &calls, Caller::agent("bot")).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_ran_is_told_whatever_its_tool_answers() {
+    let refusing = |code| move |_, _| async move { Err(ToolError::new(code, "the other side says no")) };
+    let tool = Tool::builder("ask").description("Asks.").input_schema(json!({ "type": "object" }));
+    let other = Tool::builder("look").description("Looks.").input_schema(json!({ "type": "object" }));
+    let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let kept = Arc::clone(&heard);
+    let hook = move |input: Arc<HookInput>, _: HookContext| {
+        kept.lock().unwrap().extend(input.fields["tool_calls"].as_array().unwrap().iter().cloned());
+        async { Ok(HookOutput::default()) }
+    };
+    let set = HookSet::default().on(HookEvent::PostToolBatch, Matcher::all(), hook);
+    let bench = bench(tool.handler(refusing(ErrorCode::ValidationFailed)), set);
+    let other = other.handler(refusing(ErrorCode::ToolNotFound)).build().unwrap();
+    bench.runtime.registry().register(Layer::Project, other).unwrap();
+    let step = compose::sequence("both").step(compose::Step::of("ask").arguments(json!({})));
+    let both = step.description("Both.").build(bench.runtime.registry()).unwrap();
+    bench.runtime.registry().register(Layer::Project, both).unwrap();
+    let calls = ["ask", "look", "both", "nothing"].map(|tool| use_of(tool, tool, json!({})));
+    let caller = Caller::agent("bot");
+    bench.runtime.answer(Format::Anthropic, &answer(json!(calls)), caller).await.unwrap();
+    let told: Vec<_> = heard.lock().unwrap().iter().map(|one| one["tool_name"].clone()).collect();
+    assert_eq!(told, ["ask", "look", "both"], "only what is no tool fires nothing");
 }

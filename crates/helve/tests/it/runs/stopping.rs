@@ -1,5 +1,8 @@
 //! Runs that wait, are stopped or go on.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
 use super::*;
 
 #[tokio::test]
@@ -142,4 +145,77 @@ async fn a_secret_stays_one_wherever_a_run_hands_it() {
     let entries = format!("{:?}", ledger.entries());
     assert!(entries.contains("close"), "{undone:?}");
     assert!(!entries.contains("hunter2"), "{entries}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn what_was_left_is_not_taken_up_while_a_part_of_it_is_still_at_work() {
+    let ledger = Arc::new(VolatileLedger::default());
+    let (full, began) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let (blocked, starts, fills) = (Mutex::new(blocked), Arc::clone(&began), Arc::clone(&full));
+    // It cannot be stopped: it blocks its thread.
+    let slow = Tool::builder("slow").description("Blocks.").read_only().handler(move |_, _| {
+        starts.fetch_add(1, SeqCst);
+        let _ = blocked.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        async { Ok(json!({})) }
+    });
+    let begun = Arc::clone(&began);
+    let quick = Tool::builder("quick").description("Fills the disk.").handler(move |_, _| {
+        let (begun, fills) = (Arc::clone(&begun), Arc::clone(&fills));
+        async move {
+            while begun.load(SeqCst) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            fills.store(true, SeqCst);
+            Ok(json!({}))
+        }
+    });
+    let (refused, fault) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&full));
+    let counts = Arc::clone(&refused);
+    let faulty = FaultyLedger::new(
+        ledger.clone(),
+        Arc::new(move |boundary| {
+            if boundary == Boundary::After || !fault.load(SeqCst) {
+                return Ok(());
+            }
+            counts.fetch_add(1, SeqCst);
+            Err(helve::ports::JournalError::new("the disk is full"))
+        }),
+    );
+    let runtime = runtime(Arc::new(faulty), [slow, quick], Settings::default());
+    let both = compose::parallel("both").step(Step::of("slow").arguments(json!({})));
+    let both = both.step(Step::of("quick").arguments(json!({}))).description("Both at once.");
+    compose(&runtime, both.build(runtime.registry()).unwrap());
+    let calling = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.call(Call::new("both", json!({}))).await }
+    });
+    until(|| refused.load(SeqCst) > 0).await;
+    calling.abort();
+    assert!(calling.await.is_err_and(|error| error.is_cancelled()));
+    full.store(false, SeqCst);
+    for _ in 0..20 {
+        assert!(runtime.recover_left().await.unwrap().is_empty(), "a part of it is still at work");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(began.load(SeqCst), 1);
+    drop(release);
+    let mut recovered = Vec::new();
+    for _ in 0..1_000 {
+        recovered = runtime.recover_left().await.unwrap();
+        if !recovered.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(recovered.len(), 1, "then it is");
+}
+
+async fn until(holds: impl Fn() -> bool) {
+    let held = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), held).await.expect("in time");
 }
