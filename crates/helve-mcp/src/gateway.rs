@@ -204,13 +204,11 @@ impl Gateway {
             return;
         }
         let Some(registered) = self.tools.runtime().registry().get(tool) else { return };
-        let owner = self
-            .servers
-            .all()
-            .into_iter()
-            .find(|server| server.offer().tools.contains_key(registered.name()));
+        let servers = self.servers.all();
+        let owner = servers.iter().find(|server| server.offer().tools.contains_key(registered.name()));
         if let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) {
-            self.links.remember(SessionKey::of(caller), server.name(), &value);
+            let is_there = |name: &str| servers.iter().any(|server| server.name() == name);
+            self.links.remember(SessionKey::of(caller), server.name(), &value, is_there);
         }
     }
 
@@ -227,6 +225,15 @@ impl Gateway {
         let unfit = |reason| RpcError::new(RpcError::INTERNAL, reason);
         let served = served(server, piece).map_err(unfit)?;
         let call = call_of(served.tool.name().as_str(), arguments, incoming);
+        if server.config().tools.denies(piece.name()) {
+            let message = format!(
+                "`{}` is denied in the configuration of MCP server `{}`",
+                piece.name(),
+                server.name()
+            );
+            self.tools.runtime().refuse(call, ToolError::new(ErrorCode::NotAuthorized, message)).await;
+            return Err(hidden());
+        }
         answer_of(self.tools.runtime().read(served, call).await, hidden)
     }
 

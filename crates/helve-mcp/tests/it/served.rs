@@ -332,6 +332,38 @@ async fn what_is_denied_never_reaches_the_server_and_is_recorded() {
 }
 
 #[tokio::test]
+async fn what_the_operator_denies_is_not_there_and_is_recorded() {
+    let asks = [
+        ("resources", "resources.read", read("note://one"), -32002),
+        ("prompts", "prompts.get", request("prompts/get", json!({ "name": "up__ask" })), -32602),
+    ];
+    for (kind, piece, ask, code) in asks {
+        let behind =
+            Behind::new(|config| config.tools.deny = vec![piece.to_owned()], |builder| builder).await;
+        let mut ada = behind.client("ada").await;
+        let denied = ada.ask(ask.clone()).await;
+        let none = match kind {
+            "prompts" => request("prompts/get", json!({ "name": "up__none" })),
+            _ => read("note://none"),
+        };
+        let none = ada.ask(none).await.to_string();
+        assert_eq!(denied["error"]["code"], code, "{denied}");
+        let same = none.replace("note://none", "note://one").replace("up__none", "up__ask");
+        assert_eq!(denied.to_string(), same, "as what is not there");
+        assert_eq!(behind.asked(&piece.replace('.', "/")), 0);
+        let listed = ada.ask(request(&format!("{kind}/list"), json!({}))).await;
+        assert_eq!(listed["result"][kind], json!([]));
+        let record = &behind.finished()[0];
+        assert_eq!(
+            (&*record.facts.tool, record.ending.code),
+            (&*format!("up/{piece}"), Some(ErrorCode::NotAuthorized))
+        );
+        let reason = record.payload.error.as_ref().unwrap();
+        assert!(format!("{reason:?}").contains("denied in the configuration"), "{reason:?}");
+    }
+}
+
+#[tokio::test]
 async fn where_the_journal_refuses_nothing_is_read() {
     let full = Arc::new(AtomicBool::new(false));
     let ledger = Arc::new(VolatileLedger::new(Arc::new(SystemClock), MemoryLimits::default()));
