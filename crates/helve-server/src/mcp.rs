@@ -258,7 +258,7 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
 
 pub(crate) async fn read_body(app: &App, caller: &Arc<Caller>, body: Body) -> Result<Bytes, Refused> {
     let visitor = Visitor::Caller(Arc::clone(caller));
-    let refused = |error: BodyError| Box::new(error.mark(plain(error.status(), &error.to_string())));
+    let refused = |error: BodyError| Box::new(plain(error.status(), &error.to_string()));
     app.read_body(Some(&visitor), body).await.map_err(refused)
 }
 
