@@ -170,13 +170,16 @@ async fn unfinished(socket: &mut Socket) {
 
 /// How the server closes.
 async fn closed(socket: &mut Socket) -> (u16, String) {
-    loop {
-        match tokio::time::timeout(LONG, socket.next()).await.expect("nothing comes") {
-            Some(Ok(Frame::Close(Some(why)))) => return (why.code.into(), why.reason.to_string()),
-            Some(Ok(_)) => {}
-            other => panic!("{other:?}"),
+    let closed = async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Frame::Close(Some(why)))) => return (why.code.into(), why.reason.to_string()),
+                Some(Ok(_)) => {}
+                other => panic!("{other:?}"),
+            }
         }
-    }
+    };
+    tokio::time::timeout(LONG, closed).await.expect("it is not closed")
 }
 
 #[tokio::test]
