@@ -478,7 +478,7 @@ fn a_real_document_of_a_thousand_operations_imports_nearly_whole() {
 
 #[test]
 fn many_operations_and_schemas_may_be_named_alike() {
-    let (operations, schemas) = (5_000, 3_000);
+    let (operations, schemas) = (5_000, 2_000);
     // Cut to the length of a name, all of them are the same.
     let path = |n: usize| format!("/{}/{n}", "x".repeat(70));
     let mut paths: serde_json::Map<_, _> =
