@@ -29,7 +29,7 @@ use crate::servers::{
     Offer, Piece, RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on, served,
 };
 
-/// How long a client's first list waits for servers that are still being connected.
+/// How long a client's first list or call waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
 /// Helve itself refused, and somebody else may not be refused.
 const REFUSED: i64 = -32000;
@@ -54,13 +54,18 @@ impl Gateway {
         Self { tools, servers, links: Links::default() }
     }
 
+    /// The servers that anything of may be a visitor's business.
+    fn reached_by(&self, visitor: &Visitor) -> Vec<Arc<Server>> {
+        let settings = self.tools.runtime().settings();
+        match visitor.caller.principal.is_none() && settings.require_authentication {
+            true => Vec::new(),
+            false => self.servers.all(),
+        }
+    }
+
     /// The servers that a caller may reach: one choke point for all that is not a tool.
     fn open_to(&self, visitor: &Visitor) -> Vec<Arc<Server>> {
-        let settings = self.tools.runtime().settings();
-        if visitor.caller.principal.is_none() && settings.require_authentication {
-            return Vec::new();
-        }
-        let mut servers = self.servers.all();
+        let mut servers = self.reached_by(visitor);
         if let Access::Only(entries) = &visitor.caller.access {
             servers.retain(|server| {
                 let all = format!("{}/*", server.config().namespace(server.name()));
@@ -87,6 +92,25 @@ impl Gateway {
     /// Whether a visitor may have what a server offers without anybody being asked.
     fn permits(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> bool {
         self.says(visitor, piece, server, name) == Stance::Allow
+    }
+
+    /// The servers that are still coming and may bring a tool of this name for the visitor.
+    fn coming_with(&self, tool: &str, visitor: &Visitor) -> Vec<Arc<Server>> {
+        let may_bring = |server: &Arc<Server>| {
+            let namespace = server.config().namespace(server.name());
+            let rest = tool.strip_prefix(namespace);
+            let has_name = rest.is_some_and(|rest| rest.starts_with("__") || rest.starts_with('/'));
+            let may_use = match &visitor.caller.access {
+                Access::Only(entries) => entries.iter().any(|entry| {
+                    entry == "*" || entry.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'))
+                }),
+                Access::All => true,
+            };
+            namespace.is_empty() || (has_name && may_use)
+        };
+        let mut servers = self.reached_by(visitor);
+        servers.retain(|server| server.is_coming() && may_bring(server));
+        servers
     }
 
     async fn settled(&self) {
@@ -204,13 +228,11 @@ impl Gateway {
             return;
         }
         let Some(registered) = self.tools.runtime().registry().get(tool) else { return };
-        let owner = self
-            .servers
-            .all()
-            .into_iter()
-            .find(|server| server.offer().tools.contains_key(registered.name()));
+        let servers = self.servers.all();
+        let owner = servers.iter().find(|server| server.offer().tools.contains_key(registered.name()));
         if let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) {
-            self.links.remember(SessionKey::of(caller), server.name(), &value);
+            let is_there = |name: &str| servers.iter().any(|server| server.name() == name);
+            self.links.remember(SessionKey::of(caller), server.name(), &value, is_there);
         }
     }
 
@@ -227,6 +249,15 @@ impl Gateway {
         let unfit = |reason| RpcError::new(RpcError::INTERNAL, reason);
         let served = served(server, piece).map_err(unfit)?;
         let call = call_of(served.tool.name().as_str(), arguments, incoming);
+        if server.config().tools.denies(piece.name()) {
+            let message = format!(
+                "`{}` is denied in the configuration of MCP server `{}`",
+                piece.name(),
+                server.name()
+            );
+            self.tools.runtime().refuse(call, ToolError::new(ErrorCode::NotAuthorized, message)).await;
+            return Err(hidden());
+        }
         answer_of(self.tools.runtime().read(served, call).await, hidden)
     }
 
@@ -444,6 +475,17 @@ impl Backend for Gateway {
 
     fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport> {
         self.tools.task_support(tool, visitor)
+    }
+
+    fn expected(self: Arc<Self>, tool: &str, visitor: &Visitor) -> Option<BoxFuture<'static, ()>> {
+        let coming = self.coming_with(tool, visitor);
+        if coming.is_empty() {
+            return None;
+        }
+        Some(Box::pin(async move {
+            let all = join_all(coming.iter().map(|server| server.settled()));
+            let _late = tokio::time::timeout(SETTLE_MAX, all).await;
+        }))
     }
 
     fn header_schema(&self, tool: &str, visitor: &Visitor) -> Option<Arc<Value>> {

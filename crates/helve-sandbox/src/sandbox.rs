@@ -210,7 +210,7 @@ impl Sandbox {
         for path in installation(program).into_iter().chain(installation(&real)) {
             add(&mut grants, &path, false)?;
         }
-        let hidden = self.keep_own(&mut grants)?;
+        let Kept { hidden, only_boxed } = self.keep_own(&mut grants)?;
         if grants.len() > GRANTS_MAX {
             return Err(format!("more than {GRANTS_MAX} files and folders cannot be granted"));
         }
@@ -227,6 +227,7 @@ impl Sandbox {
             work_dir: job.work_dir.clone().unwrap_or_else(|| WORK_DIR.into()),
             grants,
             hidden,
+            only_boxed,
             listen: proxy_port.into_iter().chain(job.listen.iter().copied()).collect(),
             limits: policy.limits.clone(),
             min_level: policy.min_level,
@@ -235,33 +236,40 @@ impl Sandbox {
     }
 }
 
+/// What is Helve's own and lies in a grant.
+struct Kept {
+    hidden: Vec<PathBuf>,
+    only_boxed: Option<PathBuf>,
+}
+
 impl Sandbox {
-    /// Takes what is Helve's own out of grants. What is hidden within them is returned.
-    fn keep_own(&self, grants: &mut Vec<Grant>) -> Result<Vec<PathBuf>, String> {
+    /// Takes what is Helve's own out of grants.
+    fn keep_own(&self, grants: &mut Vec<Grant>) -> Result<Kept, String> {
         let hidden: Vec<_> = self.options.hidden.iter().map(|path| Way::to(path)).collect();
         let is_own = |grant: &&Grant| hidden.iter().any(|own| grant.path.starts_with(&own.end));
         if let Some(grant) = grants.iter().find(is_own) {
             return Err(format!("`{}` cannot be granted: it is Helve's own", grant.path.display()));
         }
-        for way in self.options.unwritable.ways() {
-            way.names().for_each(|name| pin(grants, name));
-        }
-        for way in &hidden {
-            way.links.iter().for_each(|link| pin(grants, link));
-            hold_above(grants, &way.end);
-        }
+        let unwritable = self.options.unwritable.ways();
+        let links = hidden.iter().flat_map(|way| &way.links).map(PathBuf::as_path);
+        // A place where nothing is cannot be kept free.
+        let is_there = |name: &&Path| fs::symlink_metadata(name).is_ok();
+        let names: Vec<_> = unwritable.iter().flat_map(Way::names).chain(links).filter(is_there).collect();
+        names.iter().for_each(|name| pin(grants, name));
+        hidden.iter().for_each(|way| hold_above(grants, &way.end));
+        // Without a box a grant opens all that lies in it, whatever another one says of a part.
+        let is_open =
+            |name: &&Path| grants.iter().any(|grant| grant.writable && name.starts_with(&grant.path));
         let is_within = |own: &PathBuf| grants.iter().any(|grant| own.starts_with(&grant.path));
-        Ok(hidden.into_iter().map(|own| own.end).filter(is_within).collect())
+        let open = names.into_iter().find(is_open).map(Path::to_owned);
+        let hidden: Vec<_> = hidden.into_iter().map(|own| own.end).filter(is_within).collect();
+        Ok(Kept { only_boxed: hidden.first().cloned().or(open), hidden })
     }
 }
 
 /// Lets a name stay what it is, though it lies in a folder that may be changed: what is mounted by itself
 /// can be neither removed nor replaced. A link is mounted on itself.
 fn pin(grants: &mut Vec<Grant>, name: &Path) {
-    // A place where nothing is cannot be kept free.
-    if fs::symlink_metadata(name).is_err() {
-        return;
-    }
     hold_above(grants, name);
     grants.iter_mut().filter(|grant| grant.path.starts_with(name)).for_each(|grant| grant.writable = false);
     let is_granted = grants.iter().any(|grant| grant.path == name);
@@ -309,6 +317,7 @@ fn unconfined_order(job: &Job, program: PathBuf) -> Result<Order, String> {
         work_dir,
         grants: Vec::new(),
         hidden: Vec::new(),
+        only_boxed: None,
         listen: Vec::new(),
         limits: job.policy.limits.clone(),
         min_level: Level::L0,

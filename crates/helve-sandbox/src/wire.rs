@@ -47,6 +47,8 @@ pub(crate) struct Order {
     pub(crate) grants: Vec<Grant>,
     /// What lies in a grant and is not to be seen.
     pub(crate) hidden: Vec<PathBuf>,
+    /// Something of Helve's own that lies in a grant, and that only a box keeps from the program.
+    pub(crate) only_boxed: Option<PathBuf>,
     /// Ports at which the box listens for Helve.
     pub(crate) listen: Vec<u16>,
     pub(crate) limits: Limits,

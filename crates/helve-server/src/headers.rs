@@ -17,7 +17,7 @@ use crate::guard::sole;
 pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Deepest schema that is searched for headers.
 const DEPTH_MAX: usize = 16;

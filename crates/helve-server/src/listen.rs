@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
 use axum::{Router, middleware, routing};
+use futures_util::TryFutureExt as _;
 use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
@@ -36,6 +39,8 @@ use crate::{legacy, mcp, page, ws};
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// When to come back, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// A server that has its address.
 pub struct HttpServer {
@@ -197,7 +202,7 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     let stopping = line.stopping.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(line.clone());
-        service.call(request)
+        service.call(request).map_ok(say_when_to_come_back)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -215,6 +220,14 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     if let Err(error) = ended {
         tracing::trace!(%error, "a connection ended early");
     }
+}
+
+/// Whatever cannot be had just now can be had later, whoever says so.
+fn say_when_to_come_back(mut response: Response) -> Response {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    }
+    response
 }
 
 fn routes(app: Arc<App>) -> Router {

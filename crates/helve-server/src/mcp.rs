@@ -101,6 +101,15 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
 /// Answers a request of the stateless era. Its client takes it back by going away.
 async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: Request) -> Response<Body> {
     let session = app.mcp.open_once(caller);
+    // Which headers a tool wants is known once it is there.
+    if let Some(tool) = sole(&parts.headers, headers::NAME).filter(|_| request.method == "tools/call") {
+        let (backend, visitor) = (app.mcp.backend(), visitor_of(&session));
+        if backend.task_support(tool, &visitor).is_none()
+            && let Some(expected) = Arc::clone(backend).expected(tool, &visitor)
+        {
+            expected.await;
+        }
+    }
     if let Err(error) = headers::check(&parts.headers, &request, |tool| schema_of(app, &session, tool)) {
         let answer =
             Answer { id: Some(request.id), era: Era::Stateless, result: Err(error), is_withdrawn: false };
@@ -122,12 +131,15 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
 }
 
 fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json::Value>> {
-    let visitor = McpVisitor {
+    app.mcp.backend().header_schema(tool, &visitor_of(session))
+}
+
+fn visitor_of(session: &Session) -> McpVisitor {
+    McpVisitor {
         caller: Arc::clone(session.caller()),
         session: Arc::clone(session.id()),
         peer: Arc::new(Peer::unknown()),
-    };
-    app.mcp.backend().header_schema(tool, &visitor)
+    }
 }
 
 /// The answer to whoever wants one session more than there may be.
@@ -258,7 +270,7 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
 
 pub(crate) async fn read_body(app: &App, caller: &Arc<Caller>, body: Body) -> Result<Bytes, Refused> {
     let visitor = Visitor::Caller(Arc::clone(caller));
-    let refused = |error: BodyError| Box::new(error.mark(plain(error.status(), &error.to_string())));
+    let refused = |error: BodyError| Box::new(plain(error.status(), &error.to_string()));
     app.read_body(Some(&visitor), body).await.map_err(refused)
 }
 

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::guard::json_response;
-use crate::reading::{BodyError, RETRY_AFTER};
+use crate::reading::BodyError;
 
 /// Why there is no other answer. Boxed: it is rare, and large beside everything else.
 #[derive(Debug, Clone)]
@@ -48,9 +48,6 @@ pub(crate) struct Details {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     instance: Option<CallId>,
-    /// Whether it helps to come back soon, which a header says.
-    #[serde(skip)]
-    is_busy: bool,
 }
 
 impl Problem {
@@ -66,7 +63,6 @@ impl Problem {
             suggestions: Vec::new(),
             field_errors: Vec::new(),
             instance: None,
-            is_busy: false,
         }))
     }
 
@@ -119,9 +115,6 @@ impl Problem {
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
-        if self.0.is_busy {
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-        }
         response
     }
 }
@@ -134,9 +127,7 @@ impl axum::response::IntoResponse for Problem {
 
 impl From<BodyError> for Problem {
     fn from(error: BodyError) -> Self {
-        let mut problem = Self::new(error.status(), error.to_string());
-        problem.0.is_busy = error == BodyError::Busy;
-        problem
+        Self::new(error.status(), error.to_string())
     }
 }
 

@@ -1,13 +1,15 @@
 //! Bodies of requests: read in bounded size, time and memory, and nobody waits for the bodies of others.
+//! Messages on WebSockets take the same turns (`ws`).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
+use helve::Caller;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::mcp::App;
@@ -15,15 +17,13 @@ use crate::visitor::Visitor;
 
 /// What of a body everybody may hold at any time. Nearly every body is smaller, and connections, which
 /// are counted, bound what all of them take together.
-const FREE_BYTES: usize = 64 << 10;
+pub(crate) const FREE_BYTES: usize = 64 << 10;
 /// Larger bodies that are read at once.
 const LARGE_MAX: usize = 64;
 /// Larger bodies of one principal that are read at once.
 const LARGE_PER_PRINCIPAL_MAX: usize = LARGE_MAX / 4;
 /// How long one more may wait for its turn.
 const TURN_WAIT: Duration = Duration::from_secs(5);
-/// When to come back, in seconds.
-pub(crate) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 /// Turns to read large bodies. Who decides has their own: no caller stands between a person and a denial.
 pub(crate) struct Reading {
@@ -44,7 +44,7 @@ struct Pool {
 }
 
 /// Room for a large body until this is dropped.
-type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Pool {
     fn new() -> Self {
@@ -78,6 +78,11 @@ impl Reading {
         };
         pool.turn(visitor.and_then(|visitor| visitor.person().principal.as_deref())).await
     }
+
+    /// A turn for what a caller sends over a connection that lasts.
+    pub(crate) async fn calling(&self, caller: &Caller) -> Result<Turn, BodyError> {
+        self.calling.turn(caller.principal.as_deref()).await
+    }
 }
 
 /// Why a body was not read.
@@ -101,14 +106,6 @@ impl BodyError {
             Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
         }
-    }
-
-    /// Says when to come back, where that helps.
-    pub(crate) fn mark(&self, mut response: Response<Body>) -> Response<Body> {
-        if *self == Self::Busy {
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-        }
-        response
     }
 }
 

@@ -1,25 +1,36 @@
 //! `/mcp/ws`: a WebSocket, each message a text frame.
 
+mod meter;
+
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::{SinkExt, Stream, StreamExt};
 use helve::Caller;
 use helve_mcp::pings;
 use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Message as Frame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message as Frame, Role, WebSocketConfig};
 
 use crate::guard::{plain, sole};
 use crate::listen::Line;
 use crate::mcp::{App, caller, full};
+use crate::reading::{BodyError, Turn};
 use crate::visitor::Pass;
+use meter::Meter;
 
 const PROTOCOL: &str = "mcp";
+/// How much is read at once.
+const READ_BYTES: usize = 16 << 10;
 /// How long requests may still run once the client has gone.
 const END_GRACE: Duration = Duration::from_millis(100);
 
@@ -86,54 +97,129 @@ async fn talk(
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
 ) {
     let bytes_max = app.config.body_bytes_max;
-    let config = WebSocketConfig::default().max_message_size(Some(bytes_max)).max_frame_size(Some(bytes_max));
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(bytes_max))
+        .max_frame_size(Some(bytes_max))
+        .read_buffer_size(READ_BYTES);
+    let (io, meter) = meter::metered(io);
     let (io, mut pings) = pings::watch(io);
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
-    let (mut sink, mut stream) = socket.split();
-    let (link, mut waiting) = app.mcp.link(caller);
-    let write = async {
-        loop {
-            let frame = match tokio::time::timeout(app.config.keep_alive, waiting.next()).await {
-                Ok(Some(message)) => Frame::Text(message.into()),
-                Ok(None) => {
-                    // Whether or not the client still hears it.
-                    let _ = sink.close().await;
+    let (mut sink, stream) = socket.split();
+    let (link, mut waiting) = app.mcp.link(Arc::clone(&caller));
+    let refused = {
+        let write = async {
+            loop {
+                let frame = match tokio::time::timeout(app.config.keep_alive, waiting.next()).await {
+                    Ok(Some(message)) => Frame::Text(message.into()),
+                    Ok(None) => {
+                        // Whether or not the client still hears it.
+                        let _ = sink.close().await;
+                        break;
+                    }
+                    Err(_) => Frame::Ping(bytes::Bytes::new()),
+                };
+                if sink.send(frame).await.is_err() {
                     break;
                 }
-                Err(_) => Frame::Ping(bytes::Bytes::new()),
-            };
-            if sink.send(frame).await.is_err() {
-                break;
+            }
+        };
+        let read = async {
+            let mut frames = Frames { app, caller: &caller, stream, meter, large: None };
+            while let Some(frame) = frames.next().await? {
+                let goes_on = match frame {
+                    Frame::Text(text) => link.take(text.as_bytes()).await,
+                    Frame::Binary(bytes) => link.take(&bytes).await,
+                    Frame::Ping(_) => pings.take(),
+                    Frame::Pong(_) | Frame::Frame(_) => true,
+                    Frame::Close(_) => false,
+                };
+                if !goes_on {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        tokio::pin!(write);
+        tokio::select! {
+            read = read => read.err(),
+            () = &mut write => None,
+            // A connection lasts, and its key may be taken back meanwhile.
+            () = app.guard.ended(&pass) => None,
+            () = line.stopping.cancelled() => {
+                // Nothing more is taken; what runs ends, and is answered.
+                let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };
+                let _ = tokio::time::timeout(app.config.stop_grace, ended).await;
+                return;
             }
         }
     };
-    let read = async {
-        while let Some(Ok(frame)) = stream.next().await {
-            let goes_on = match frame {
-                Frame::Text(text) => link.take(text.as_bytes()).await,
-                Frame::Binary(bytes) => link.take(&bytes).await,
-                Frame::Ping(_) => pings.take(),
-                Frame::Pong(_) | Frame::Frame(_) => true,
-                Frame::Close(_) => false,
-            };
-            if !goes_on {
-                break;
-            }
-        }
-    };
-    tokio::pin!(write);
-    let is_stopping = tokio::select! {
-        () = read => false,
-        () = &mut write => false,
-        // A connection lasts, and its key may be taken back meanwhile.
-        () = app.guard.ended(&pass) => false,
-        () = line.stopping.cancelled() => true,
-    };
-    if is_stopping {
-        // Nothing more is taken; what runs ends, and is answered.
-        let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };
-        let _ = tokio::time::timeout(app.config.stop_grace, ended).await;
-    } else {
-        link.end(END_GRACE).await;
+    if let Some(error) = refused {
+        let _ = tokio::time::timeout(END_GRACE, sink.send(closing(&error))).await;
     }
+    link.end(END_GRACE).await;
+}
+
+/// What comes over a WebSocket.
+struct Frames<'a, S> {
+    app: &'a App,
+    caller: &'a Caller,
+    stream: S,
+    meter: Meter,
+    /// The turn of a large message, and until when all of it must have come.
+    large: Option<(Turn, Instant)>,
+}
+
+impl<S: Stream<Item = Result<Frame, Error>> + Unpin> Frames<'_, S> {
+    /// The next frame; none where no more comes. A large message waits for its turn before more of it is
+    /// read, as the body of a request does.
+    async fn next(&mut self) -> Result<Option<Frame>, BodyError> {
+        let frame = loop {
+            let (stream, meter) = (&mut self.stream, &self.meter);
+            let next = poll_fn(|context| match stream.poll_next_unpin(context) {
+                Poll::Pending if meter.is_shut() => Poll::Ready(Next::IsLarge),
+                next => next.map(Next::Frame),
+            });
+            let next = match &self.large {
+                Some((_, until)) => {
+                    tokio::time::timeout_at(*until, next).await.map_err(|_| BodyError::TooSlow)?
+                }
+                None => next.await,
+            };
+            match next {
+                Next::Frame(frame) => break frame,
+                Next::IsLarge => {
+                    let turn = self.app.reading.calling(self.caller).await?;
+                    self.large = Some((turn, Instant::now() + self.app.config.body_timeout));
+                    self.meter.open();
+                }
+            }
+        };
+        let Some(Ok(frame)) = frame else { return Ok(None) };
+        match &frame {
+            Frame::Text(_) | Frame::Binary(_) => {
+                self.meter.begin();
+                self.large = None;
+            }
+            // They come in between, and let no message end.
+            Frame::Ping(content) | Frame::Pong(content) => self.meter.leave_out(content),
+            Frame::Frame(_) | Frame::Close(_) => {}
+        }
+        Ok(Some(frame))
+    }
+}
+
+enum Next {
+    Frame(Option<Result<Frame, Error>>),
+    /// More has come of a message than everybody may have.
+    IsLarge,
+}
+
+/// Says why a message was not read.
+fn closing(error: &BodyError) -> Frame {
+    let code = match error {
+        BodyError::Busy => CloseCode::Again,
+        BodyError::TooLarge(_) => CloseCode::Size,
+        BodyError::BrokeOff | BodyError::TooSlow => CloseCode::Policy,
+    };
+    Frame::Close(Some(CloseFrame { code, reason: error.to_string().into() }))
 }

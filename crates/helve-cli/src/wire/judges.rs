@@ -1,19 +1,20 @@
 //! What no tool changes, wherever it lies: what says which tools there are, what they may do, who checks
 //! that, and what runs without a box.
 //!
-//! INVARIANT: whatever of this Helve takes up is on the list before it counts; file tools and boxes share
-//! the one list, and ask it at every write and every start.
+//! INVARIANT: whatever of this Helve takes up is on the list before it counts; file tools, downloads and
+//! boxes share the one list, and ask it at every write and every start.
 
 use std::path::{Path, PathBuf};
 
 use helve_sandbox::{Sandbox, Unwritable};
 
 use super::{hooks, mcp, unboxed};
-use crate::config::Loaded;
+use crate::config::{Loaded, find};
 
 /// The list, with all that this configuration names.
 pub(crate) fn unwritable(loaded: &Loaded) -> Unwritable {
-    let files = loaded.project_file.iter().chain(&loaded.user_file).cloned();
+    // The user's file counts from the next start on, so nobody else makes it either.
+    let files = loaded.project_file.iter().chain(&loaded.user_file).cloned().chain(find::user_file());
     let policies = loaded.policy_files.iter().map(|policy| policy.path.clone());
     let scripts = hooks::scripts(loaded).into_iter().chain(unboxed::scripts(loaded));
     loaded.unwritable.add(files.chain(policies).chain(scripts).chain(mcp::scripts(loaded)));

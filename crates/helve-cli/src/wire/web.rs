@@ -1,14 +1,13 @@
 //! The web tools: `web-search`, `web-scrape`, `http-get` and `http-request`.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use helve::Tool;
-use helve_sandbox::{Sandbox, Way};
-use helve_tools::web::WebConfigError;
+use helve_sandbox::Sandbox;
 use helve_tools::web::browser::{BoxedBrowser, Chromium};
 use helve_tools::web::client::LazyClient;
+use helve_tools::web::{Downloads, WebConfigError};
 use helve_tools::{WebBackend, WebConfig, web_tools};
 
 use super::builtin::own_files;
@@ -31,12 +30,9 @@ pub(super) fn tools(
     if let Some(folder) = &config.http.downloads {
         let base = loaded.folder_of("/web/http/downloads").unwrap_or(Path::new(""));
         let folder = base.join(folder);
-        let saving = match holds_own(&folder, loaded) {
-            true => Err(io::Error::other("it holds what is Helve's own")),
-            false => backend.clone().saving_into(&folder),
-        };
-        match saving {
-            Ok(saving) => backend = saving,
+        let own = vec![own_files(loaded).into_iter().collect(), judges::unwritable(loaded)];
+        match Downloads::open(&folder, own) {
+            Ok(downloads) => backend.downloads = Some(Arc::new(downloads)),
             Err(error) => {
                 remark = Some(Remark {
                     found: format!(
@@ -55,13 +51,6 @@ pub(super) fn tools(
             .hint("`helve config keys web` documents the keys")
     })?;
     Ok((tools, remark))
-}
-
-/// Whether something that no tool may write lies in a folder, or would.
-fn holds_own(folder: &Path, loaded: &Loaded) -> bool {
-    let folder = Way::to(folder).end;
-    let own = own_files(loaded).into_iter().map(|path| Way::to(&path));
-    own.chain(judges::unwritable(loaded).ways()).any(|way| way.names().any(|name| name.starts_with(&folder)))
 }
 
 /// The web tools of a file that is only looked at.

@@ -178,8 +178,24 @@ fn nothing_is_downloaded_to_where_helves_own_files_are() {
     let home = Home::new();
     fs::create_dir(home.project().join("fetched")).unwrap();
     fs::create_dir(home.project().join("scripts")).unwrap();
+    fs::create_dir_all(home.project().join(".helve/sub")).unwrap();
+    symlink(".helve/sub", home.project().join("link")).unwrap();
+    for folder in ["../.local/state/helve/mcp/instances", "../.config/helve", "../.config/other"] {
+        fs::create_dir_all(home.project().join(folder)).unwrap();
+    }
     let tool = "[[tool.program]]\nname = 'deploy'\ndescription = 'Runs.'\ncommand = 'sh'\nargs = ['scripts/later.sh']\nconfined = false\n";
-    for (folder, is_fine) in [("fetched", true), (".", false), (".helve", false), ("scripts", false)] {
+    for (folder, is_fine) in [
+        ("fetched", true),
+        ("../.config/other", true),
+        (".", false),
+        (".helve", false),
+        ("scripts", false),
+        (".helve/sub", false),
+        ("fetched/../.helve/sub", false),
+        ("link", false),
+        ("../.local/state/helve/mcp/instances", false),
+        ("../.config/helve", false),
+    ] {
         home.write("helve.toml", format!("[web.http]\ndownloads = '{folder}'\n{tool}"));
         assert_eq!(home.run(&["call", "time-now"]).code, 0);
         let ran = home.run(&["call", "http-get", "url=http://127.0.0.1:9/", "save_as=x.txt"]);
@@ -191,7 +207,7 @@ fn nothing_is_downloaded_to_where_helves_own_files_are() {
         );
         let listed = home.run(&["tools", "list"]);
         assert_eq!(
-            !listed.stderr.contains("it holds what is Helve's own"),
+            !listed.stderr.contains("it holds what is Helve's own, or lies in it"),
             is_fine,
             "{folder}: {}",
             listed.all()

@@ -52,6 +52,12 @@ pub trait Backend: Send + Sync + 'static {
     /// Whether a tool can run as a task. None where there is no such tool.
     fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport>;
 
+    /// Waits for a tool that is not there yet. None where it is not expected.
+    fn expected(self: Arc<Self>, tool: &str, visitor: &Visitor) -> Option<BoxFuture<'static, ()>> {
+        let _ = (tool, visitor);
+        None
+    }
+
     /// The input schema of a tool, where it has arguments that are to stand in headers too
     /// (`x-mcp-header`).
     fn header_schema(&self, tool: &str, visitor: &Visitor) -> Option<Arc<Value>> {

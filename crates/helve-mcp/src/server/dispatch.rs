@@ -182,6 +182,12 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
     let visitor = session.visitor(&asked.peer);
     let mut support = shared.backend.task_support(&call.name, &visitor);
     if support.is_none()
+        && let Some(expected) = Arc::clone(&shared.backend).expected(&call.name, &visitor)
+    {
+        expected.await;
+        support = shared.backend.task_support(&call.name, &visitor);
+    }
+    if support.is_none()
         && let Some(unpacked) = big::unpack(session, &visitor, &mut call).await?
     {
         match unpacked {

@@ -64,15 +64,8 @@ impl Piece {
     }
 }
 
-/// A piece of a server, to be read.
+/// A piece of a server, to be read. Whether the operator denies it is for the gateway to ask.
 pub(crate) fn served(server: &Arc<Server>, piece: Piece) -> Result<Served, String> {
-    if server.config().tools.denies(piece.name()) {
-        return Err(format!(
-            "`{}` is denied in the configuration of MCP server `{}`",
-            piece.name(),
-            server.name()
-        ));
-    }
     let tool = server.reader(piece, || tool(server, piece))?;
     let (action, named_by) = (piece.action(), piece.named_by());
     Ok(Served { tool, action, server: server.name().into(), named_by })

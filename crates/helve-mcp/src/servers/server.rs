@@ -191,10 +191,15 @@ impl Server {
     }
 
     /// Waits until it is connected and listed, or has failed, for the first time.
-    pub(super) async fn settled(&self) {
+    pub(crate) async fn settled(&self) {
         let mut status = self.status.subscribe();
         // Fails only when the server is gone.
         let _ = status.wait_for(|told| told.settled).await;
+    }
+
+    /// Whether it is not yet known what becomes of it.
+    pub(crate) fn is_coming(&self) -> bool {
+        !self.status.borrow().settled
     }
 
     /// A place among the calls that it runs at a time.

@@ -31,6 +31,18 @@ type Heard = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A server with a note, a prompt, a tool that sends, and a tool whose result speaks of another note.
 async fn upstream(heard: &Heard) -> String {
+    let (listener, url) = listener().await;
+    serve(listener, heard);
+    url
+}
+
+async fn listener() -> (tokio::net::TcpListener, String) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+fn serve(listener: tokio::net::TcpListener, heard: &Heard) {
     let heard = Arc::clone(heard);
     let router = Router::new().route(
         "/mcp",
@@ -54,10 +66,7 @@ async fn upstream(heard: &Heard) -> String {
             response
         })),
     );
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    url
 }
 
 fn answer(method: &str, params: &Value) -> Result<Value, Value> {
@@ -332,6 +341,38 @@ async fn what_is_denied_never_reaches_the_server_and_is_recorded() {
 }
 
 #[tokio::test]
+async fn what_the_operator_denies_is_not_there_and_is_recorded() {
+    let asks = [
+        ("resources", "resources.read", read("note://one"), -32002),
+        ("prompts", "prompts.get", request("prompts/get", json!({ "name": "up__ask" })), -32602),
+    ];
+    for (kind, piece, ask, code) in asks {
+        let behind =
+            Behind::new(|config| config.tools.deny = vec![piece.to_owned()], |builder| builder).await;
+        let mut ada = behind.client("ada").await;
+        let denied = ada.ask(ask.clone()).await;
+        let none = match kind {
+            "prompts" => request("prompts/get", json!({ "name": "up__none" })),
+            _ => read("note://none"),
+        };
+        let none = ada.ask(none).await.to_string();
+        assert_eq!(denied["error"]["code"], code, "{denied}");
+        let same = none.replace("note://none", "note://one").replace("up__none", "up__ask");
+        assert_eq!(denied.to_string(), same, "as what is not there");
+        assert_eq!(behind.asked(&piece.replace('.', "/")), 0);
+        let listed = ada.ask(request(&format!("{kind}/list"), json!({}))).await;
+        assert_eq!(listed["result"][kind], json!([]));
+        let record = &behind.finished()[0];
+        assert_eq!(
+            (&*record.facts.tool, record.ending.code),
+            (&*format!("up/{piece}"), Some(ErrorCode::NotAuthorized))
+        );
+        let reason = record.payload.error.as_ref().unwrap();
+        assert!(format!("{reason:?}").contains("denied in the configuration"), "{reason:?}");
+    }
+}
+
+#[tokio::test]
 async fn where_the_journal_refuses_nothing_is_read() {
     let full = Arc::new(AtomicBool::new(false));
     let ledger = Arc::new(VolatileLedger::new(Arc::new(SystemClock), MemoryLimits::default()));
@@ -363,4 +404,37 @@ async fn a_link_opens_a_resource_to_whoever_saw_it_alone() {
     let elsewhere = Caller::principal("ada").session("another session");
     let mut elsewhere = Client::of(&behind.mcp, elsewhere).await;
     assert_eq!(elsewhere.ask(read("file:///secret")).await["error"]["code"], -32002);
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_server_that_is_still_coming() {
+    let (listener, url) = listener().await;
+    let config = ServerConfig { era: EraChoice::Session, ..ServerConfig::remote(&url) };
+    let runtime = Runtime::builder().build();
+    let servers = Servers::new(runtime.registry().clone(), surroundings());
+    servers.set(BTreeMap::from([("up".to_owned(), config)])).await;
+    let mcp = McpServer::new(Arc::new(Gateway::new(runtime, servers)), ServerOptions::default());
+    let call = |name: &str| request("tools/call", json!({ "name": name, "arguments": {} }));
+    let (mut ada, only) = (Client::of(&mcp, Caller::principal("ada")).await, ["up/send", "other/*"]);
+    let mut bob = Client::of(&mcp, Caller::principal("bob").allow_only(only)).await;
+    let mut eve = Client::of(&mcp, Caller::principal("eve").allow_only(["other/*"])).await;
+    // Nothing that will never come, and nothing that is not for whoever asks, is waited for.
+    for (client, name) in [(&mut ada, "upper__send"), (&mut bob, "send"), (&mut eve, "up__send")] {
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(5), client.ask(call(name))).await;
+        assert_eq!(answer.expect(name)["error"]["message"], format!("Unknown tool: {name}"));
+    }
+    let heard = Heard::default();
+    let (adas, bobs, none, ()) = tokio::join!(
+        ada.ask(call("up__send")),
+        bob.ask(call("up__send")),
+        eve.ask(call("up__send")),
+        async {
+            serve(listener, &heard);
+        }
+    );
+    for answer in [adas, bobs] {
+        assert_eq!(answer["result"]["content"][0]["text"], "sent", "{answer}");
+    }
+    assert_eq!(none["error"]["message"], "Unknown tool: up__send");
+    assert_eq!(ada.ask(call("up__none")).await["error"]["message"], "Unknown tool: up__none");
 }

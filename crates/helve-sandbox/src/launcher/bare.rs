@@ -48,7 +48,8 @@ fn supervise(
     if !order.listen.is_empty() {
         return Err(io::Error::other("without namespaces no network and no other tools can be granted"));
     }
-    if let Some(own) = own_within(&order) {
+    // Landlock adds permissions up, and takes none away within a folder.
+    if let Some(own) = &order.only_boxed {
         let own = own.display();
         return Err(io::Error::other(format!(
             "without namespaces `{own}` cannot be kept from it; grant folders that do not hold it"
@@ -70,15 +71,6 @@ fn supervise(
         Ok((confinement(why), fs::File::open(&work.0)?.into()))
     };
     supervisor.run(streams, become_program, confirm, || work.remove())
-}
-
-/// What a grant would open although it must stay closed: Landlock adds permissions up, and takes none away
-/// within a folder.
-fn own_within(order: &Order) -> Option<&Path> {
-    let is_open =
-        |path: &Path| order.grants.iter().any(|grant| grant.writable && path.starts_with(&grant.path));
-    let kept = order.grants.iter().filter(|grant| !grant.writable && is_open(&grant.path));
-    order.hidden.first().or_else(|| kept.map(|grant| &grant.path).next()).map(PathBuf::as_path)
 }
 
 /// What holds without namespaces.

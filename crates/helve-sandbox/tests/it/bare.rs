@@ -157,3 +157,30 @@ async fn at_level_1_nothing_is_granted_around_what_is_helves_own() {
         ("kept".into(), "kept".into(), "x\n".into())
     );
 }
+
+#[tokio::test]
+async fn at_level_1_a_program_may_lie_in_a_folder_that_it_writes() {
+    if !is_inside() {
+        return without_namespaces("bare::at_level_1_a_program_may_lie_in_a_folder_that_it_writes");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["venv/bin", "venv/lib"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::fs::copy("/bin/sh", at("venv/bin/program")).unwrap();
+    std::fs::write(at("venv/lib/hook"), "kept").unwrap();
+    let run = async |options: SandboxOptions| {
+        let mut job = at_level_1(Job::new(at("venv/bin/program")));
+        job.args = vec!["-c".to_owned(), format!("echo x > {}", at("out").display())];
+        job.policy.write = vec![folder.path().to_owned()];
+        Sandbox::new(options).run(job, Vec::new(), CancellationToken::new()).await
+    };
+    let finished = run(SandboxOptions::default()).await.unwrap();
+    assert_eq!(finished.end, End::Exited { code: 0 }, "{}", said(&finished));
+    assert_eq!(std::fs::read_to_string(at("out")).unwrap(), "x\n");
+    // What is Helve's own is not open either where it lies in what is only read of the program.
+    let unwritable = [at("venv/lib/hook")].into_iter().collect();
+    let error = run(SandboxOptions { unwritable, ..Default::default() }).await.unwrap_err();
+    assert!(error.reason.contains("venv/lib/hook` cannot be kept from it"), "{error}");
+}

@@ -14,6 +14,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::Message as Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame as FrameOf;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
 use crate::harness::{ADA, BOB, Server, call, request, serve_until, serve_with};
 
@@ -83,7 +85,8 @@ async fn one_principal_has_so_many_and_one_that_ends_makes_room() {
     let (status, said) = open(&server, ADA).await.expect_err("it is one too many");
     assert!(status == 503 && said.contains("too many sessions; end one, or try later"), "{status} {said}");
     // The older transport lasts as long, and is counted with them.
-    assert_eq!(server.send("GET /mcp/sse", &[], "").await.status, 503);
+    let full = server.send("GET /mcp/sse", &[], "").await;
+    assert_eq!((full.status, &*full.headers["retry-after"]), (503, "5"), "{full:?}");
     let mut bobs = open(&server, BOB).await.unwrap();
     greet(&mut bobs).await;
     first.close(None).await.unwrap();
@@ -156,4 +159,84 @@ async fn a_server_that_stops_lets_a_call_on_a_websocket_end_and_answers_it() {
         (&json!(7), &json!("ended well"))
     );
     tokio::time::timeout(LONG, running).await.expect("it goes on").unwrap();
+}
+
+/// The first frame of a message, which takes as many bytes as everybody may have without a turn, and
+/// none more: what nobody reads would break the connection off.
+async fn unfinished(socket: &mut Socket) {
+    let frame = FrameOf::message(vec![b' '; (64 << 10) - 8], OpCode::Data(Data::Text), false);
+    socket.send(Frame::Frame(frame)).await.unwrap();
+}
+
+/// How the server closes.
+async fn closed(socket: &mut Socket) -> (u16, String) {
+    let closed = async {
+        loop {
+            match socket.next().await {
+                Some(Ok(Frame::Close(Some(why)))) => return (why.code.into(), why.reason.to_string()),
+                Some(Ok(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(LONG, closed).await.expect("it is not closed")
+}
+
+#[tokio::test]
+async fn large_messages_take_turns_with_large_bodies() {
+    let server = serve_with(ServerOptions::default(), ServerConfig::default()).await;
+    let mut open_ones = Vec::new();
+    for _ in 0..16 {
+        let mut socket = open(&server, ADA).await.unwrap();
+        unfinished(&mut socket).await;
+        open_ones.push(socket);
+    }
+    let large = |id: i64| call(id, "echo", json!({ "message": "x".repeat(3 << 20) }));
+    // One more of hers is told to come back, and so is a body.
+    let mut more = open(&server, ADA).await.unwrap();
+    unfinished(&mut more).await;
+    let (code, reason) = closed(&mut more).await;
+    assert!(code == 1013 && reason.contains("send this again in a moment"), "{code} {reason}");
+    let body = format!("{}{}", " ".repeat(100_000), call(1, "echo", json!({})));
+    assert_eq!(server.send("POST /mcp", &[], &body).await.status, 503);
+    // What is small needs no turn, nor do small messages that are much together, nor pings.
+    let mut small = open(&server, ADA).await.unwrap();
+    greet(&mut small).await;
+    for id in 0..4 {
+        for _ in 0..600 {
+            small.send(Frame::Ping(vec![0; 100].into())).await.unwrap();
+        }
+        say(&mut small, call(id, "echo", json!({ "message": "x".repeat(40_000) }))).await;
+        assert_eq!(next(&mut small).await.unwrap()["id"], id);
+    }
+    // Others are not touched, and whoever ends makes room.
+    let mut bobs = open(&server, BOB).await.unwrap();
+    greet(&mut bobs).await;
+    say(&mut bobs, large(7)).await;
+    assert_eq!(next(&mut bobs).await.unwrap()["id"], 7);
+    drop(open_ones.pop());
+    say(&mut small, large(8)).await;
+    assert_eq!(next(&mut small).await.unwrap()["id"], 8);
+    say(&mut small, large(9)).await;
+    assert_eq!(next(&mut small).await.unwrap()["id"], 9, "its turn was given back");
+}
+
+#[tokio::test]
+async fn pings_do_not_hide_how_large_a_message_is_and_it_must_end() {
+    let config = ServerConfig { body_timeout: Duration::from_millis(200), ..ServerConfig::default() };
+    let server = serve_with(ServerOptions::default(), config).await;
+    let mut socket = open(&server, ADA).await.unwrap();
+    for n in 0..4 {
+        let data = OpCode::Data(if n == 0 { Data::Text } else { Data::Continue });
+        socket.send(Frame::Frame(FrameOf::message(vec![b' '; 30_000], data, false))).await.unwrap();
+        socket.send(Frame::Ping(vec![0; 100].into())).await.unwrap();
+    }
+    let (code, reason) = closed(&mut socket).await;
+    assert!(code == 1008 && reason.contains("too slowly"), "{code} {reason}");
+    // What needs no turn may take its time.
+    let mut idle = open(&server, ADA).await.unwrap();
+    greet(&mut idle).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    say(&mut idle, call(1, "echo", json!({ "message": "hi" }))).await;
+    assert_eq!(next(&mut idle).await.unwrap()["id"], 1);
 }

@@ -137,9 +137,11 @@ fn pairs(plans: &[QueryPlan], arguments: &Arguments, secrets: &Secrets) -> Resul
             push(&mut pairs, &plan.name, plan.value.render(arguments, secrets));
             continue;
         };
-        // Two values under one name are not told apart, and one of them may be a credential.
+        // Two values under one name are not told apart, and one of them may be a credential. Under its own
+        // name what is spread out sends nothing else.
         for key in spread_keys(value, plan.style) {
-            let is_taken = plans.iter().any(|plan| plan.name == *key) || !spread.insert(key);
+            let is_another = |other: &QueryPlan| !std::ptr::eq(other, plan) && other.name == *key;
+            let is_taken = plans.iter().any(is_another) || !spread.insert(key);
             if is_taken {
                 let expected = format!("an object without `{key}`: something else is sent under that name");
                 return Err(invalid(name, &expected));

@@ -5,6 +5,7 @@
 //! sent elsewhere is skipped. Nothing in a document is read as `${env:NAME}`.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use helve_net::{HeaderName, Url, header};
 use serde_json::Value;
@@ -23,6 +24,8 @@ pub(super) struct Access {
     pub(super) headers: Vec<HeaderPlan>,
     pub(super) query: Vec<QueryPlan>,
     schemes: BTreeMap<String, Template>,
+    /// Whether the document says of some operation that it needs credentials: looked for once.
+    secures_some: OnceLock<bool>,
 }
 
 /// What one operation sends to prove who calls.
@@ -45,8 +48,13 @@ impl Access {
                 None => Ok(template),
             }
         };
-        let mut access =
-            Self { server: None, headers: Vec::new(), query: Vec::new(), schemes: BTreeMap::new() };
+        let mut access = Self {
+            server: None,
+            headers: Vec::new(),
+            query: Vec::new(),
+            schemes: BTreeMap::new(),
+            secures_some: OnceLock::new(),
+        };
         if let Some(server) = &config.server {
             access.server = Some(template("server", "", server)?);
         }
@@ -128,7 +136,7 @@ impl Access {
         match (names.next(), names.next()) {
             (only, None) => Ok(only),
             // Here the document says elsewhere what needs credentials: this does not.
-            (Some(_), Some(_)) if secures_some_operation(document) => Ok(None),
+            (Some(_), Some(_)) if *self.secures_some.get_or_init(|| secures_some(document)) => Ok(None),
             (first, _) => {
                 let first = naming::prose(first.unwrap_or_default(), 60);
                 Err(format!(
@@ -155,9 +163,12 @@ impl Access {
     }
 }
 
-fn secures_some_operation(document: &Document) -> bool {
-    let items = fields(document.get("paths")).map(|(_, item)| item);
-    items.flat_map(|item| fields(Some(item))).any(|(_, operation)| operation.get("security").is_some())
+/// Whether some operation names a scheme. That one needs none says nothing of the others.
+fn secures_some(document: &Document) -> bool {
+    let paths = fields(document.get("paths")).map(|(_, item)| item);
+    let operations = paths.flat_map(|item| fields(Some(item))).map(|(_, operation)| operation);
+    let mut alternatives = operations.flat_map(|operation| items(operation.get("security")));
+    alternatives.any(|schemes| fields(Some(schemes)).next().is_some())
 }
 
 fn schemes_of(document: &Document) -> Option<&Value> {

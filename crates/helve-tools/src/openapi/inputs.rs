@@ -6,7 +6,7 @@ use helve_net::HeaderName;
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, fields, is_true, items, text};
-use super::naming;
+use super::naming::{self, Names};
 use super::schema::Converter;
 use crate::http::config::QueryStyle;
 use crate::http::plan::{BodyPlan, CLIENT_HEADERS, HeaderForm, HeaderPlan, JsonPlan, QueryPlan};
@@ -23,6 +23,7 @@ const ARGUMENT_CHARS_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Inputs {
     properties: Map<String, Value>,
+    names: Names,
     required: Vec<String>,
     /// Names in the path, with their arguments.
     pub(super) path: BTreeMap<String, String>,
@@ -38,12 +39,13 @@ impl Inputs {
     /// Adds an argument under the wanted name, or one that says where it goes if that is taken.
     fn add(&mut self, wanted: &str, place: &str, schema: Value, required: bool) -> String {
         let plain = naming::sanitised(wanted, ARGUMENT_CHARS_MAX - 8);
-        let wanted = if plain.is_empty() || self.properties.contains_key(&plain) {
+        let wanted = if plain.is_empty() || self.names.has(&plain) {
             naming::sanitised(&format!("{place}_{plain}"), ARGUMENT_CHARS_MAX - 4)
         } else {
             plain
         };
-        let name = naming::unique(&wanted, place, |name| self.properties.contains_key(name));
+        let name = self.names.free(&wanted, place);
+        self.names.take(&name);
         if required {
             self.required.push(name.clone());
         }
@@ -240,7 +242,8 @@ fn check_names(plans: &[QueryPlan], document: &Document, form: &Value) -> Result
             continue;
         };
         for (key, _) in fields(document.resolve(property)?.get("properties")) {
-            if !taken.insert(key) {
+            // Its own name is free: nothing but its fields is sent.
+            if *key != plan.name && !taken.insert(key) {
                 let (field, key) = (naming::prose(&plan.name, 60), naming::prose(key, 60));
                 return Err(format!("its form would send two values as `{key}`: `{field}` is spread out"));
             }

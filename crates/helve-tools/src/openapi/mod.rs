@@ -18,7 +18,6 @@ mod naming;
 mod operation;
 mod schema;
 
-use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -30,6 +29,7 @@ use crate::http::{Backend, defaults_of};
 use access::Access;
 use config::Identity;
 use document::{DOCUMENT_BYTES_MAX, Document, fields, items, text};
+use naming::Names;
 use operation::{Made, Operation, Shared};
 
 pub use config::{OpenApiConfig, Selector};
@@ -93,21 +93,21 @@ pub fn import(
     access.check_schemes(document).map_err(refuse)?;
     let shared = Shared { config, document, access, origin, backend };
     let mut import = Import { tools: Vec::new(), skipped: Vec::new(), reduced: Vec::new() };
-    let mut names = BTreeSet::new();
+    let mut names = Names::default();
     for (seen, operation) in operations(document, &mut import.skipped).into_iter().enumerate() {
         let reads = defaults_of(&operation.method).annotations.read_only;
         if !config.wants(&identity(&operation)) || (config.read_only_only && !reads) {
             continue;
         }
-        let name = name(&operation, &names);
-        let made = if seen < OPERATIONS_MAX {
-            operation::tool(&shared, &operation, &name)
-        } else {
-            Err(format!("it comes after the first {OPERATIONS_MAX} operations"))
-        };
-        match made {
+        if seen >= OPERATIONS_MAX {
+            let reason = format!("it comes after the first {OPERATIONS_MAX} operations");
+            import.skipped.push(Skipped { operation: title(&operation), reason });
+            continue;
+        }
+        let name = name(&operation, &mut names);
+        match operation::tool(&shared, &operation, &name) {
             Ok(Made { tool, left_out }) => {
-                names.insert(name);
+                names.take(&name);
                 import.tools.push(tool);
                 let reduced = left_out.map(|reason| Skipped { operation: title(&operation), reason });
                 import.reduced.extend(reduced);
@@ -168,12 +168,12 @@ fn title(operation: &Operation<'_>) -> String {
 }
 
 /// A name from the operation's id; from its method and path where it has none or it is taken.
-fn name(operation: &Operation<'_>, taken: &BTreeSet<String>) -> String {
+fn name(operation: &Operation<'_>, taken: &mut Names) -> String {
     let id = text(operation.value, "operationId").map(|id| naming::sanitised(id, NAME_CHARS_MAX));
-    let free = id.filter(|id| !id.is_empty() && !taken.contains(id));
+    let free = id.filter(|id| !id.is_empty() && !taken.has(id));
     let wanted = free.unwrap_or_else(|| {
         let text = format!("{}_{}", operation.method.as_str().to_ascii_lowercase(), operation.path);
         naming::sanitised(&text, NAME_CHARS_MAX)
     });
-    naming::unique(&wanted, "operation", |name| taken.contains(name))
+    taken.free(&wanted, "operation")
 }

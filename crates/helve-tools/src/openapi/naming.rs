@@ -1,5 +1,7 @@
 //! Names and texts from a document, made fit for ours.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::common::is_invisible;
 
 /// Keeps what both names of tools and model providers accept; at most `chars_max` characters.
@@ -17,11 +19,40 @@ pub(super) fn sanitised(text: &str, chars_max: usize) -> String {
     name.trim_end_matches(['_', '-']).to_owned()
 }
 
-/// The first of `wanted`, `wanted_2`, `wanted_3`, … that is free; `fallback` for an empty name.
-pub(super) fn unique(wanted: &str, fallback: &str, taken: impl Fn(&str) -> bool) -> String {
-    let wanted = if wanted.is_empty() { fallback } else { wanted };
-    let numbered = (2_u32..).map(|number| format!("{wanted}_{number}"));
-    std::iter::once(wanted.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+/// Names that are taken, so that none is given twice.
+#[derive(Default)]
+pub(super) struct Names {
+    taken: HashSet<String>,
+    /// The first number behind a name that may be free. A document may name everything alike, and then
+    /// to count from the beginning each time takes for ever.
+    next: HashMap<String, u32>,
+}
+
+impl Names {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.taken.contains(name)
+    }
+
+    pub(super) fn take(&mut self, name: &str) {
+        self.taken.insert(name.to_owned());
+    }
+
+    /// The first of `wanted`, `wanted_2`, `wanted_3`, … that is free; `fallback` for an empty name.
+    pub(super) fn free(&mut self, wanted: &str, fallback: &str) -> String {
+        let wanted = if wanted.is_empty() { fallback } else { wanted };
+        if !self.has(wanted) {
+            return wanted.to_owned();
+        }
+        let mut number = self.next.get(wanted).copied().unwrap_or(2);
+        loop {
+            let name = format!("{wanted}_{number}");
+            if !self.has(&name) {
+                self.next.insert(wanted.to_owned(), number);
+                return name;
+            }
+            number += 1;
+        }
+    }
 }
 
 /// Text for a model: no control or invisible characters, and bounded.
@@ -53,8 +84,12 @@ mod tests {
         ] {
             assert_eq!(sanitised(text, 8.max(expected.len())), expected);
         }
-        assert_eq!(unique("a", "x", |name| ["a", "a_2"].contains(&name)), "a_3");
-        assert_eq!(unique("", "x", |_| false), "x");
+        let mut names = Names::default();
+        for (wanted, expected) in [("a", "a"), ("a_2", "a_2"), ("a", "a_3"), ("", "x"), ("a", "a_4")] {
+            assert_eq!(names.free(wanted, "x"), expected);
+            assert_eq!(names.free(wanted, "x"), expected, "as long as nobody takes it");
+            names.take(expected);
+        }
     }
 
     #[test]

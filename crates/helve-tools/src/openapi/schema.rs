@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, fields, is_true, items, text};
-use super::naming;
+use super::naming::{self, Names};
 
 /// Most sub-schemas that one operation may need.
 const PARTS_MAX: usize = 20_000;
@@ -71,13 +71,22 @@ pub(super) struct Converter<'d> {
     detail: Detail,
     /// References that were met, with their names under `$defs`.
     names: BTreeMap<String, String>,
+    taken: Names,
     waiting: Vec<String>,
     parts: usize,
 }
 
 impl<'d> Converter<'d> {
     pub(super) fn new(document: &'d Document, direction: Direction, detail: Detail) -> Self {
-        Self { document, direction, detail, names: BTreeMap::new(), waiting: Vec::new(), parts: 0 }
+        Self {
+            document,
+            direction,
+            detail,
+            names: BTreeMap::new(),
+            taken: Names::default(),
+            waiting: Vec::new(),
+            parts: 0,
+        }
     }
 
     pub(super) fn convert(&mut self, schema: &Value) -> Result<Value, String> {
@@ -130,8 +139,9 @@ impl<'d> Converter<'d> {
     fn reference(&mut self, reference: &str, schema: &Value) -> Value {
         if !self.names.contains_key(reference) {
             let wanted = naming::sanitised(reference.rsplit('/').next().unwrap_or_default(), 60);
-            let taken = |name: &str| self.names.values().any(|known| known == name);
-            self.names.insert(reference.to_owned(), naming::unique(&wanted, "schema", taken));
+            let name = self.taken.free(&wanted, "schema");
+            self.taken.take(&name);
+            self.names.insert(reference.to_owned(), name);
             self.waiting.push(reference.to_owned());
         }
         let mut out = Map::new();

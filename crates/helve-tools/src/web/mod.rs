@@ -5,6 +5,7 @@
 //!
 //! - `config` is what stands under `[web]` in the configuration;
 //! - `client` is the guarded client, made when it is first needed;
+//! - `downloads` is the folder that answers are saved in;
 //! - `text` cleans and cuts text from outside;
 //! - `search` asks search providers, one after the other;
 //! - `fetch` sends the requests of `http-get` and `http-request`;
@@ -14,6 +15,7 @@ pub mod browser;
 pub mod client;
 pub mod config;
 
+mod downloads;
 mod fetch;
 mod scrape;
 mod search;
@@ -22,7 +24,6 @@ mod text;
 use std::path::Path;
 use std::sync::Arc;
 
-use cap_std::fs::Dir;
 use helve::{Annotations, DefinitionError, Facet, Source, Tool, ToolBuilder};
 
 use crate::http::Variables;
@@ -30,6 +31,7 @@ use browser::Browser;
 use client::LazyClient;
 
 pub use config::{WebConfig, WebConfigError};
+pub use downloads::Downloads;
 
 /// What the web tools reach the world through. Cheap to clone.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ pub struct WebBackend {
     /// Where `${env:NAME}` looks.
     pub variables: Variables,
     /// Where saved answers go. None: nothing can be saved.
-    pub downloads: Option<Arc<Dir>>,
+    pub downloads: Option<Arc<Downloads>>,
     /// What renders pages that need JavaScript. None: they are read as the server sent them.
     pub browser: Option<Arc<dyn Browser>>,
 }
@@ -52,8 +54,7 @@ impl WebBackend {
 
     /// Saves answers into this folder, and nowhere else.
     pub fn saving_into(mut self, folder: &Path) -> std::io::Result<Self> {
-        let folder = Dir::open_ambient_dir(folder, cap_std::ambient_authority())?;
-        self.downloads = Some(Arc::new(folder));
+        self.downloads = Some(Arc::new(Downloads::open(folder, Vec::new())?));
         Ok(self)
     }
 }

@@ -245,6 +245,13 @@ async fn without_security_the_only_credential_is_sent_and_of_several_none_is_gue
     assert!(several.tools.is_empty(), "{several:?}");
     let reason = &several.skipped[0].reason;
     assert!(reason.contains("several credentials") && reason.contains("`bearer`"), "{reason}");
+    // That one operation needs no credentials does not say so of the others.
+    for none in [json!([]), json!([{}])] {
+        let other = json!({ "/b": { "get": { "security": none } } });
+        let several = imported(document(other), &["bearer", "key"]);
+        assert_eq!(names(&several), ["get_b"], "{several:?}");
+        assert!(several.skipped[0].reason.contains("several credentials"), "{several:?}");
+    }
 
     // Where the document says it of others, this operation is open to everybody.
     let other = json!({ "/b": { "get": { "security": [{ "key": [] }] } } });
@@ -303,6 +310,17 @@ async fn a_form_never_sends_two_values_under_one_name() {
         let import = form(&server, properties, spread.clone());
         assert!(import.skipped[0].reason.contains("two values as `city`"), "{import:?}");
     }
+    // What is spread out has its own name for itself, and nobody else has it.
+    let own = json!({ "type": "object", "properties": { "a": {}, "x": {} } });
+    let import = form(&server, json!({ "a": own, "b": {} }), spread.clone());
+    let tool = find(&import, "f");
+    assert_eq!(run(tool, json!({ "a": { "a": 1, "x": 2 } })).await.unwrap()["body"], "a=1&x=2");
+    for arguments in [json!({ "a": { "x": 1 }, "b": { "a": 2 } }), json!({ "b": { "a": 2 } })] {
+        let error = run(tool, arguments).await.unwrap_err();
+        assert!(error.to_string().contains("under that name"), "{error}");
+    }
+    let import = form(&server, json!({ "a": own, "b": own }), spread.clone());
+    assert!(import.skipped[0].reason.contains("two values as `a`"), "{import:?}");
     // What no schema names is found when it is sent, also where the other value is absent.
     let import = form(&server, json!({ "a": {}, "b": {}, "city": {} }), spread);
     let tool = find(&import, "f");
@@ -456,4 +474,34 @@ fn a_real_document_of_a_thousand_operations_imports_nearly_whole() {
         let names: Vec<_> = found.iter().map(|hit| hit.registered.name().as_str()).collect();
         assert!(names.contains(&"github/issues_create"), "{names:?}");
     }
+}
+
+#[test]
+fn many_operations_and_schemas_may_be_named_alike() {
+    let (operations, schemas) = (5_000, 2_000);
+    // Cut to the length of a name, all of them are the same.
+    let path = |n: usize| format!("/{}/{n}", "x".repeat(70));
+    let mut paths: serde_json::Map<_, _> =
+        (1..operations).map(|n| (path(n), json!({ "get": { "operationId": "same" } }))).collect();
+    let part = |n: usize| (format!("p{n}"), json!({ "properties": { "same": { "type": "string" } } }));
+    let refer = |n: usize| {
+        let reference = format!("#/components/schemas/p{n}/properties/same");
+        (format!("f{n}"), json!({ "$ref": reference }))
+    };
+    let all: serde_json::Map<_, _> = (0..schemas).map(refer).collect();
+    let body =
+        json!({ "content": { "application/json": { "schema": { "type": "object", "properties": all } } } });
+    paths.insert("/all".to_owned(), json!({ "post": { "operationId": "all", "requestBody": body } }));
+    let parts: serde_json::Map<_, _> = (0..schemas).map(part).collect();
+    let document = json!({ "openapi": "3.0.0", "paths": paths, "components": { "schemas": parts } });
+
+    let begun = Instant::now();
+    let server = json!({ "server": "http://localhost" });
+    let import = import(&config(server), document.to_string().as_bytes(), None, &backend()).unwrap();
+    assert_eq!(import.tools.len(), operations, "{:?}", import.skipped.first());
+    assert_eq!(input(&import, "all")["$defs"].as_object().unwrap().len(), schemas);
+    let names: std::collections::BTreeSet<_> = names(&import).into_iter().collect();
+    assert!(names.contains("same") && names.iter().any(|name| name.ends_with("_4998")));
+    assert_eq!(names.len(), operations);
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }

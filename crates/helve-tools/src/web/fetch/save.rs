@@ -3,7 +3,7 @@
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-use cap_std::fs::{Dir, File, OpenOptions};
+use cap_std::fs::{File, OpenOptions};
 use helve::json::hex;
 use helve::{ErrorCode, ToolError};
 use helve_net::StreamingResponse;
@@ -15,6 +15,10 @@ use tokio::io::AsyncWriteExt as _;
 use crate::builtin::wrong_argument;
 use crate::http::answer::network_error;
 use crate::http::secrets::Secrets;
+use crate::web::Downloads;
+
+/// Where it lies it would say which tools there are, to whoever starts Helve there.
+const NEVER_SAVED: &str = "helve.toml";
 
 /// A file with an answer in it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +33,7 @@ pub(super) struct Saved {
 
 /// A new, empty file that is ours. Unless it is written to the end, it goes away.
 pub(super) struct Reserved {
-    folder: Arc<Dir>,
+    folder: Arc<Downloads>,
     path: String,
     /// Until it is written to.
     file: Option<File>,
@@ -37,8 +41,8 @@ pub(super) struct Reserved {
 }
 
 impl Reserved {
-    /// Takes a name that nobody has. The folder is a handle, so no path and no link leads out of it.
-    pub(super) fn new(folder: Option<&Arc<Dir>>, path: &str) -> Result<Self, ToolError> {
+    /// Takes a name that nobody has. No path and no link leads out of the folder.
+    pub(super) fn new(folder: Option<&Arc<Downloads>>, path: &str) -> Result<Self, ToolError> {
         let folder = folder.ok_or_else(|| {
             ToolError::new(ErrorCode::IntegrationMissing, "there is no folder that answers can be saved in")
                 .suggest("tell the user to add `[web.http]` with `downloads = \"FOLDER\"` to helve.toml")
@@ -50,15 +54,24 @@ impl Reserved {
         if !plain || path.ends_with('/') || path.chars().any(char::is_control) {
             return Err(refuse("it must be a plain relative path, without `..`"));
         }
+        if Path::new(path).file_name().is_some_and(|name| name.eq_ignore_ascii_case(NEVER_SAVED)) {
+            return Err(refuse("it is the name of Helve's own configuration"));
+        }
+        let dir = folder.to_save().map_err(|error| {
+            let message = format!("nothing can be saved in the folder for downloads: {error}");
+            ToolError::new(ErrorCode::PermissionDenied, message)
+                .suggest("tell the user to name a folder of its own in `web.http.downloads` of helve.toml")
+                .with_source(error)
+        })?;
         let failed = |error: std::io::Error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => refuse("there is such a file already; choose another name"),
             _ => ToolError::failed(format!("`{path}` cannot be written; choose another name"))
                 .with_source(error),
         };
         if let Some(parent) = Path::new(path).parent().filter(|parent| !parent.as_os_str().is_empty()) {
-            folder.create_dir_all(parent).map_err(failed)?;
+            dir.create_dir_all(parent).map_err(failed)?;
         }
-        let file = folder.open_with(path, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
+        let file = dir.open_with(path, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
         Ok(Self { folder: Arc::clone(folder), path: path.to_owned(), file: Some(file), kept: false })
     }
 
@@ -97,7 +110,7 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if !self.kept
-            && let Err(error) = self.folder.remove_file(&self.path)
+            && let Err(error) = self.folder.dir().remove_file(&self.path)
         {
             tracing::warn!(%error, path = self.path, "an unused file stays behind");
         }

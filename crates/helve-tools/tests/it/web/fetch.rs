@@ -1,10 +1,14 @@
 //! `http-get` and `http-request` against a real server.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use helve::{ErrorCode, Tool, ToolError};
+use helve_sandbox::Unwritable;
+use helve_tools::WebBackend;
+use helve_tools::web::Downloads;
 use serde_json::{Value, json};
 
 use super::{Seen, backend, named, server, text, tools};
@@ -271,4 +275,45 @@ async fn an_answer_is_saved_below_the_folder_and_never_over_another() {
     assert!(!folder.path().join("gone").exists());
     let error = ask(&get(address), address, "/", json!({ "save_as": "x" })).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::IntegrationMissing);
+}
+
+#[tokio::test]
+async fn what_is_helves_own_is_asked_for_at_every_save() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for name in ["downloads/sub", "own/sub"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("own/sub", at("link")).unwrap();
+    let (address, seen) = server(|_| "text".into_response()).await;
+    let own: Unwritable = [at("own")].into_iter().collect();
+    for near in ["own", "own/sub", "link", "downloads/../own/sub", "."] {
+        let error = Downloads::open(&at(near), vec![own.clone()]).unwrap_err();
+        assert!(error.to_string().contains("Helve's own"), "{near}: {error}");
+    }
+    let downloads = Downloads::open(&at("downloads"), vec![own.clone()]).unwrap();
+    let backend = WebBackend { downloads: Some(Arc::new(downloads)), ..backend() };
+    let tool = named(tools("", address, &backend), "http-get");
+    let save = async |name: &str| ask(&tool, address, "/", json!({ "save_as": name })).await;
+    save("one").await.unwrap();
+    for name in ["helve.toml", "new/Helve.TOML"] {
+        assert_eq!(save(name).await.unwrap_err().code(), ErrorCode::ValidationFailed, "{name}");
+    }
+    assert!(!at("downloads/new").exists());
+    // Something else in its place, though the handle stays what it was.
+    std::fs::rename(at("downloads"), at("moved")).unwrap();
+    std::fs::create_dir(at("downloads")).unwrap();
+    assert_eq!(save("two").await.unwrap_err().code(), ErrorCode::PermissionDenied);
+    std::fs::remove_dir(at("downloads")).unwrap();
+    std::fs::rename(at("moved"), at("downloads")).unwrap();
+    save("two").await.unwrap();
+    // What is added later counts at once, there or not.
+    let asked = seen.lock().unwrap().len();
+    own.add([at("downloads/sub/later.sh")]);
+    for name in ["sub/later.sh", "sub/later.sh/x", "three"] {
+        let error = save(name).await.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PermissionDenied, "{name}: {error}");
+    }
+    assert_eq!(seen.lock().unwrap().len(), asked, "nothing was sent");
+    assert_eq!(std::fs::read_dir(at("downloads/sub")).unwrap().count(), 0);
 }
