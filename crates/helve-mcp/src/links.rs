@@ -214,6 +214,7 @@ mod tests {
         hear(&links, of("bob", "1"), "files", &result([long.clone()]));
         assert_eq!(links.server_of(&of("bob", "1"), &long), None);
     }
+
     #[test]
     fn who_spoke_of_an_address_first_keeps_it() {
         let links = Links::default();
