@@ -1,6 +1,6 @@
-//! The runs of this process, from their start to their end.
+//! A run of this process, from its start to its end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,154 +10,12 @@ use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, Waitin
 use helve_core::trace::SpanContext;
 use helve_core::{CallId, Caller, Pending, Tool, ToolName};
 use serde_json::Value;
-use tokio::sync::{Notify, OwnedMutexGuard};
-use tokio::time::Instant;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::here::Left;
 use super::history::History;
 use super::progress::ProgressTree;
-
-/// How often a run is taken up in vain before there are pauses between.
-const VAIN_AT_ONCE: u32 = 2;
-/// Longest pause before a run that was left is taken up again.
-const VAIN_PAUSE_MAX: Duration = Duration::from_secs(60);
-
-/// The runs of this process that have not ended.
-#[derive(Default)]
-pub(crate) struct ActiveRuns {
-    active: Mutex<HashMap<CallId, Arc<ActiveRun>>>,
-    /// Runs that this process holds and is not at: the ledger failed in their middle.
-    left: Mutex<HashMap<CallId, Mark>>,
-    /// Runs about which the ledger is being asked whether they can be taken.
-    taking: Mutex<HashSet<CallId>>,
-    /// Held by whoever looks for runs that were left, until those are taken.
-    looking: Arc<tokio::sync::Mutex<()>>,
-}
-
-/// How a run was left.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Left {
-    /// Whether somebody had asked to go on with it, and it has not got any further since: then what the
-    /// tool says of crashes does not count.
-    pub(crate) asked: bool,
-    /// How often it was taken up in vain.
-    pub(crate) tries: u32,
-}
-
-/// That a run was left, and when.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
-    pub(crate) left: Left,
-    at: Instant,
-}
-
-impl Mark {
-    /// When it is worth the while to take it up again. What fails for good must not be tried for ever at
-    /// the same pace; whoever asks for it need not wait.
-    fn due_at(&self) -> Instant {
-        let pauses = self.left.tries.saturating_sub(VAIN_AT_ONCE);
-        let pause = if pauses == 0 { 0 } else { 1_u64.checked_shl(pauses).unwrap_or(u64::MAX) };
-        self.at + Duration::from_secs(pause).min(VAIN_PAUSE_MAX)
-    }
-}
-
-impl ActiveRuns {
-    pub(crate) fn get(&self, run: CallId) -> Option<Arc<ActiveRun>> {
-        self.lock().get(&run).cloned()
-    }
-
-    pub(crate) fn insert(&self, run: &Arc<ActiveRun>) {
-        self.lock().insert(run.id, Arc::clone(run));
-    }
-
-    pub(crate) fn remove(&self, run: &Arc<ActiveRun>) {
-        let mut active = self.lock();
-        // One that waited may have been taken up anew meanwhile.
-        if active.get(&run.id).is_some_and(|now| Arc::ptr_eq(now, run)) {
-            active.remove(&run.id);
-        }
-        drop(active);
-        run.over.notify_waiters();
-    }
-
-    /// Waits until this process is no longer at a run; where it is not, for a moment.
-    pub(crate) async fn until_over(&self, run: CallId, moment: Duration) {
-        let Some(active) = self.get(run) else { return tokio::time::sleep(moment).await };
-        let over = active.over.notified();
-        if self.get(run).is_some() {
-            over.await;
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<CallId, Arc<ActiveRun>>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Leaves a run as it is in the ledger, for whoever recovers.
-    pub(crate) fn leave(&self, run: CallId, left: Left) {
-        self.left().insert(run, Mark { left, at: Instant::now() });
-    }
-
-    /// How this process has left a run that it holds.
-    pub(crate) fn mark(&self, run: CallId) -> Option<Mark> {
-        self.left().get(&run).copied()
-    }
-
-    /// The runs that this process holds and has left, as far as it is time to take them up again.
-    pub(crate) fn due(&self) -> Vec<(CallId, Mark)> {
-        let now = Instant::now();
-        let left = self.left();
-        left.iter().filter(|(_, mark)| mark.due_at() <= now).map(|(run, mark)| (*run, *mark)).collect()
-    }
-
-    /// A run that was left is taken, or has ended.
-    pub(crate) fn forget(&self, run: CallId) {
-        self.left().remove(&run);
-    }
-
-    /// A run is no longer as it was left, unless it was left again since.
-    pub(crate) fn forget_as(&self, run: CallId, mark: Mark) {
-        let mut left = self.left();
-        if left.get(&run) == Some(&mark) {
-            left.remove(&run);
-        }
-    }
-
-    /// Begins to take a run. None: somebody else of this process is about to.
-    pub(crate) fn begin_taking(&self, run: CallId) -> Option<Taking<'_>> {
-        let is_first = self.taking().insert(run);
-        is_first.then(|| Taking { runs: self, run })
-    }
-
-    /// Begins to look for runs that were left. None: somebody is, and has not taken all of them yet.
-    pub(crate) fn begin_looking(&self) -> Option<Arc<OwnedMutexGuard<()>>> {
-        Arc::clone(&self.looking).try_lock_owned().ok().map(Arc::new)
-    }
-
-    fn left(&self) -> MutexGuard<'_, HashMap<CallId, Mark>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn taking(&self) -> MutexGuard<'_, HashSet<CallId>> {
-        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One of this process at a time asks whether a run can be taken.
-pub(crate) struct Taking<'r> {
-    runs: &'r ActiveRuns,
-    run: CallId,
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.runs.taking().remove(&self.run);
-    }
-}
 
 /// A run that has not ended.
 pub(crate) struct ActiveRun {
@@ -171,7 +29,7 @@ pub(crate) struct ActiveRun {
     state: Mutex<State>,
     quiet: Notify,
     /// This process is no longer at it.
-    over: Notify,
+    pub(super) over: Notify,
 }
 
 /// Where a call stands in a trace.
@@ -565,52 +423,4 @@ impl Drop for AtWork {
 /// A step of a run, now.
 pub(crate) fn step(at: jiff::Timestamp, call_id: CallId, run: CallId, kind: StepKind) -> Box<Step> {
     Box::new(Step { at, call_id, run, kind, payload: None })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn what_is_taken_up_in_vain_is_tried_less_and_less_often_but_tried() {
-        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
-        let mut tried = Vec::new();
-        for tries in 0..100 {
-            let left = Instant::now();
-            runs.leave(run, Left { asked: false, tries });
-            while runs.due().is_empty() {
-                assert!(left.elapsed() < VAIN_PAUSE_MAX + Duration::from_secs(1));
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-            tried.push(left.elapsed().as_secs());
-            assert!(runs.mark(run).is_some(), "whoever asks for it has it in any case");
-        }
-        assert_eq!(&tried[..9], [0, 0, 0, 2, 4, 8, 16, 32, 60]);
-        assert_eq!(tried.last(), Some(&60));
-    }
-
-    #[tokio::test]
-    async fn a_run_that_was_left_again_is_not_forgotten_as_it_was() {
-        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
-        runs.leave(run, Left::default());
-        let before = runs.mark(run).unwrap();
-        runs.leave(run, Left { asked: false, tries: 1 });
-        runs.forget_as(run, before);
-        let now = runs.mark(run).expect("it is still left");
-        runs.forget_as(run, now);
-        assert_eq!(runs.mark(run), None);
-    }
-
-    #[test]
-    fn one_at_a_time_takes_a_run_and_one_looks_for_them() {
-        let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
-        let taking = runs.begin_taking(run);
-        assert!(taking.is_some() && runs.begin_taking(run).is_none());
-        drop(taking);
-        assert!(runs.begin_taking(run).is_some());
-        let looking = runs.begin_looking();
-        assert!(looking.is_some() && runs.begin_looking().is_none());
-        drop(looking);
-        assert!(runs.begin_looking().is_some());
-    }
 }

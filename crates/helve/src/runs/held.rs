@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_core::CallId;
 use helve_core::ports::{Adoption, JournalError};
 
-use super::active::Left;
+use super::here::Left;
 use super::recover::RunError;
 use crate::runtime::Parts;
 

@@ -2,10 +2,13 @@
 //!
 //! A run is taken up again after a crash by running it again from its beginning: every part that
 //! had finished answers from the record (`part.rs`), and the first one that had not is where it
-//! goes on. `undo.rs` takes back what parts did, newest first. `recover.rs` finds what was left.
+//! goes on. `undo.rs` takes back what parts did, newest first. `recover.rs` finds what was left,
+//! `end.rs` ends what cannot go on.
 
 mod active;
+mod end;
 mod held;
+mod here;
 mod history;
 mod part;
 mod progress;
@@ -15,12 +18,12 @@ mod watch;
 
 pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
-pub(crate) use active::{
-    ActiveRun, ActiveRuns, AtWork, Deed, Done, InFlight, Place, UndoState, Waiting, step,
-};
+pub(crate) use active::{ActiveRun, AtWork, Deed, Done, InFlight, Place, UndoState, Waiting, step};
+pub(crate) use end::{Unknown, find_out, leave_dropped, wind_up_dropped};
+pub(crate) use here::ActiveRuns;
 pub(crate) use history::{Earlier, History, parse};
 pub use part::left_in_doubt;
 pub(crate) use part::{call_part, cascade, cascade_path, in_doubt, told};
-pub(crate) use recover::{Undoing, Unknown, find_out, leave_dropped, resume, wind_up_dropped};
+pub(crate) use recover::{Undoing, resume};
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

@@ -2,32 +2,29 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use helve_core::ports::{Holder, JournalError, KeyClaim, OpenRun};
-use helve_core::record::{Entry, Facts, RawJson, Started};
-use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Status, Tool, ToolError};
+use helve_core::record::{Entry, Started};
+use helve_core::run::{Answer, OnCrash, StepKind};
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
-use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
+use super::active::{ActiveRun, Done, step};
+use super::end::{end_apart, park};
 use super::held::{Held, not_open};
 use super::history::{Earlier, History, parse};
-use super::part::{done_before, effects_so_far, is_undo};
-use super::undo::undo_below;
+use super::part::done_before;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
 use crate::runtime::{Parts, Runtime};
 
 /// How many runs are taken up at the same time.
 const CONCURRENT_MAX: usize = 32;
-/// How long the parts of a run have to stop, once they were told to.
-const STOP_MAX: Duration = Duration::from_secs(10);
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
 
@@ -492,173 +489,4 @@ fn call_of(started: &Started) -> Call {
     call.correlation_id = started.facts.correlation_id.clone();
     call.trace_parent = started.facts.trace_parent;
     call
-}
-
-/// Leaves the run to a person.
-async fn park(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, message: String) -> Outcome {
-    run.wait_for(Waiting { reason: WaitingFor::Decision, call_id: run.id, pending: None });
-    pipeline::wind_up(parts, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
-}
-
-/// Ends the run in a task of its own: what has begun to be taken back is, whoever goes away meanwhile.
-async fn end_apart(
-    parts: &Arc<Parts>,
-    call: Call,
-    run: Arc<ActiveRun>,
-    tool: Option<Tool>,
-    error: ToolError,
-) -> Outcome {
-    let (parts, id, name) = (Arc::clone(parts), run.id, Arc::from(&*call.tool));
-    let ended = tokio::spawn(async move { end(&parts, call, run, tool, error).await });
-    ended.await.unwrap_or_else(|_| {
-        let error = ToolError::new(ErrorCode::OutcomeUnknown, format!("ending {id} broke off; look at it"));
-        Outcome::new(id, name, Status::Failed(error))
-    })
-}
-
-/// Ends the run: what its parts did is undone where the tool wants that, and listed in any case.
-async fn end(
-    parts: &Arc<Parts>,
-    call: Call,
-    run: Arc<ActiveRun>,
-    tool: Option<Tool>,
-    error: ToolError,
-) -> Outcome {
-    let rolls_back = tool.as_ref().is_some_and(|tool| {
-        tool.handler().undoes_on_error() || tool.definition().on_crash == OnCrash::RollBack
-    });
-    find_out(parts, &run, "", Unknown::List).await;
-    if rolls_back {
-        undo_below(parts, &run, "").await;
-    }
-    if error.code() == ErrorCode::Cancelled {
-        // Whoever cancels wants an end: what could not be undone is listed.
-        run.stop_waiting();
-    }
-    let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
-    let unknown: Vec<_> = unknown.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
-    let error = if unknown.is_empty() {
-        error
-    } else {
-        let message = format!("{error}; nobody knows whether these had their effect: {}", unknown.join(", "));
-        ToolError::new(ErrorCode::OutcomeUnknown, message)
-            .suggest("find out what they did, and undo it by hand")
-    };
-    pipeline::wind_up(parts, call, run, error).await
-}
-
-/// What to do about a call of which nobody knows whether it had its effect.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Unknown {
-    /// Ask a person, and go on then.
-    Ask,
-    /// Say so.
-    List,
-}
-
-/// Adds calls at and below `path` that had started, had not ended and will not go on, to the parts
-/// of a run: what they did is undone with the rest where that is known.
-pub(crate) async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str, unknown: Unknown) {
-    for (call_id, started, earlier) in run.history.cut_short() {
-        let own = started.facts.part.as_ref().map(|part| &*part.path).unwrap_or_default();
-        if !(path.is_empty() || is_below(own, path)) || run.has_ended(own) {
-            continue;
-        }
-        let tool = parts.registry.tool(&started.facts.tool);
-        // The parts of a composition tell by themselves; and taking back goes on by itself.
-        if tool.as_ref().is_some_and(Tool::is_composed)
-            || started.facts.part.as_ref().is_some_and(|part| is_undo(&part.path))
-        {
-            continue;
-        }
-        let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await else { continue };
-        if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
-            run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
-            return;
-        }
-        run.add(done);
-    }
-}
-
-/// What a call that was cut short did, as far as anybody knows. `None`: nothing.
-async fn cut_short(
-    parts: &Arc<Parts>,
-    run: &Arc<ActiveRun>,
-    call_id: CallId,
-    started: &Started,
-    earlier: &Earlier,
-    tool: Option<Tool>,
-) -> Option<Done> {
-    let path = started.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
-    let mut report = PartReport {
-        path: Arc::clone(&path),
-        call_id,
-        tool: Arc::clone(&started.facts.tool),
-        state: PartState::Unknown,
-    };
-    let unknown = |report| Some(Done { report, deed: None });
-    let Some(tool) = tool else { return unknown(report) };
-    let arguments = parse(&started.arguments);
-    let (result, withheld) = match (&earlier.executed, &earlier.settled) {
-        (Some((result, withheld)), _) => (result.clone(), *withheld),
-        (None, Some((Answer::Happened, result))) => (result.clone(), false),
-        (None, Some((Answer::DidNotHappen, _))) => return None,
-        (None, None) if !tool.definition().changes_world() => return None,
-        (None, None) => match pipeline::recall(parts, &tool, call_id, started).await {
-            Ok(Recalled::Happened(result)) => (result, false),
-            Ok(Recalled::DidNotHappen) => return None,
-            Ok(Recalled::Unknown) | Err(_) => return unknown(report),
-        },
-    };
-    report.state = PartState::Done;
-    let deed = Deed {
-        call_id,
-        run: run.id,
-        path,
-        caller: Arc::clone(&started.facts.caller),
-        effects: effects_so_far(tool.definition().effects.len(), earlier),
-        notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
-        tool,
-        arguments,
-        result,
-        withheld: withheld || started.withheld,
-        undone: earlier.undone,
-    };
-    Some(Done { report, deed: Some(Arc::new(deed)) })
-}
-
-/// Ends a composed run whose caller went away: its parts are stopped, then undone or listed.
-pub(crate) fn wind_up_dropped(
-    parts: &Arc<Parts>,
-    run: &Arc<ActiveRun>,
-    facts: &Facts,
-    arguments: Option<&RawJson>,
-) {
-    let arguments = arguments.map(parse).unwrap_or_default();
-    let mut call = Call::new(&*facts.tool, arguments).by(Arc::clone(&facts.caller));
-    call.idempotency_key = facts.idempotency_key.clone();
-    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
-    run.cancellation.cancel();
-    tokio::spawn(async move {
-        run.until_quiet(parts.settings.cancel_grace + STOP_MAX).await;
-        let tool = parts.registry.tool(&call.tool);
-        let error = ToolError::new(ErrorCode::Cancelled, "the caller went away before the run had ended");
-        end(&parts, call, run, tool, error).await
-    });
-}
-
-/// Leaves a run whose caller went away after the ledger had failed in its middle: not before its parts have
-/// stopped, or whoever takes it up would do beside them what they do.
-pub(crate) fn leave_dropped(parts: &Arc<Parts>, run: &Arc<ActiveRun>) {
-    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
-    run.cancellation.cancel();
-    let leave = |parts: &Parts, run: &Arc<ActiveRun>| {
-        parts.runs.leave(run.id, run.left());
-        parts.runs.remove(run);
-    };
-    let Ok(handle) = tokio::runtime::Handle::try_current() else { return leave(&parts, &run) };
-    handle.spawn(async move {
-        run.until_quiet(parts.settings.cancel_grace + STOP_MAX).await;
-        leave(&parts, &run);
-    });
 }
