@@ -340,7 +340,9 @@ impl Roots {
             None => Ok(()),
         };
         // The same file may have another name.
-        if let Some(file) = name.and_then(|name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()) {
+        if !guarded.is_empty()
+            && let Some(file) = name.and_then(|name| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok())
+        {
             refuse(Identity::of(&file))?;
         }
         let opened = |root: &Root| root.open().ok().map(|opened| (opened.identity, root.read_only));
