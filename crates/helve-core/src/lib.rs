@@ -19,6 +19,7 @@ pub mod retry;
 pub mod expression;
 pub mod hidden;
 pub mod json;
+pub mod regexp;
 pub mod schema;
 mod slices;
 pub mod template;

@@ -320,7 +320,7 @@ impl<'a> Expansion<'a> {
             None => {}
         }
         self.known.insert(schema, None);
-        let own = Effort { parts: 1, work: 1 + super::cost::width(schema) as u64 };
+        let own = Effort { parts: 1, work: 1 + super::cost::breadth(self.document, schema) as u64 };
         let mut expanded = Expanded { check: own, mark: own, levels: 1 };
         for child in children(schema) {
             match child.edge {

@@ -47,9 +47,6 @@ const ERROR_WEIGHT: usize = 4;
 /// How many bytes of a text are as much work as one value without any, and take as much room.
 const WEIGHT_BYTES: usize = 64;
 
-/// How much longer a pattern takes for a text than anything else does.
-const PATTERN_FACTOR: usize = 8;
-
 impl Limits {
     /// Whether so much work for each part of a value is within the limits whatever it holds.
     pub(super) fn allow(&self, work: u64, value: &Value) -> bool {
@@ -91,38 +88,43 @@ fn weight(text: &str) -> usize {
     text.len() / WEIGHT_BYTES
 }
 
-/// How much a schema itself compares with a value, whatever that is.
-pub(super) fn width(schema: &Value) -> usize {
+/// How much a schema itself compares with a value, whatever that is, for each of [`WEIGHT_BYTES`] of its texts.
+pub(super) fn breadth(document: &Document, schema: &Value) -> usize {
+    width(schema).saturating_add(document.patterns().most_looks(schema, WEIGHT_BYTES))
+}
+
+/// How much of it are fields and listed values.
+fn width(schema: &Value) -> usize {
     let listed = ["required", "enum"].iter().filter_map(|key| schema.get(*key)?.as_array()).map(Vec::len);
     let named = schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
     let dependents: usize = own_dependents(schema).map(|(_, names)| 1 + names.len()).sum();
-    listed.sum::<usize>() + named + dependents + pattern_factor(schema) - 1
-}
-
-fn pattern_factor(schema: &Value) -> usize {
-    schema.get("pattern").map_or(1, |_| PATTERN_FACTOR)
+    listed.sum::<usize>() + named + dependents
 }
 
 /// How much it compares with this one: other values than objects have no fields.
-fn compared(schema: &Value, kinds: Kinds, value: &Value) -> usize {
+fn compared(document: &Document, schema: &Value, kinds: Kinds, value: &Value) -> usize {
     if !kinds.compares {
         return span(value);
     }
     let options = || schema.get("enum").and_then(Value::as_array);
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => options().map_or(0, Vec::len),
-        Value::String(text) => options().map_or(0, Vec::len) + weight(text) * pattern_factor(schema),
+        Value::String(text) => {
+            let plain = options().map_or(0, Vec::len) + weight(text);
+            plain.saturating_add(document.patterns().looks(schema, text.len()))
+        }
         Value::Array(_) => {
             let is_unique = schema.get("uniqueItems") == Some(&Value::Bool(true));
             let alike = usize::from(is_unique) + listed(schema).filter(|one| one.is_array()).count();
             let options = options().map_or(0, Vec::len);
             options + span(value) + if alike == 0 { 0 } else { alike * weigh(value, usize::MAX) }
         }
-        Value::Object(_) => {
+        Value::Object(fields) => {
             let alike = listed(schema).filter(|one| one.is_object()).count();
-            let patterns = schema.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
             let whole = if alike == 0 { 0 } else { alike * weigh(value, usize::MAX) };
-            width(schema) + span(value) * (1 + patterns) + whole
+            let matched = |name: &String| document.patterns().looks_at_name(schema, name.len());
+            let names = fields.keys().map(matched).fold(0, usize::saturating_add);
+            names.saturating_add(width(schema) + span(value) + whole)
         }
     }
 }
@@ -196,7 +198,7 @@ impl Meter<'_> {
     /// referred to. Ends because no schema refers to itself without descending.
     fn visit(&self, schema: &Value, value: &Value, at: At) -> bool {
         let (kinds, here) = (Kinds::of(schema), at.deeper());
-        self.spend(compared(schema, kinds, value), at)
+        self.spend(compared(self.document, schema, kinds, value), at)
             && self.hold(schema, kinds, value, at)
             && (!kinds.always || own_always(schema).all(|other| self.visit(other, value, here)))
             && (!kinds.references
@@ -249,7 +251,7 @@ impl Meter<'_> {
         let visit_marked = |part: &Value, at: At| {
             marks.iter().filter_map(|key| schema.get(*key)).all(|schema| self.visit(schema, part, at))
         };
-        self.spend(compared(schema, Kinds::of(schema), value), at)
+        self.spend(compared(self.document, schema, Kinds::of(schema), value), at)
             && self.document.targets(schema).all(|other| self.mark(other, value, at.deeper()))
             && own_in_place(schema)
                 .all(|other| self.visit(other, value, at.deeper()) && self.mark(other, value, at.deeper()))

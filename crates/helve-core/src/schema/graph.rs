@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Budget;
 use super::check::problem;
+use super::patterns::Patterns;
 use crate::definition::Problem;
 use crate::json::escape_pointer;
 
@@ -21,6 +22,7 @@ pub(super) struct Document {
     /// Where anchors are, as JSON Pointers. To look for them every time would take as long as the
     /// document is.
     anchors: HashMap<String, String>,
+    patterns: Patterns,
 }
 
 impl Document {
@@ -46,11 +48,15 @@ impl Document {
             }
         }
         drop(queue);
-        Ok(Self { json, anchors })
+        Ok(Self { patterns: Patterns::of(&json), json, anchors })
     }
 
     pub(super) fn json(&self) -> &Value {
         &self.json
+    }
+
+    pub(super) fn patterns(&self) -> &Patterns {
+        &self.patterns
     }
 
     /// What the references of `schema` point to.

@@ -220,6 +220,47 @@ fn long_values_are_long_work() {
 }
 
 #[test]
+fn patterns_are_as_much_work_as_they_can_make() {
+    let long = "ab".repeat(500_000);
+    let ambiguous = "[ab]*a[ab]{5000}";
+    let looking = "^(?=.*[0-9])(?=.*[a-z]).+$";
+    let names = |pattern: &str| json!({ "type": "object", "patternProperties": { pattern: true } });
+    let hidden = json!({ "$ref": "#/x-parts/a" });
+    for (what, schema, value) in [
+        ("an ambiguous one", json!({ "pattern": ambiguous }), json!(long)),
+        ("one where no keyword leads", hidden, json!(long)),
+        (
+            "many short texts",
+            json!({ "items": { "pattern": ambiguous } }),
+            json!(vec!["ab".repeat(31); 50_000]),
+        ),
+        ("one that looks ahead", json!({ "pattern": looking }), json!(long)),
+        ("one of names", names(ambiguous), json!({ long.clone(): 1 })),
+        ("one of names that looks ahead", names(looking), json!({ long.clone(): 1 })),
+    ] {
+        let schema = compile(json!({ "type": "object", "properties": { "x": schema },
+            "x-parts": { "a": { "pattern": ambiguous } } }));
+        let text = said(&schema, &json!({ "x": value }));
+        assert!(text.contains("too large"), "{what}: {text}");
+    }
+    let address = r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,24}$";
+    for (schema, value) in [
+        (json!({ "pattern": ambiguous }), json!("ab".repeat(2_600))),
+        (json!({ "pattern": looking }), json!("s3cret-enough")),
+        (json!({ "items": { "pattern": looking } }), json!(vec!["s3cret-enough"; 5_000])),
+        (json!({ "items": { "pattern": address } }), json!(vec!["ada.lovelace@example.org"; 5_000])),
+        (json!({ "pattern": "^[A-Za-z0-9+/]*={0,2}$" }), json!("QUJD".repeat(1 << 20))),
+        (
+            json!({ "anyOf": [{ "type": "string", "pattern": looking }, { "type": "object" }] }),
+            json!({ "a": 1 }),
+        ),
+    ] {
+        let object = compile(json!({ "type": "object", "properties": { "x": schema } }));
+        assert!(object.accepts(&json!({ "x": value })), "{schema}");
+    }
+}
+
+#[test]
 fn errors_hold_little() {
     let text = "x".repeat(4 << 20);
     let any = |count: usize, one: Value| json!({ "type": "object", "properties": { "x": { "anyOf": vec![one; count] } } });

@@ -15,6 +15,7 @@ pub mod example;
 mod graph;
 #[cfg(test)]
 mod hostile;
+mod patterns;
 pub mod redact;
 pub mod repair;
 mod whole;

@@ -112,10 +112,11 @@ async fn hostile_arguments_end_in_a_clear_error() {
         ("an exponential pattern", pattern, json!({ "x": "a".repeat(50_000) + "b" }), "matching"),
         (
             "an exponential pattern with look-ahead",
-            lookahead,
-            json!({ "x": "ab".repeat(20_000) }),
+            lookahead.clone(),
+            json!({ "x": "ab".repeat(2_000) }),
             "matching",
         ),
+        ("the same with a long text", lookahead, json!({ "x": "ab".repeat(20_000) }), "bounded time"),
         ("fifty megabytes", open.clone(), json!({ "x": "y".repeat(50 << 20) }), "larger than"),
         ("a million values", open.clone(), json!({ "x": vec![0; 1_000_000] }), "more than"),
         ("a NUL", open.clone(), json!({ "a": { "b": ["x\0y"] } }), "`/a/b/0` contains a NUL"),
