@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use crate::BoxFuture;
 use crate::call::Call;
 use crate::caller::Caller;
 use crate::error::{ErrorCode, ToolError};
@@ -224,12 +225,13 @@ impl Context {
     /// `step` names the part. It must be the same each time, since after a crash it says which
     /// parts have finished; those are not run again. A cancellation that the call brings along
     /// should be a child of [`Context::cancellation`].
-    pub async fn call_part(&self, step: impl Into<String>, call: Call) -> Outcome {
+    pub fn call_part(&self, step: &str, call: Call) -> BoxFuture<'static, Outcome> {
         match &self.0.host {
-            Some(host) => Arc::clone(host).call_part(self.clone(), step.into(), call).await,
+            Some(host) => Arc::clone(host).call_part(self.clone(), step, Box::new(call)),
             None => {
                 let error = ToolError::new(ErrorCode::Internal, "there is no runtime to call other tools");
-                Outcome::new(self.call_id(), call.tool, Status::Failed(error))
+                let outcome = Outcome::new(self.call_id(), call.tool, Status::Failed(error));
+                Box::pin(std::future::ready(outcome))
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Sessions while they are in use: what they have touched, and what was allowed for them.
 
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hashbrown::DefaultHashBuilder;
+use hashbrown::hash_table::{Entry, HashTable};
 use helve_core::permission::{Destination, PermissionMode, PermissionUpdate};
 use helve_core::ports::JournalError;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
@@ -92,10 +94,10 @@ impl LabelSettings {
     }
 
     /// Before when what a session was is forgotten. One with an id stays what it is.
-    fn forget_before(&self, key: &SessionKey, now: Timestamp) -> Timestamp {
-        match key.session {
+    fn forget_before(&self, session: Option<&str>, now: impl Fn() -> Timestamp) -> Timestamp {
+        match session {
             Some(_) => Timestamp::MIN,
-            None => now.saturating_sub(self.principal_ttl).unwrap_or(Timestamp::MIN),
+            None => now().saturating_sub(self.principal_ttl).unwrap_or(Timestamp::MIN),
         }
     }
 }
@@ -103,22 +105,45 @@ impl LabelSettings {
 /// How long what is known of a session is not looked up again. Another process may have ended it.
 const KNOWN_FOR: Duration = Duration::from_millis(500);
 
-/// Sessions that were looked up.
+/// Sessions that were looked up. Every call asks, so they are found without making a key.
 #[derive(Default)]
-pub(crate) struct KnownSessions(Mutex<HashMap<SessionKey, (Instant, Arc<SessionState>)>>);
+pub(crate) struct KnownSessions {
+    known: Mutex<HashTable<Known>>,
+    hasher: DefaultHashBuilder,
+}
+
+struct Known {
+    key: SessionKey,
+    at: Instant,
+    state: Arc<SessionState>,
+}
+
+/// A principal and a session.
+type Whose<'a> = (Option<&'a str>, Option<&'a str>);
+
+fn whose(key: &SessionKey) -> Whose<'_> {
+    (key.principal.as_deref(), key.session.as_deref())
+}
 
 impl KnownSessions {
     fn keep(&self, key: SessionKey, state: Arc<SessionState>) {
-        let mut known = lock(&self.0);
-        if known.len() >= KNOWN_MAX && !known.contains_key(&key) {
+        let hash = |known: &Known| self.hasher.hash_one(whose(&known.key));
+        let new = Known { key, at: Instant::now(), state };
+        let mut known = lock(&self.known);
+        if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(key, (Instant::now(), state));
+        match known.entry(hash(&new), |one| one.key == new.key, hash) {
+            Entry::Occupied(mut former) => *former.get_mut() = new,
+            Entry::Vacant(place) => drop(place.insert(new)),
+        }
     }
 
-    fn find(&self, key: &SessionKey) -> Option<Arc<SessionState>> {
-        let known = lock(&self.0);
-        known.get(key).filter(|(at, _)| at.elapsed() < KNOWN_FOR).map(|(_, state)| Arc::clone(state))
+    fn find(&self, caller: &Caller) -> Option<Arc<SessionState>> {
+        let asked: Whose<'_> = (caller.principal.as_deref(), caller.session.as_deref());
+        let known = lock(&self.known);
+        let found = known.find(self.hasher.hash_one(asked), |one| whose(&one.key) == asked)?;
+        (found.at.elapsed() < KNOWN_FOR).then(|| Arc::clone(&found.state))
     }
 }
 
@@ -140,19 +165,21 @@ pub(crate) async fn of(
     if caller.session.is_none() && !parts.settings.labels.holds_for(caller) {
         return Ok(None);
     }
-    let key = SessionKey::of(caller);
-    let now = parts.clock.now();
-    let oldest = parts.settings.labels.forget_before(&key, now);
-    let known = parts.sessions.find(&key).filter(|_| fresh == Fresh::Known);
+    let known = match fresh {
+        Fresh::Known => parts.sessions.find(caller),
+        Fresh::Ledger => None,
+    };
     let state = match known {
         Some(state) => state,
         None => {
+            let key = SessionKey::of(caller);
             let found = parts.ledger.session(key.clone()).await?;
-            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(now)));
+            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(parts.clock.now())));
             parts.sessions.keep(key, Arc::clone(&state));
             state
         }
     };
+    let oldest = parts.settings.labels.forget_before(caller.session.as_deref(), || parts.clock.now());
     Ok((state.changed_at >= oldest).then_some(state))
 }
 
@@ -164,7 +191,7 @@ pub(crate) async fn change(
 ) -> Result<Arc<SessionState>, JournalError> {
     let key = SessionKey::of(caller);
     let now = parts.clock.now();
-    let oldest = parts.settings.labels.forget_before(&key, now);
+    let oldest = parts.settings.labels.forget_before(key.session.as_deref(), || now);
     let state = Arc::new(parts.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
     parts.sessions.keep(key, Arc::clone(&state));
     Ok(state)

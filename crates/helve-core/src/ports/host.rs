@@ -14,7 +14,12 @@ pub trait Host: Send + Sync + 'static {
     /// Calls another tool as the part `step` of the running call, through the whole pipeline and
     /// as the same caller. A part that had finished before its run was cut short is not run
     /// again; its recorded outcome is returned.
-    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome>;
+    fn call_part(
+        self: Arc<Self>,
+        context: Context,
+        step: &str,
+        call: Box<Call>,
+    ) -> BoxFuture<'static, Outcome>;
 
     /// Where memory is kept.
     fn memory(&self) -> &dyn Memory;

@@ -41,8 +41,9 @@ pub(super) fn marks_secret(schema: &Value) -> bool {
 #[derive(Debug, Clone)]
 pub struct Redactor {
     names: Vec<String>,
-    /// One bit a letter that some name begins with: most keys are ruled out by their first.
+    /// One bit a letter that some name begins with, and one a length: most keys are ruled out by these.
     firsts: u64,
+    lengths: u64,
     key: Option<MarkKey>,
 }
 
@@ -85,7 +86,8 @@ impl Redactor {
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: Vec<String> = names.into_iter().map(|name| fold(name.as_ref()).collect()).collect();
         let firsts = names.iter().fold(0, |bits, name| bits | first_bit(name.chars().next()));
-        Self { names, firsts, key: None }
+        let lengths = names.iter().fold(0, |bits, name| bits | length_bit(name.chars().count()));
+        Self { names, firsts, lengths, key: None }
     }
 
     /// Marks each secret with a keyed digest (HMAC-SHA-256): whoever reads the record can tell
@@ -163,6 +165,7 @@ impl Redactor {
 
     fn names_secret(&self, key: &str) -> bool {
         self.firsts & first_bit(fold(key).next()) != 0
+            && self.lengths & length_bit(fold(key).count()) != 0
             && self.names.iter().any(|name| name.chars().eq(fold(key)))
     }
 
@@ -329,6 +332,11 @@ pub fn scrub(value: &mut Value, secrets: &[String]) {
 /// Several letters share a bit, and what has none shares one with them.
 fn first_bit(first: Option<char>) -> u64 {
     1 << (first.map_or(0, u32::from) % 64)
+}
+
+/// Lengths that are 64 apart share a bit.
+fn length_bit(letters: usize) -> u64 {
+    1 << (letters % 64)
 }
 
 fn fold(key: &str) -> impl Iterator<Item = char> + '_ {

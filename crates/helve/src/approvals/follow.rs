@@ -101,7 +101,8 @@ async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> La
     if let Some(error) = out_of_reach(&parts, &approval) {
         return Ok(failed(error));
     }
-    let ran = pipeline::run(&parts, call_of(&approval, caller), Origin::Approved(approval.id)).await;
+    let call = Box::new(call_of(&approval, caller));
+    let ran = pipeline::run(&parts, call, Origin::Approved(approval.id)).await;
     // Another process, or the same call made again, may have been faster.
     let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
     let now = if is_late { parts.ledger.approval(approval.id).await? } else { None };

@@ -66,13 +66,13 @@ impl<'a> Run<'a> {
     pub(super) async fn call(
         &self,
         part: &Part,
-        path: String,
+        path: &str,
         arguments: Value,
         cancellation: Option<CancellationToken>,
     ) -> Ended {
         let mut call = Call::new(part.tool.clone(), arguments);
         (call.timeout, call.cancellation) = (part.timeout, cancellation);
-        let outcome = self.context.call_part(path.clone(), call).await;
+        let outcome = self.context.call_part(path, call).await;
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),
@@ -88,10 +88,14 @@ impl<'a> Run<'a> {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "nobody has that many parts")]
-    fn report(&self, path: String) {
+    fn report(&self, path: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let total = self.total.load(Ordering::Relaxed);
-        self.context.report(Progress { done: done as f64, total: Some(total as f64), message: Some(path) });
+        self.context.report(Progress {
+            done: done as f64,
+            total: Some(total as f64),
+            message: Some(path.to_owned()),
+        });
     }
 
     /// The call's own error for that of a part.

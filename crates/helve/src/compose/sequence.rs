@@ -12,19 +12,19 @@ use super::step::OnError;
 pub(super) struct Trail {
     steps: Value,
     errors: Value,
-    /// The last step that succeeded.
-    last: Option<String>,
     /// What else expressions can name.
     more: Vec<(&'static str, Value)>,
 }
 
 impl Trail {
     pub(super) fn new(more: Vec<(&'static str, Value)>) -> Self {
-        Self { steps: json!({}), errors: json!({}), last: None, more }
+        Self { steps: json!({}), errors: json!({}), more }
     }
 
+    /// What the last step that succeeded answered. No two steps have one name, and results stand in the
+    /// order in which they came.
     pub(super) fn previous(&self) -> Option<&Value> {
-        self.steps.get(self.last.as_ref()?)
+        self.steps.as_object()?.values().next_back()
     }
 
     pub(super) fn scope<'a>(&'a self, run: &'a Run<'_>) -> Scope<'a> {
@@ -39,7 +39,6 @@ impl Trail {
         if let Value::Object(steps) = &mut self.steps {
             steps.insert(name.to_owned(), result);
         }
-        self.last = Some(name.to_owned());
     }
 
     pub(super) fn add_error(&mut self, name: &str, error: &ToolError) {
@@ -82,7 +81,7 @@ pub(super) async fn run_steps(run: &Run<'_>, parts: &[Part], trail: &mut Trail) 
         run.check_cancelled()?;
         let prepared = prepare(run, part, trail);
         let ended = match prepared {
-            Ok(Some(arguments)) => run.call(part, part.path.clone(), arguments, None).await,
+            Ok(Some(arguments)) => run.call(part, &part.path, arguments, None).await,
             Ok(None) => {
                 run.skipped();
                 continue;

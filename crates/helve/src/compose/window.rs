@@ -52,7 +52,7 @@ pub(super) async fn gather<'p>(
             next += 1;
             running.push(async move {
                 let ended = match arguments {
-                    Ok(Some(arguments)) => Some(run.call(part, path.clone(), arguments, Some(token)).await),
+                    Ok(Some(arguments)) => Some(run.call(part, &path, arguments, Some(token)).await),
                     Ok(None) => None,
                     Err(error) => Some(Ended::Failed(error)),
                 };

@@ -51,7 +51,7 @@ pub(super) async fn execute(
     let (tool, mut call, grant) = permitted.into_parts();
     record.granted(grant);
     parts.pulse.call();
-    let deadline = Instant::now() + timeout(parts, &tool, &call);
+    let deadline = record.since() + timeout(parts, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     // What became of a call that had started must be found out, wanted or not.
     if cancelled && record.cut_short().is_none() {

@@ -42,8 +42,7 @@ pub(crate) use ready::report;
 use record::OpenRecord;
 
 /// Runs a call and records it.
-pub(crate) async fn run(parts: &Arc<Parts>, call: Call, origin: Origin) -> Outcome {
-    let call = Box::new(call);
+pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, origin);
     let denial = hooks_after::watch_denial(parts, &call);
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());

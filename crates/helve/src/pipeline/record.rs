@@ -6,7 +6,7 @@ mod trace;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use helve_core::approval::Grant;
 use helve_core::json::check as check_limits;
@@ -17,6 +17,7 @@ use helve_core::schema::redact::{REDACTED, scrub};
 use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Stance, Status, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::Instant;
 
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
@@ -162,6 +163,11 @@ impl<'p> OpenRecord<'p> {
         self.since = now;
         self.stage = stage;
         tracing::trace!(%stage, "enter");
+    }
+
+    /// When the stage began that it is in.
+    pub(super) fn since(&self) -> Instant {
+        self.since
     }
 
     /// What the last attempt attached to its answer, if anything.

@@ -4,22 +4,23 @@
 //! 100,000 tools takes one more in microseconds, while readers keep the old one.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 const SHARDS: usize = 512;
 
 #[derive(Clone)]
 pub(super) struct Shards<K, V> {
-    shards: Box<[Arc<HashMap<K, V, RandomState>>]>,
-    hasher: RandomState,
+    shards: Box<[Arc<HashMap<K, V>>]>,
+    hasher: DefaultHashBuilder,
     len: usize,
 }
 
 impl<K, V> Default for Shards<K, V> {
     fn default() -> Self {
-        let hasher = RandomState::new();
+        let hasher = DefaultHashBuilder::default();
         let empty = Arc::new(HashMap::with_hasher(hasher.clone()));
         Self { shards: vec![empty; SHARDS].into(), hasher, len: 0 }
     }
@@ -59,7 +60,8 @@ impl<K: Hash + Eq + Clone, V: Clone> Shards<K, V> {
     }
 
     fn place<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
-        // The low bits: the map inside the shard takes the high ones for its own purposes.
-        self.hasher.hash_one(key) as usize % SHARDS
+        // From the middle: the map inside the shard finds its place by the lowest bits and tells keys
+        // apart by the highest, and would find all of them in one place if they were alike there.
+        (self.hasher.hash_one(key) >> 32) as usize % SHARDS
     }
 }

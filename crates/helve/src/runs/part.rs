@@ -53,11 +53,11 @@ pub(crate) fn call_part(
     parts: Arc<Parts>,
     context: &Context,
     step: &str,
-    mut call: Call,
+    mut call: Box<Call>,
 ) -> BoxFuture<'static, Outcome> {
     let Some(run) = parts.runs.get(context.run()) else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return Box::pin(async move { pipeline::refuse(&parts, call, error).await });
+        return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
     };
     let outer = context.part().map(|part| &*part.path);
     // A composition goes on as soon as a part has ended; who knows what other code does.
@@ -88,7 +88,7 @@ pub(crate) async fn cascade(
         return Err(ToolError::new(ErrorCode::EffectFailed, message));
     }
     let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
-    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, call, false).await;
+    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, Box::new(call), false).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
@@ -102,7 +102,7 @@ pub(super) fn call_at(
     parts: Arc<Parts>,
     run: Arc<ActiveRun>,
     path: Arc<str>,
-    call: Call,
+    call: Box<Call>,
     hold: bool,
 ) -> BoxFuture<'static, Outcome> {
     if let Some(outcome) = replay(&run, &path) {
@@ -121,7 +121,7 @@ pub(super) fn call_at(
         None
     };
     if let Some(error) = refusal {
-        return Box::pin(async move { pipeline::refuse(&parts, call, error).await });
+        return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
     }
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, hold });

@@ -438,7 +438,7 @@ async fn go_on(
             end_apart(parts, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
-            pipeline::run(parts, call, Origin::Resumed(active)).await
+            pipeline::run(parts, Box::new(call), Origin::Resumed(active)).await
         }
     }
 }

@@ -128,7 +128,7 @@ async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Ca
     let path = within(Some(&deed.path), UNDO);
     // Not the run's own cancellation: a run is undone because it was cancelled.
     let call = call.by(Arc::clone(&deed.caller));
-    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, call, false).await;
+    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, Box::new(call), false).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::failed(format!("`{}` failed", outcome.tool))),

@@ -15,7 +15,7 @@ use crate::runs;
 impl HookHost for Parts {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
         let call = call.by(Arc::clone(self.hooks.caller()));
-        Box::pin(async move { pipeline::run(&self, call, Origin::Outside).await })
+        Box::pin(async move { pipeline::run(&self, Box::new(call), Origin::Outside).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
@@ -24,8 +24,13 @@ impl HookHost for Parts {
 }
 
 impl Host for Parts {
-    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {
-        runs::call_part(self, &context, &step, call)
+    fn call_part(
+        self: Arc<Self>,
+        context: Context,
+        step: &str,
+        call: Box<Call>,
+    ) -> BoxFuture<'static, Outcome> {
+        runs::call_part(self, &context, step, call)
     }
 
     fn memory(&self) -> &dyn Memory {

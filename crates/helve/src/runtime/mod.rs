@@ -85,7 +85,13 @@ impl Runtime {
 
     /// Runs a call through the whole pipeline. However it ends, it ends in an outcome and in one
     /// record in the journal; also when the returned future is dropped.
-    pub async fn call(&self, mut call: Call) -> Outcome {
+    #[inline]
+    pub fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
+        // On the heap before anything else: futures would copy it from one to the next.
+        self.run(Box::new(call))
+    }
+
+    async fn run(&self, mut call: Box<Call>) -> Outcome {
         let wait = &self.0.settings.approvals.wait;
         if call.approval_wait.is_none() && !wait.is_zero() {
             call.approval_wait = Some(*wait);
@@ -96,7 +102,7 @@ impl Runtime {
         }
     }
 
-    async fn call_and_wait(&self, call: Call, wait: Duration) -> Outcome {
+    async fn call_and_wait(&self, call: Box<Call>, wait: Duration) -> Outcome {
         let until = tokio::time::Instant::now() + wait;
         let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside).await;
         approvals::go_on(&self.0, outcome, until, &call).await

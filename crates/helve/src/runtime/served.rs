@@ -53,6 +53,6 @@ impl Runtime {
         if call.approval_wait.is_none() && !wait.is_zero() {
             call.approval_wait = Some(wait);
         }
-        pipeline::run(self.parts(), call, Origin::Served(Box::new(served))).await
+        pipeline::run(self.parts(), Box::new(call), Origin::Served(Box::new(served))).await
     }
 }

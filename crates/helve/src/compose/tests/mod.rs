@@ -42,7 +42,13 @@ struct FakeHost {
 }
 
 impl Host for FakeHost {
-    fn call_part(self: Arc<Self>, context: Context, step: String, call: Call) -> BoxFuture<'static, Outcome> {
+    fn call_part(
+        self: Arc<Self>,
+        context: Context,
+        step: &str,
+        call: Box<Call>,
+    ) -> BoxFuture<'static, Outcome> {
+        let step = step.to_owned();
         Box::pin(async move {
             let path = context.part().map_or_else(|| step.clone(), |part| format!("{}/{step}", part.path));
             self.calls.lock().unwrap().push((path.clone(), call.tool.clone(), call.arguments.clone()));
@@ -51,7 +57,7 @@ impl Host for FakeHost {
             let tool = call.tool.clone();
             let status = match self.record.get(&path) {
                 Some(status) => status.clone(),
-                None => Arc::clone(&self).execute(&context, path.clone(), call).await,
+                None => Arc::clone(&self).execute(&context, path.clone(), *call).await,
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             self.ends.lock().unwrap().push((path, status.clone()));

@@ -52,7 +52,9 @@ impl OpenRecord<'_> {
                 self.unrecorded(status, attempted, error)
             }
         };
-        self.enter(Stage::Record);
+        if self.wait == Wait::Yes {
+            self.enter(Stage::Record);
+        }
         let mut outcome = self.outcome(status);
         outcome.repairs = repairs;
         outcome.attempts = u32::try_from(attempted).unwrap_or(u32::MAX);
@@ -107,7 +109,10 @@ impl OpenRecord<'_> {
             }
             (None, Wait::Yes) => ledger.commit(entry).await,
             // Waiting here is what keeps a flood of reads from outrunning the disk.
-            (None, Wait::No) if ledger.is_behind() => ledger.commit(entry).await,
+            (None, Wait::No) if ledger.is_behind() => {
+                self.wait = Wait::Yes;
+                ledger.commit(entry).await
+            }
             (None, Wait::No) => ledger.append(entry),
         }
     }
