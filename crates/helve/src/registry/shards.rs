@@ -65,3 +65,23 @@ impl<K: Hash + Eq + Clone, V: Clone> Shards<K, V> {
         (self.hasher.hash_one(key) >> 32) as usize % SHARDS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_shard_have_places_of_their_own() {
+        let shards = Shards::<String, ()>::default();
+        let mut lowest = vec![std::collections::HashSet::new(); SHARDS];
+        for name in (0..100_000).map(|number| format!("tool-{number}")) {
+            // By these the map inside the shard finds its place.
+            lowest[shards.place(name.as_str())].insert(shards.hasher.hash_one(name.as_str()) % 128);
+        }
+        assert!(
+            lowest.iter().all(|places| places.len() > 32),
+            "{:?}",
+            lowest.iter().map(|of| of.len()).min()
+        );
+    }
+}
