@@ -10,7 +10,9 @@
 
 mod approvals;
 mod encode;
+mod head;
 mod identity;
+mod json;
 mod ledger;
 mod rows;
 mod serve;
