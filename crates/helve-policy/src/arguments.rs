@@ -250,7 +250,7 @@ fn one(
 }
 
 /// JSON Schema counts 3.0 as an integer, and so do we. Beyond 2^53 a fraction is not exact any more.
-fn whole(number: &serde_json::Number) -> Option<i64> {
+pub(crate) fn whole(number: &serde_json::Number) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     number.as_i64().or_else(|| {
         let float = number.as_f64().filter(|_| number.is_f64())?;

@@ -52,6 +52,7 @@ mod file;
 mod finding;
 
 mod check;
+mod guard;
 mod mention;
 mod nesting;
 mod parse;

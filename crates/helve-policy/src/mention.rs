@@ -162,7 +162,7 @@ fn fact(expr: &Expr) -> Option<Fact> {
 }
 
 /// A variable and the attributes behind it: `context.arguments.to`.
-fn path(expr: &Expr) -> Option<(Var, Vec<String>)> {
+pub(crate) fn path(expr: &Expr) -> Option<(Var, Vec<String>)> {
     let mut attributes = Vec::new();
     let mut at = expr;
     loop {

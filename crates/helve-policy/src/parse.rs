@@ -8,6 +8,7 @@ use miette::Diagnostic;
 
 use crate::file::{PolicyFile, Weight, limits};
 use crate::finding::{Finding, Place, did_you_mean};
+use crate::guard::Guard;
 use crate::mention::Mentions;
 use crate::nesting;
 use crate::scope::Scope;
@@ -28,6 +29,7 @@ pub(crate) struct Parsed {
     pub(crate) policy: Policy,
     pub(crate) scope: Scope,
     pub(crate) mentions: Mentions,
+    pub(crate) guard: Guard,
 }
 
 impl Parsed {
@@ -138,6 +140,7 @@ fn one(
         policy: policy.new_id(PolicyId::new(&*name)),
         scope: Scope::of(policy),
         mentions,
+        guard: Guard::of(body.body()),
         name,
     })
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use cedar_policy::{Context, Decision, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
 use helve_core::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use serde_json::Value;
 
 use crate::arguments::{Field, shape_of, shown};
 use crate::check::check_against;
@@ -63,6 +64,36 @@ struct Verdict<'a> {
     error: Option<(String, String)>,
 }
 
+impl ChosenSets {
+    /// The set of these policies, kept or made. Where there are too many, all are given up, and
+    /// `emptied` is called.
+    fn get(
+        &self,
+        indices: Box<[u32]>,
+        make: impl FnOnce(&[u32]) -> Result<PolicySet, String>,
+        emptied: impl FnOnce(),
+    ) -> Result<Arc<Chosen>, String> {
+        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&indices).cloned();
+        if let Some(chosen) = kept {
+            return Ok(chosen);
+        }
+        let chosen = Arc::new(Chosen { set: make(&indices)?, indices: indices.clone() });
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let count: usize = kept.keys().map(|indices| indices.len() + 1).sum();
+        if count + indices.len() > KEPT_POLICIES_MAX {
+            kept.clear();
+            emptied();
+        }
+        kept.insert(indices, Arc::clone(&chosen));
+        Ok(chosen)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        self.0.read().unwrap().keys().map(|indices| indices.len()).collect()
+    }
+}
+
 impl Loaded {
     /// What is known about requests like this one, kept or found out.
     pub(crate) fn plan(&self, request: &PolicyRequest<'_>) -> Arc<Plan> {
@@ -108,7 +139,9 @@ impl Loaded {
             let indices = (0u32..)
                 .zip(&self.policies)
                 .filter(|(_, parsed)| parsed.weight == weight && fits(parsed, placed));
-            let chosen = self.sets(indices.map(|(index, _)| index).collect())?;
+            let indices = indices.map(|(index, _)| index).collect();
+            // Plans hold on to their sets.
+            let chosen = self.sets.get(indices, |indices| self.set(indices), || self.cache.clear())?;
             let only_forbids = weight == Weight::Narrows && !self.narrowing_permits;
             layers.push(Layer { chosen, only_forbids });
         }
@@ -129,23 +162,20 @@ impl Loaded {
         })
     }
 
-    fn sets(&self, indices: Box<[u32]>) -> Result<Arc<Chosen>, String> {
-        let kept = self.sets.0.read().unwrap_or_else(PoisonError::into_inner).get(&indices).cloned();
-        if let Some(chosen) = kept {
-            return Ok(chosen);
-        }
+    fn set(&self, indices: &[u32]) -> Result<PolicySet, String> {
         let policies = indices.iter().map(|index| self.at(*index).policy.clone());
-        let set = PolicySet::from_policies(policies).map_err(|error| error.to_string())?;
-        let chosen = Arc::new(Chosen { indices: indices.clone(), set });
-        let mut kept = self.sets.0.write().unwrap_or_else(PoisonError::into_inner);
-        let count: usize = kept.keys().map(|indices| indices.len() + 1).sum();
-        if count + indices.len() > KEPT_POLICIES_MAX {
-            kept.clear();
-            // Plans hold on to their sets.
-            self.cache.clear();
+        PolicySet::from_policies(policies).map_err(|error| error.to_string())
+    }
+
+    /// The policies of a layer that may apply to some arguments, which Cedar is shown.
+    fn guarded(&self, layer: &Layer, arguments: &Value) -> Result<Arc<Chosen>, String> {
+        let all = &layer.chosen.indices;
+        let left: Box<[u32]> =
+            all.iter().copied().filter(|index| !self.at(*index).guard.rules_out(arguments)).collect();
+        match left.len() == all.len() {
+            true => Ok(Arc::clone(&layer.chosen)),
+            false => self.guarded.get(left, |indices| self.set(indices), || {}),
         }
-        kept.insert(indices, Arc::clone(&chosen));
-        Ok(chosen)
     }
 
     pub(crate) fn at(&self, index: u32) -> &Parsed {
@@ -187,14 +217,22 @@ impl Loaded {
             Ok(arguments) => arguments,
             Err(reason) => return denied(reason),
         };
-        let unapproved = self.judge(open, request, arguments.clone(), Approved::No);
+        let sets: Result<Vec<_>, _> = match (&arguments, request.arguments) {
+            (Some(_), Some(given)) => open.layers.iter().map(|layer| self.guarded(layer, given)).collect(),
+            (None, _) | (_, None) => Ok(open.layers.iter().map(|layer| Arc::clone(&layer.chosen)).collect()),
+        };
+        let sets = match sets {
+            Ok(sets) => sets,
+            Err(reason) => return denied(reason),
+        };
+        let unapproved = self.judge(open, &sets, request, arguments.clone(), Approved::No);
         if let Some((policy, error)) = unapproved.error {
             return broken(&policy, &error);
         }
         if unapproved.allowed {
             return voice(&unapproved.by, Stance::Allow);
         }
-        let approved = self.judge(open, request, arguments, Approved::Yes);
+        let approved = self.judge(open, &sets, request, arguments, Approved::Yes);
         if let Some((policy, error)) = approved.error {
             return broken(&policy, &error);
         }
@@ -213,6 +251,7 @@ impl Loaded {
     fn judge<'a>(
         &'a self,
         open: &Open,
+        sets: &[Arc<Chosen>],
         request: &PolicyRequest<'_>,
         arguments: Option<RestrictedExpression>,
         approved: Approved,
@@ -224,8 +263,8 @@ impl Loaded {
             Err(error) => return failed(error),
         };
         let (mut allowed, mut permits, mut forbids) = (true, Vec::new(), Vec::new());
-        for layer in &open.layers {
-            let response = self.authorizer.is_authorized(&cedar_request, &layer.chosen.set, &open.entities);
+        for (layer, chosen) in open.layers.iter().zip(sets) {
+            let response = self.authorizer.is_authorized(&cedar_request, &chosen.set, &open.entities);
             let diagnostics = response.diagnostics();
             if let Some(cedar_policy::AuthorizationError::PolicyEvaluationError(error)) =
                 diagnostics.errors().next()

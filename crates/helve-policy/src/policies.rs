@@ -77,6 +77,8 @@ pub(crate) struct Loaded {
     pub(crate) authorizer: Authorizer,
     pub(crate) cache: Cache<Plan>,
     pub(crate) sets: ChosenSets,
+    /// Of those, what is left for some arguments.
+    pub(crate) guarded: ChosenSets,
 }
 
 /// One policy, for people to read.
@@ -212,6 +214,7 @@ impl Loaded {
             authorizer: Authorizer::new(),
             cache: Cache::new(),
             sets: ChosenSets::default(),
+            guarded: ChosenSets::default(),
         }
     }
 }

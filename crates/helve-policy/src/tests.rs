@@ -3,11 +3,12 @@
 use helve_core::ports::Policy as _;
 use helve_core::{
     Action, Caller, Category, Channel, Context, Label, LabelSet, PolicyRequest, PolicyResource,
-    PrincipalKind, Risk, Tool, ToolError,
+    PrincipalKind, Risk, Stance, Tool, ToolError,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::guard::Guard;
 use crate::{Known, Policies, PolicyFile};
 
 fn tool(name: &str, risk: Risk) -> Tool {
@@ -20,7 +21,12 @@ fn tool(name: &str, risk: Risk) -> Tool {
         .category(Category::Custom)
         .input_schema(json!({
             "type": "object",
-            "properties": { "to": { "type": "string" }, "count": { "type": "integer" } },
+            "properties": {
+                "to": { "type": "string" },
+                "count": { "type": "integer" },
+                "flag": { "type": "boolean" },
+                "tags": { "type": "array", "items": { "type": "string" } },
+            },
         }))
         .handler(run)
         .build()
@@ -173,6 +179,125 @@ proptest! {
             }
         }
     }
+}
+
+/// A condition of several, many of which are about arguments and some of which fail.
+fn conjunction() -> impl Strategy<Value = String> {
+    let one = proptest::sample::select(vec![
+        "context has arguments",
+        "context.arguments has to",
+        "context.arguments has count",
+        "context.arguments has flag",
+        "context.arguments has to.deep",
+        "context.arguments.to == \"ada\"",
+        "\"ada\" == context.arguments.to",
+        "context.arguments.to == \"\"",
+        "context.arguments.to == User::\"ada\"",
+        "context.arguments.count == 9",
+        "context.arguments.count == \"9\"",
+        "context.arguments.flag == true",
+        "context.arguments.tags == \"ada\"",
+        "context.arguments.to == context.arguments.to",
+        "context.arguments.to like \"*a\"",
+        "context.arguments.count + 1 > 5",
+        "context.arguments.flag",
+        "context.arguments.to",
+        "context.approved",
+        "\"a\" == \"b\"",
+    ]);
+    let many = proptest::collection::vec(one, 1..5).prop_map(|all| all.join(" && "));
+    // Brackets on the right, something that is not a conjunction, and the other kind of clause.
+    (many.clone(), many, 0..6).prop_map(|(one, two, form)| match form {
+        0 | 1 => format!("when {{ {one} }}"),
+        2 => format!("when {{ {one} && ({two}) }}"),
+        3 => format!("when {{ ({one}) || {two} }}"),
+        4 => format!("when {{ {one} }} unless {{ {two} }}"),
+        _ => format!("unless {{ {one} }} when {{ {two} }}"),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn leaving_out_policies_by_their_guards_changes_nothing(
+        conditions in proptest::collection::vec((any::<bool>(), any::<bool>(), conjunction()), 1..6),
+        has_permit in any::<bool>(),
+        requests in proptest::collection::vec(
+            proptest::sample::select(vec![
+                json!({}),
+                json!({ "to": "ada" }),
+                json!({ "to": "", "count": 9 }),
+                json!({ "to": "ada", "count": 9.0, "flag": true }),
+                json!({ "to": null, "count": i64::MAX, "flag": false }),
+                json!({ "to": "ada", "count": 9.5 }),
+                json!({ "tags": ["ada"], "to": "ada", "flag": true }),
+                json!([]),
+            ]),
+            1..6,
+        ),
+    ) {
+        let tools = [tool("a/x", Risk::Low)];
+        let policy = |(permits, calls, condition): &(bool, bool, String)| {
+            let effect = if *permits { "permit" } else { "forbid" };
+            let action = if *calls { "action in Action::\"call\"" } else { "action" };
+            format!("{effect} (principal, {action}, resource) {condition};\n")
+        };
+        let mut text: String = conditions.iter().map(policy).collect();
+        if has_permit {
+            text.push_str("permit (principal, action, resource);");
+        }
+        let files = [PolicyFile::new("one", text)];
+        let (guarded, mut plain) = (Policies::unchecked(&files, &tools), Policies::unchecked(&files, &tools));
+        for parsed in &mut plain.state.as_mut().unwrap().policies {
+            parsed.guard = Guard::default();
+        }
+        let caller = Caller::principal("ada");
+        for arguments in &requests {
+            for action in [Action::Call, Action::List] {
+                let request = PolicyRequest {
+                    caller: &caller,
+                    action,
+                    resource: PolicyResource::Tool(&tools[0]),
+                    arguments: (action == Action::Call).then_some(arguments),
+                    labels: LabelSet::NONE,
+                    now: jiff::Timestamp::UNIX_EPOCH,
+                };
+                prop_assert_eq!(guarded.rule(&request), plain.rule(&request), "{}", arguments);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_many_policies_on_arguments_cedar_is_asked_about_those_that_may_apply() {
+    let forbid = |article: usize| {
+        format!(
+            "forbid (principal, action in Action::\"call\", resource) \
+             when {{ context.arguments has to && context.arguments.to == \"b-{article}\" }};\n"
+        )
+    };
+    let text: String =
+        (0..50).map(forbid).chain(["permit (principal, action, resource);".to_owned()]).collect();
+    let tools = [tool("a/x", Risk::Low)];
+    let policies = Policies::unchecked(&[PolicyFile::new("one", text)], &tools);
+    let caller = Caller::principal("ada");
+    for (to, stance) in
+        [("a", Stance::Allow), ("b-7", Stance::Deny), ("b-8", Stance::Deny), ("c", Stance::Allow)]
+    {
+        let request = PolicyRequest {
+            caller: &caller,
+            action: Action::Call,
+            resource: PolicyResource::Tool(&tools[0]),
+            arguments: Some(&json!({ "to": to })),
+            labels: LabelSet::NONE,
+            now: jiff::Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(policies.rule(&request).stance, stance, "{to}");
+    }
+    let mut sizes = policies.state.as_ref().unwrap().guarded.sizes();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [1, 2, 2]);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Entries as rows: a head that the chain covers, and a payload that can be erased.
 
 use helve_core::CallId;
-use helve_core::approval::Grant;
 use helve_core::json::hex;
 use helve_core::ports::JournalError;
-use helve_core::record::{Ending, Entry, Facts, Finished, Payload, RawJson, Started};
+use helve_core::record::{Entry, Finished, Started};
 use helve_core::run::{Step, StepKind};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::head::{Head, Last, write_arguments, write_payload};
 use crate::chain::Kind;
 
 /// Largest head or payload. What comes from outside is limited earlier; this keeps a single
@@ -24,31 +24,7 @@ pub(super) struct RowText {
     pub(super) run_id: String,
     pub(super) head: Vec<u8>,
     pub(super) payload: Vec<u8>,
-}
-
-/// The head of an entry. The audit trail reads the same fields back.
-#[derive(Serialize)]
-struct Head<'a> {
-    at: Timestamp,
-    facts: &'a Facts,
-    /// What a start says of its tool: the digest.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    digest: Option<&'a str>,
-    /// Whether a start lacks some of its arguments.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    withheld: bool,
-    /// The approval that a start uses up.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grant: Option<&'a Grant>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ending: Option<&'a Ending>,
-    /// The scoped idempotency key that the call claimed or settled with this entry. Joins the
-    /// chain with the table of keys, which it does not cover.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    /// Whether the end came from a process that had lost the run to another, and so does not count.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    fenced: bool,
+    last: Last,
 }
 
 /// The head of a step.
@@ -59,12 +35,6 @@ struct StepHead<'a> {
     run: CallId,
     #[serde(flatten)]
     kind: &'a StepKind,
-}
-
-/// The payload of a start: a [`Payload`] with arguments alone.
-#[derive(Serialize)]
-struct StartPayload<'a> {
-    arguments: &'a RawJson,
 }
 
 /// The head of an entry that notes what was done with a call or with the journal.
@@ -99,7 +69,10 @@ impl RowText {
     pub(super) fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
         let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind };
         let part_of = (step.run != step.call_id).then_some(step.run);
-        self.set(Some(step.call_id), part_of, &head, step.payload.as_ref())?;
+        self.set_ids(Some(step.call_id), part_of);
+        serde_json::to_writer(&mut self.head, &head).map_err(unwritable)?;
+        step.payload.iter().for_each(|payload| self.payload.extend_from_slice(payload.get().as_bytes()));
+        self.check_size()?;
         Ok(Kind::Step)
     }
 
@@ -119,8 +92,9 @@ impl RowText {
             key: key.map(|key| hex(key)),
             fenced: fence == Fence::Closed,
         };
-        let facts = &finished.facts;
-        self.set(Some(facts.call_id), part_of(facts), &head, Some(&finished.payload))?;
+        self.set_head(&head)?;
+        write_payload(&mut self.payload, &finished.payload).map_err(unwritable)?;
+        self.check_size()?;
         Ok(Kind::Finished)
     }
 
@@ -129,10 +103,9 @@ impl RowText {
         started: &Started,
         key: Option<&ScopedKey>,
     ) -> Result<Kind, JournalError> {
-        let facts = &started.facts;
         let head = Head {
             at: started.at,
-            facts,
+            facts: &started.facts,
             digest: Some(&started.digest),
             withheld: started.withheld,
             grant: started.grant.as_ref(),
@@ -140,46 +113,43 @@ impl RowText {
             key: key.map(|key| hex(key)),
             fenced: false,
         };
-        let payload = StartPayload { arguments: &started.arguments };
-        self.set(Some(facts.call_id), part_of(facts), &head, Some(&payload))?;
+        self.set_head(&head)?;
+        write_arguments(&mut self.payload, &started.arguments);
+        self.check_size()?;
         Ok(Kind::Started)
     }
 
     /// A note about a call, or about the journal itself.
     pub(super) fn set_note(&mut self, call_id: Option<CallId>, at: Timestamp) -> Result<(), JournalError> {
-        self.set::<_, Payload>(call_id, None, &NoteHead { at, call_id }, None)
+        self.set_ids(call_id, None);
+        serde_json::to_writer(&mut self.head, &NoteHead { at, call_id }).map_err(unwritable)
     }
 
-    fn set<H: Serialize, P: Serialize>(
-        &mut self,
-        call_id: Option<CallId>,
-        part_of: Option<CallId>,
-        head: &H,
-        payload: Option<&P>,
-    ) -> Result<(), JournalError> {
+    fn set_head(&mut self, head: &Head<'_>) -> Result<(), JournalError> {
+        self.set_ids(Some(head.facts.call_id), head.facts.part.as_ref().map(|part| part.run));
+        head.write(&mut self.head, &self.call_id, &mut self.last).map_err(unwritable)
+    }
+
+    /// Begins a row: without head and payload.
+    fn set_ids(&mut self, call_id: Option<CallId>, part_of: Option<CallId>) {
         use std::fmt::Write;
-        self.call_id.clear();
         self.made_ms = call_id.map_or(0, CallId::made_at_ms);
-        self.run_id.clear();
         for (text, id) in [(&mut self.call_id, call_id), (&mut self.run_id, part_of)] {
+            text.clear();
             id.map_or(Ok(()), |id| write!(text, "{id}")).expect("writing to a string cannot fail");
         }
-        write_json(&mut self.head, head)?;
+        self.head.clear();
         self.payload.clear();
-        payload.map_or(Ok(()), |payload| write_json(&mut self.payload, payload))
+    }
+
+    fn check_size(&self) -> Result<(), JournalError> {
+        if self.head.len().max(self.payload.len()) > TEXT_BYTES_MAX {
+            return Err(JournalError::new(format!("the entry is larger than {TEXT_BYTES_MAX} bytes")));
+        }
+        Ok(())
     }
 }
 
-fn part_of(facts: &Facts) -> Option<CallId> {
-    facts.part.as_ref().map(|part| part.run)
-}
-
-fn write_json(text: &mut Vec<u8>, value: &impl Serialize) -> Result<(), JournalError> {
-    text.clear();
-    serde_json::to_writer(&mut *text, value)
-        .map_err(|error| JournalError::new("the entry cannot be written as JSON").with_source(error))?;
-    if text.len() > TEXT_BYTES_MAX {
-        return Err(JournalError::new(format!("the entry is larger than {TEXT_BYTES_MAX} bytes")));
-    }
-    Ok(())
+fn unwritable(error: serde_json::Error) -> JournalError {
+    JournalError::new("the entry cannot be written as JSON").with_source(error)
 }

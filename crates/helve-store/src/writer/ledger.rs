@@ -122,6 +122,12 @@ impl Ledger {
         Ok(())
     }
 
+    /// The size of the file's pages.
+    pub(super) fn page_bytes(&self) -> Result<u64, StoreError> {
+        let bytes = self.db.query_one("PRAGMA page_size", [], |row| row.get::<_, u32>(0));
+        self.sqlite(bytes.map(u64::from))
+    }
+
     /// Fails while the file has more pages than it may.
     pub(super) fn check_pages(&self) -> Result<(), StoreError> {
         if self.page_limit == 0 {

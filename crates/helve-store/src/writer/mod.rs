@@ -10,7 +10,9 @@
 
 mod approvals;
 mod encode;
+mod head;
 mod identity;
+mod json;
 mod ledger;
 mod rows;
 mod serve;
@@ -41,9 +43,6 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Pause before it is tried whether a full disk has room again. That takes all there is for a
 /// moment, which others should not suffer often.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
-
-/// SQLite's pages, where a full disk is rehearsed.
-const PAGE_BYTES: u64 = 4_096;
 
 type ScopedKey = [u8; 32];
 
@@ -122,7 +121,8 @@ impl Writer {
     /// Makes sure of the reserve, without which nothing may start.
     pub(crate) fn hold_reserve(&mut self) -> Result<(), StoreError> {
         if let pages @ 1.. = self.page_limit.load(Ordering::Relaxed) {
-            let reserved = u32::try_from(self.reserve.bytes() / PAGE_BYTES).unwrap_or(u32::MAX);
+            let reserved = self.reserve.bytes() / self.ledger.page_bytes()?;
+            let reserved = u32::try_from(reserved).unwrap_or(u32::MAX);
             self.ledger.limit_pages(pages.saturating_sub(reserved).max(1))?;
             self.ledger.check_pages()?;
         } else {

@@ -10,13 +10,14 @@ use crate::chain::{Hash, Kind, Link, Position, Salt, commit_to};
 /// is bound for so many still fits the memory that SQLite sets aside for a connection.
 const ROWS_MAX: usize = 8;
 
-const COLUMNS: usize = 10;
+const COLUMNS: usize = 9;
 
-// A conflict fails the whole group anyway; rolling back at once spares SQLite the means to undo
-// half a statement.
+// What goes wrong fails the whole group anyway; rolling back at once spares SQLite the means to undo
+// half a statement. For the same reason it counts `seq` itself: it would keep those means for a
+// number that is given, and look whether there is one like it.
 const INSERT: &str = "INSERT OR ROLLBACK INTO entries \
-                      (seq, kind, made_ms, call_id, run_id, hash, commitment, salt, head, payload) VALUES ";
-const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                      (kind, made_ms, call_id, run_id, hash, commitment, salt, head, payload) VALUES ";
+const ROW: &str = "(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// The rows that wait. Reused, so that writing allocates little.
 pub(super) struct Rows {
@@ -73,7 +74,7 @@ impl Rows {
         self.waiting += 1;
         if self.waiting == ROWS_MAX {
             let mut insert = db.prepare_cached(&self.sql)?;
-            write(&mut insert, &self.rows)?;
+            write(db, &mut insert, &self.rows)?;
             self.waiting = 0;
         }
         Ok(place)
@@ -83,15 +84,22 @@ impl Rows {
     pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut insert = db.prepare_cached(&self.sql[..INSERT.len() + ROW.len()])?;
-        self.rows[..waiting].chunks(1).try_for_each(|row| write(&mut insert, row))
+        self.rows[..waiting].chunks(1).try_for_each(|row| write(db, &mut insert, row))
     }
 }
 
-fn write(insert: &mut CachedStatement<'_>, rows: &[Row]) -> rusqlite::Result<()> {
+fn write(db: &Connection, insert: &mut CachedStatement<'_>, rows: &[Row]) -> rusqlite::Result<()> {
     for (index, row) in rows.iter().enumerate() {
         row.bind(insert, index * COLUMNS)?;
     }
-    insert.raw_execute().map(drop)
+    insert.raw_execute()?;
+    // The chain covers the number, so it must be the one that SQLite counted.
+    let (counted, hashed) = (db.last_insert_rowid(), rows.last().map_or(0, |row| row.place.seq));
+    if counted != hashed {
+        let told = format!("entry {hashed} was counted as {counted}; run verify");
+        return Err(rusqlite::Error::ToSqlConversionFailure(told.into()));
+    }
+    Ok(())
 }
 
 impl Row {
@@ -119,16 +127,15 @@ impl Row {
 
     fn bind(&self, insert: &mut CachedStatement<'_>, after: usize) -> rusqlite::Result<()> {
         let text = &self.text;
-        insert.raw_bind_parameter(after + 1, self.place.seq)?;
-        insert.raw_bind_parameter(after + 2, self.kind as i64)?;
-        insert.raw_bind_parameter(after + 3, text.made_ms)?;
-        insert.raw_bind_parameter(after + 4, text.call_id.as_str())?;
-        insert.raw_bind_parameter(after + 5, self.run_id())?;
-        insert.raw_bind_parameter(after + 6, self.place.hash)?;
-        insert.raw_bind_parameter(after + 7, self.commitment())?;
-        insert.raw_bind_parameter(after + 8, self.cover.as_ref().map(|cover| cover.salt))?;
-        insert.raw_bind_parameter(after + 9, JsonText(&text.head))?;
-        insert.raw_bind_parameter(after + 10, self.cover.as_ref().map(|_| JsonText(&text.payload)))
+        insert.raw_bind_parameter(after + 1, self.kind as i64)?;
+        insert.raw_bind_parameter(after + 2, text.made_ms)?;
+        insert.raw_bind_parameter(after + 3, text.call_id.as_str())?;
+        insert.raw_bind_parameter(after + 4, self.run_id())?;
+        insert.raw_bind_parameter(after + 5, self.place.hash)?;
+        insert.raw_bind_parameter(after + 6, self.commitment())?;
+        insert.raw_bind_parameter(after + 7, self.cover.as_ref().map(|cover| cover.salt))?;
+        insert.raw_bind_parameter(after + 8, JsonText(&text.head))?;
+        insert.raw_bind_parameter(after + 9, self.cover.as_ref().map(|_| JsonText(&text.payload)))
     }
 }
 

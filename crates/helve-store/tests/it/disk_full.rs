@@ -27,7 +27,7 @@ fn open_small(place: &Place) -> Store {
 fn open_with_reserve(place: &Place) -> Store {
     let mut options = StoreOptions::default();
     options.pages_max = Some(100);
-    options.reserve_bytes = 60 * 4_096;
+    options.reserve_bytes = 60 * 16_384;
     Store::open(&place.db(), options).unwrap()
 }
 
@@ -87,7 +87,8 @@ async fn a_disk_that_is_full_from_the_beginning_can_be_read() {
     place.open().commit(call.started()).await.unwrap();
     std::fs::remove_file(place.reserve()).unwrap();
     let mut options = StoreOptions::default();
-    options.pages_max = Some(100);
+    // Fewer than the reserve takes.
+    options.pages_max = Some(60);
     let store = Store::open(&place.db(), options).unwrap();
     assert!(store.check().unwrap_err().to_string().contains("is full"));
     assert!(!place.reserve().exists());

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use helve_core::ports::Journal;
-use helve_store::{Store, StoreError, StoreOptions};
+use helve_store::{CallStatus, Store, StoreError, StoreOptions};
 use helve_testkit::conformance::{self, Setup, is_pending};
 use helve_testkit::entries::SampleCall;
 use serde_json::json;
@@ -158,6 +158,25 @@ fn what_cannot_be_opened_is_explained() {
     // Nothing was put next to files that are not ours.
     assert!(!place.folder().join("text.head").exists());
     assert!(!place.folder().join("foreign.owners").exists());
+}
+
+#[tokio::test]
+async fn a_file_with_other_pages_than_ours_keeps_them_and_is_written_all_the_same() {
+    let place = Place::new();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    // As it was made before pages grew.
+    db.execute_batch("PRAGMA page_size = 4096; PRAGMA journal_mode = wal; CREATE TABLE t (x); DROP TABLE t;")
+        .unwrap();
+    drop(db);
+    let store = place.open();
+    let call = SampleCall::new("mail/send");
+    store.commit(call.started()).await.unwrap();
+    store.commit(call.done(json!("x".repeat(10_000)))).await.unwrap();
+    store.close().unwrap();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    assert_eq!(db.query_one("PRAGMA page_size", [], |row| row.get(0)), Ok(4_096));
+    assert!(place.verify().is_sound());
+    assert_eq!(show(&place.audit(), call.id()).unwrap().status, CallStatus::Done);
 }
 
 #[test]
