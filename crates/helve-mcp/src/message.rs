@@ -1,5 +1,6 @@
 //! JSON-RPC messages as raw text: only the envelope is read, the rest passes through as it came.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -182,7 +183,7 @@ impl Message {
         if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(MessageError::Batch);
         }
-        let envelope: Envelope = serde_json::from_slice(text)?;
+        let envelope: Envelope<'_> = serde_json::from_slice(text)?;
         envelope.into_message()
     }
 
@@ -200,10 +201,11 @@ impl Message {
 
 /// A message as it is on the wire.
 #[derive(Deserialize)]
-struct Envelope {
-    jsonrpc: Option<String>,
-    #[serde(default, deserialize_with = "present")]
-    id: Option<Raw>,
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present_id")]
+    id: Option<&'a RawValue>,
     method: Option<String>,
     #[serde(default, deserialize_with = "present")]
     params: Option<Raw>,
@@ -217,19 +219,27 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D:
     Raw::deserialize(deserializer).map(Some)
 }
 
-impl Envelope {
+fn present_id<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&'a RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl Envelope<'_> {
     fn into_message(self) -> Result<Message, MessageError> {
         use MessageError::NotAMessage;
         if self.jsonrpc.as_deref() != Some("2.0") {
             return Err(NotAMessage("`jsonrpc` must be \"2.0\""));
         }
-        let id = match self.id.as_deref().map(RawValue::get) {
+        let id = match self.id.map(RawValue::get) {
             None => None,
             Some("null") if self.method.is_none() => None,
-            Some(text) => {
-                let id = serde_json::from_str(text);
-                Some(id.map_err(|_| NotAMessage("`id` must be a text or a whole number"))?)
-            }
+            // Nearly all are, and serde tries one kind after the other.
+            Some(text) => match text.parse() {
+                Ok(number) => Some(Id::Number(number)),
+                Err(_) => {
+                    let id = serde_json::from_str(text);
+                    Some(id.map_err(|_| NotAMessage("`id` must be a text or a whole number"))?)
+                }
+            },
         };
         match (self.method, id, self.result, self.error) {
             (Some(method), Some(id), None, None) => {

@@ -4,17 +4,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use bytes::Bytes;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::NetError;
-use crate::message::{Redirects, Request, Response, StreamingResponse, Upgraded};
+use crate::message::{Content, Redirects, Request, Response, StreamingResponse, Upgraded};
+use crate::plain::Plain;
 use crate::policy::NetPolicy;
 use crate::resolver::{GuardedResolver, Lookup, system_lookup};
 use crate::target::Target;
 
-const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
 
 /// What a request keeps on its way to another origin. A list of what may stay cannot miss a
 /// secret; a list of what must go can.
@@ -50,6 +52,8 @@ pub struct Client(Arc<Inner>);
 struct Inner {
     policy: Arc<NetPolicy>,
     lookup: Lookup,
+    /// For what goes without TLS.
+    plain: Plain,
     /// For ports that no entry of the policy names.
     any_port: reqwest::Client,
     /// For each port that one does, made when it is needed: a list may be long, and each client
@@ -71,7 +75,8 @@ impl Client {
         // No entry names port 0, so it stands for all the others.
         let any_port = build(&policy, &lookup, 0)?;
         let by_port = policy.ports().map(|port| (port, OnceLock::new())).collect();
-        Ok(Self(Arc::new(Inner { policy, lookup, any_port, by_port })))
+        let plain = Plain::new(Arc::clone(&policy), Arc::clone(&lookup));
+        Ok(Self(Arc::new(Inner { policy, lookup, plain, any_port, by_port })))
     }
 
     /// The policy that it keeps.
@@ -136,30 +141,56 @@ impl Client {
     }
 
     async fn follow(&self, mut request: Request, mut target: Target) -> Result<StreamingResponse, NetError> {
+        // Shared by all hops, and not copied for each.
+        let mut body = request.body.take().map(Bytes::from);
         for _ in 0..=self.0.policy.redirects {
-            let response = self.send(&request, &target).await?;
+            let response = self.send(&request, body.clone(), &target).await?;
             let next = match request.redirects {
-                Redirects::Follow => {
-                    redirect_of(&request.url, &target, response.status(), response.headers())?
-                }
+                Redirects::Follow => redirect_of(&request.url, &target, response.status, &response.headers)?,
                 Redirects::Stop => None,
             };
-            let Some(url) = next else { return StreamingResponse::new(response, request, target) };
-            request = redirected(request, response.status(), url, &target)?;
+            let Some(url) = next else { return response.within_bounds(request, target) };
+            request = redirected(request, &mut body, response.status, url, &target)?;
             target = Target::of(&request.url)?;
         }
         Err(NetError::Redirect { host: target.to_string(), reason: "there were too many in a row" })
     }
 
-    async fn send(&self, request: &Request, target: &Target) -> Result<reqwest::Response, NetError> {
+    async fn send(
+        &self,
+        request: &Request,
+        body: Option<Bytes>,
+        target: &Target,
+    ) -> Result<Answered, NetError> {
         // An address in the URL never reaches the resolver, so it is checked here.
         let checked = self.0.policy.check_target(target);
         checked.map_err(|refused| NetError::refused(target.to_string(), &refused))?;
+        if request.url.scheme() == "http" {
+            let (head, content) = self.0.plain.send(request, body, target).await?.into_parts();
+            let content = Content::Plain(content);
+            return Ok(Answered { status: head.status, headers: head.headers, content });
+        }
         let client = self.0.for_port(target.port)?;
         let mut outgoing = reqwest::Request::new(request.method.clone(), request.url.clone());
         outgoing.headers_mut().clone_from(&request.headers);
-        *outgoing.body_mut() = request.body.clone().map(reqwest::Body::from);
-        client.execute(outgoing).await.map_err(|error| NetError::sort(&target.to_string(), error))
+        *outgoing.body_mut() = body.map(reqwest::Body::from);
+        let answered = client.execute(outgoing).await;
+        let mut response = answered.map_err(|error| NetError::sort(&target.to_string(), error))?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        Ok(Answered { status, headers, content: Content::Secure(response) })
+    }
+}
+
+/// What came for one hop.
+struct Answered {
+    status: StatusCode,
+    headers: HeaderMap,
+    content: Content,
+}
+
+impl Answered {
+    fn within_bounds(self, request: Request, target: Target) -> Result<StreamingResponse, NetError> {
+        StreamingResponse::new(self.status, self.headers, self.content, request, target)
     }
 }
 
@@ -238,6 +269,7 @@ fn redirect_of(
 /// The request that follows a redirect, as browsers would make it but with less carried along.
 fn redirected(
     mut request: Request,
+    body: &mut Option<Bytes>,
     status: StatusCode,
     to: Url,
     target: &Target,
@@ -249,13 +281,13 @@ fn redirected(
     };
     if becomes_get {
         request.method = Method::GET;
-        request.body = None;
+        *body = None;
         for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
             request.headers.remove(name);
         }
     }
     if request.url.origin() != to.origin() {
-        if request.body.is_some() || !matches!(request.method, Method::GET | Method::HEAD) {
+        if body.is_some() || !matches!(request.method, Method::GET | Method::HEAD) {
             let reason = "it would send a change to another origin";
             return Err(NetError::Redirect { host: target.to_string(), reason });
         }

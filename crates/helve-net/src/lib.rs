@@ -6,6 +6,7 @@
 //! - `policy` says which of them may be reached all the same;
 //! - `resolver` looks a name up once and lets a connection only go to addresses that passed;
 //! - `check` says what would become of a URL;
+//! - `plain` carries what goes without TLS; TLS and HTTP/2 are reqwest's;
 //! - `client` sends, follows redirects hop by hop under the same checks, and bounds time and size;
 //! - `proxy` lets confined programs out, under the same checks.
 
@@ -14,12 +15,15 @@ mod pattern;
 pub mod policy;
 mod target;
 
+mod dial;
 mod resolver;
+pub mod turns;
 
 pub mod check;
 pub mod client;
 pub mod error;
 pub mod message;
+mod plain;
 pub mod proxy;
 
 pub use check::{Report, Verdict, check};

@@ -8,6 +8,7 @@ use reqwest::{Method, StatusCode};
 use url::Url;
 
 use crate::error::NetError;
+use crate::plain;
 use crate::policy::NetPolicy;
 use crate::target::Target;
 
@@ -125,7 +126,6 @@ const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 #[non_exhaustive]
 pub struct StreamingResponse {
     /// How it went.
@@ -134,7 +134,7 @@ pub struct StreamingResponse {
     pub headers: HeaderMap,
     /// Where it came from in the end, after redirects.
     pub url: Url,
-    content: reqwest::Response,
+    content: Content,
     target: Target,
     deadline: tokio::time::Instant,
     limit: usize,
@@ -144,19 +144,21 @@ pub struct StreamingResponse {
 impl StreamingResponse {
     /// What came for a request. A length that is announced and too large is refused at once.
     pub(crate) fn new(
-        mut content: reqwest::Response,
+        status: StatusCode,
+        headers: HeaderMap,
+        content: Content,
         request: Request,
         target: Target,
     ) -> Result<Self, NetError> {
         let limit = request.response_bytes_max;
         // A HEAD response names the length of a content that does not come.
-        let announced = content.content_length().filter(|_| request.method != Method::HEAD);
+        let announced = content.length().filter(|_| request.method != Method::HEAD);
         if announced.is_some_and(|length| length > limit as u64) {
             return Err(NetError::TooLarge { host: target.to_string(), limit });
         }
         Ok(Self {
-            status: content.status(),
-            headers: std::mem::take(content.headers_mut()),
+            status,
+            headers,
             url: request.url,
             content,
             target,
@@ -170,6 +172,14 @@ impl StreamingResponse {
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         let next = tokio::time::timeout_at(self.deadline, self.next()).await;
         next.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))
+    }
+
+    /// Lowers what may still come to so many bytes.
+    #[must_use]
+    pub fn at_most(mut self, bytes: usize) -> Self {
+        self.limit = self.limit.min(bytes);
+        self.left = self.left.min(bytes);
+        self
     }
 
     /// Reads the rest.
@@ -191,7 +201,7 @@ impl StreamingResponse {
         let first = self.next().await?.unwrap_or_default();
         let Some(second) = self.next().await? else { return Ok(first) };
         // What is announced was held against the limit before; what is not true of it costs no more.
-        let announced = self.content.content_length().and_then(|length| usize::try_from(length).ok());
+        let announced = self.content.length().and_then(|length| usize::try_from(length).ok());
         let ahead = announced.unwrap_or(0).min(READ_AHEAD_BYTES_MAX);
         let mut body = Vec::with_capacity(first.len() + second.len() + ahead);
         body.extend_from_slice(&first);
@@ -204,14 +214,45 @@ impl StreamingResponse {
 
     /// The next part within the limit, however long it takes.
     async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
-        let chunk = self.content.chunk().await;
-        let chunk = chunk.map_err(|error| NetError::sort(&self.target.to_string(), error))?;
+        let chunk = match &mut self.content {
+            Content::Plain(content) => content
+                .chunk()
+                .await
+                .map_err(|source| NetError::Broken { host: self.target.to_string(), source })?,
+            Content::Secure(content) => {
+                content.chunk().await.map_err(|error| NetError::sort(&self.target.to_string(), error))?
+            }
+        };
         let length = chunk.as_ref().map_or(0, Bytes::len);
         self.left = self
             .left
             .checked_sub(length)
             .ok_or_else(|| NetError::TooLarge { host: self.target.to_string(), limit: self.limit })?;
         Ok(chunk)
+    }
+}
+
+impl std::fmt::Debug for StreamingResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { status, headers, url, .. } = self;
+        let fields = &mut f.debug_struct("StreamingResponse");
+        fields.field("status", status).field("headers", headers).field("url", url).finish_non_exhaustive()
+    }
+}
+
+/// What is still to be read, by the way that it comes.
+pub(crate) enum Content {
+    Plain(plain::Content),
+    Secure(reqwest::Response),
+}
+
+impl Content {
+    /// How long it is, where that is known.
+    fn length(&self) -> Option<u64> {
+        match self {
+            Self::Plain(content) => content.length(),
+            Self::Secure(content) => content.content_length(),
+        }
     }
 }
 

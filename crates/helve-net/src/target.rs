@@ -32,6 +32,10 @@ impl Target {
             return Err(bad("nothing listens on port 0"));
         }
         let host = url.host().ok_or_else(|| bad("it has no host"))?;
+        // A URL has these in their plain form already, and writing one anew costs more than all else here.
+        if let (Host::Ipv4(v4), Some(text)) = (&host, url.host_str()) {
+            return Ok(Self { host: text.to_owned(), port, address: Some(IpAddr::V4(*v4)) });
+        }
         Self::new(host, port).ok_or_else(|| bad("it has no host"))
     }
 

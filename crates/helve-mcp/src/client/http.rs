@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use helve::BoxFuture;
 use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use helve_net::{
@@ -138,7 +139,7 @@ impl Http {
         headers: &[(String, String)],
         deadline: Instant,
     ) -> Result<StreamingResponse, LinkError> {
-        let body = message.to_text().into_bytes();
+        let mut body = message.to_text().into_bytes();
         for is_last in [false, true] {
             let (mut request, token) = self.prepared(Method::POST, deadline).await?;
             request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -148,7 +149,9 @@ impl Http {
                     request.headers.insert(name, value);
                 }
             }
-            request.body = Some(body.clone());
+            // A second round comes only where somebody can do something about a refusal.
+            let comes_again = !is_last && self.0.endpoint.authorizer.is_some();
+            request.body = Some(if comes_again { body.clone() } else { std::mem::take(&mut body) });
             request.response_bytes_max = STREAM_BYTES_MAX;
             let response = self.0.endpoint.client.open(request).await.map_err(|error| self.failed(error))?;
             match self.refused(&response) {
@@ -206,7 +209,7 @@ impl Http {
     async fn answer(
         &self,
         id: i64,
-        mut response: StreamingResponse,
+        response: StreamingResponse,
         deadline: Instant,
     ) -> Result<Answer, LinkError> {
         if let Some(session) = response.headers.get(SESSION_ID)
@@ -215,14 +218,11 @@ impl Http {
             let mut kept = self.0.session.lock().unwrap_or_else(PoisonError::into_inner);
             kept.get_or_insert_with(|| session.clone());
         }
-        match (response.status, media_type(&response.headers).as_str()) {
-            (status, "text/event-stream") if status.is_success() => {
-                self.answer_in_stream(id, response, deadline).await
-            }
+        match (response.status, is_stream(&response.headers)) {
+            (status, true) if status.is_success() => self.answer_in_stream(id, response, deadline).await,
             (status, _) => {
-                let text = body(&mut response, self.0.endpoint.bytes_max)
-                    .await
-                    .map_err(|error| self.failed(error))?;
+                let text = body(response, self.0.endpoint.bytes_max).await;
+                let text = text.map_err(|error| self.failed(error))?;
                 match Message::parse(&text) {
                     Ok(Message::Response(Response { id: of, result }))
                         if is_answer(of.as_ref(), id, &result) =>
@@ -335,16 +335,17 @@ impl Http {
             request.headers.insert(LAST_EVENT_ID, id);
         }
         request.response_bytes_max = STREAM_BYTES_MAX;
-        let mut response = self.0.endpoint.client.open(request).await.map_err(|error| self.failed(error))?;
+        let response = self.0.endpoint.client.open(request).await.map_err(|error| self.failed(error))?;
         if let Some(refusal) = self.refused(&response) {
             return Err(refusal);
         }
         if response.status == StatusCode::NOT_FOUND && self.session().is_some() {
             return Err(self.session_gone());
         }
-        if !response.status.is_success() || media_type(&response.headers) != "text/event-stream" {
-            let text = body(&mut response, DETAIL_BYTES_MAX).await.unwrap_or_default();
-            return Err(LinkError::Status { status: response.status.as_u16(), detail: detail(&text) });
+        if !response.status.is_success() || !is_stream(&response.headers) {
+            let status = response.status.as_u16();
+            let text = body(response, DETAIL_BYTES_MAX).await.unwrap_or_default();
+            return Err(LinkError::Status { status, detail: detail(&text) });
         }
         Ok(response)
     }
@@ -418,12 +419,12 @@ impl Link for Http {
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), LinkError>> {
         Box::pin(async move {
             let message = Message::Notification(notification);
-            let mut response = self.post(&message, &[], Instant::now() + NOTIFY_MAX).await?;
+            let response = self.post(&message, &[], Instant::now() + NOTIFY_MAX).await?;
             let status = response.status;
             if status.is_success() {
                 return Ok(());
             }
-            let text = body(&mut response, DETAIL_BYTES_MAX).await.unwrap_or_default();
+            let text = body(response, DETAIL_BYTES_MAX).await.unwrap_or_default();
             Err(LinkError::Status { status: status.as_u16(), detail: detail(&text) })
         })
     }
@@ -539,23 +540,14 @@ fn is_lost_session(status: StatusCode, of: Option<&Id>, result: &Answer) -> bool
     }
 }
 
-async fn body(response: &mut StreamingResponse, limit: usize) -> Result<Vec<u8>, NetError> {
-    let mut text = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        text.extend_from_slice(&chunk);
-        if text.len() > limit {
-            return Err(NetError::TooLarge {
-                host: response.url.host_str().unwrap_or_default().to_owned(),
-                limit,
-            });
-        }
-    }
-    Ok(text)
+async fn body(response: StreamingResponse, limit: usize) -> Result<Bytes, NetError> {
+    Ok(response.at_most(limit).read().await?.body)
 }
 
-fn media_type(headers: &HeaderMap) -> String {
+/// Whether what came is a stream of events.
+fn is_stream(headers: &HeaderMap) -> bool {
     let full = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    full.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    full.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 fn detail(text: &[u8]) -> Option<String> {

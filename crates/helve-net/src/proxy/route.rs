@@ -1,11 +1,12 @@
 //! Decides about a target, and connects to it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use tokio::net::TcpStream;
 
 use super::{Passage, Proxy};
 use crate::check::Verdict;
+use crate::dial::dial;
 use crate::error::{NetError, Refused};
 use crate::pattern::is_localhost;
 use crate::policy::covers;
@@ -72,19 +73,4 @@ fn tell(proxy: &Proxy, target: &Target, error: Option<&NetError>) {
 /// Whether it was refused, and not merely impossible.
 pub(super) fn is_refusal(error: &NetError) -> bool {
     matches!(error, NetError::Denied { .. } | NetError::Forbidden { .. } | NetError::BadUrl { .. })
-}
-
-async fn dial(target: &Target, addresses: Vec<IpAddr>) -> Result<TcpStream, NetError> {
-    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-    for address in addresses {
-        match TcpStream::connect(SocketAddr::new(address, target.port)).await {
-            Ok(stream) => {
-                // Only a matter of speed.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(NetError::Connect { host: target.to_string(), source: last.into() })
 }

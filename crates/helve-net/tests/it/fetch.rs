@@ -9,7 +9,7 @@ use axum::routing::{get as on_get, post as on_post};
 use helve_net::{Client, Method, NetError, NetPolicy, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::server::{client, client_with_dns, get, serve};
+use crate::server::{client, client_with_dns, get, raw, serve};
 
 async fn error(client: &Client, request: Request) -> NetError {
     client.fetch(request).await.expect_err("the request must fail")
@@ -93,6 +93,61 @@ async fn connections_are_used_again() {
     let first = client.fetch(get(address, "/")).await.unwrap().text().into_owned();
     let second = client.fetch(get(address, "/")).await.unwrap().text().into_owned();
     assert_eq!(first, second);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_server_closed_is_replaced() {
+    let (address, accepted) = raw(|mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    })
+    .await;
+    let client = client(["127.0.0.1"]);
+    for round in 1..=3 {
+        let mut request = get(address, "/").body("change");
+        request.method = Method::POST;
+        assert_eq!(client.fetch(request).await.unwrap().text(), "ok");
+        assert_eq!(accepted.load(Ordering::SeqCst), round);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_reads_is_not_taken_for_the_next_answer() {
+    let long = on_get(|| async { "x".repeat(1 << 20) });
+    let short = on_get(|| async { "short" });
+    let next = on_get(|| async { "next" });
+    let router = Router::new().route("/long", long).route("/short", short).route("/next", next);
+    let address = serve(router).await;
+    let client = client(["127.0.0.1"]);
+    for path in ["/long", "/short", "/next", "/long"] {
+        let mut opened = client.open(get(address, path)).await.unwrap();
+        if path == "/next" {
+            assert!(opened.chunk().await.unwrap().is_some());
+        }
+        drop(opened);
+        assert_eq!(client.fetch(get(address, "/next")).await.unwrap().text(), "next", "after {path}");
+    }
+}
+
+#[tokio::test]
+async fn many_at_once_have_each_their_own_answer() {
+    let echo = on_post(|body: String| async move {
+        tokio::time::sleep(Duration::from_millis(body.len() as u64 % 7)).await;
+        body
+    });
+    let address = serve(Router::new().route("/", echo)).await;
+    let client = client(["127.0.0.1"]);
+    for _ in 0..3 {
+        let asked = (0..50).map(|number: usize| {
+            let (client, text) = (client.clone(), format!("{number} {}", "y".repeat(number * 997)));
+            let mut request = get(address, "/").body(text.clone());
+            request.method = Method::POST;
+            tokio::spawn(async move { assert_eq!(client.fetch(request).await.unwrap().text(), text) })
+        });
+        for asked in asked.collect::<Vec<_>>() {
+            asked.await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]
