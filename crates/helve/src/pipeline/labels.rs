@@ -77,22 +77,26 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
     raise(parts, brought, record).await
 }
 
-/// A call has failed: whatever its schema promises, an error's words are the tool's own.
+/// A call has failed, or said more than its schema promises: those words are the tool's own.
 pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
     raise(parts, brought, record).await
 }
 
-/// A call has answered, perhaps with a failure, or with what its schema calls a secret.
+/// A call has answered, perhaps with a failure, with more than its result, or with what its schema
+/// calls a secret.
 pub(super) async fn leave(
     parts: &Parts,
-    checked: &Result<Status, ToolError>,
+    checked: Result<&Status, &ToolError>,
     record: &mut OpenRecord<'_>,
 ) -> Result<(), ToolError> {
-    match checked {
-        Ok(Status::Done(output)) if !output.is_failure => {}
-        Ok(_) | Err(_) => failed(parts, record).await?,
+    let keeps_to_its_schema = match checked {
+        Ok(Status::Done(output)) if !output.is_failure => !record.attached_more_than(&output.value),
+        Ok(_) | Err(_) => false,
+    };
+    if !keeps_to_its_schema {
+        failed(parts, record).await?;
     }
     if record.answered_secret() {
         raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
@@ -126,6 +130,10 @@ fn is_closed(tool: &Tool) -> bool {
 fn leaves_no_room(schema: &Value, depth: usize) -> bool {
     const DEPTH_MAX: usize = 16;
     let Some(schema) = schema.as_object().filter(|_| depth < DEPTH_MAX) else { return false };
+    // Under these, what stands beside them says less than it seems to.
+    if ["$ref", "$dynamicRef", "prefixItems"].iter().any(|keyword| schema.contains_key(*keyword)) {
+        return false;
+    }
     if schema.contains_key("enum") || schema.contains_key("const") {
         return true;
     }
@@ -166,6 +174,8 @@ mod tests {
             json!({ "type": "object", "properties": { "n": { "type": "number" } } }),
             json!({ "type": "object", "properties": { "n": { "type": "string" } }, "additionalProperties": false }),
             json!({ "$ref": "#/$defs/x" }),
+            json!({ "$ref": "#/$defs/x", "type": "integer" }),
+            json!({ "type": "array", "prefixItems": [{ "type": "string" }], "items": { "type": "integer" } }),
         ] {
             assert!(!leaves_no_room(&open, 0), "{open}");
         }
