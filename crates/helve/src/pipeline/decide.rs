@@ -112,7 +112,7 @@ async fn ask(
     parts: &Arc<Parts>,
     tool: Tool,
     call: Box<Call>,
-    reasons: Reasons,
+    mut reasons: Reasons,
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
     if reasons.of_call.is_empty()
@@ -122,9 +122,9 @@ async fn ask(
         record.heard(Voice::new(format!("approval rule {rule_id}"), Stance::Allow));
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
-    if reasons.never_ask {
-        let voice = Voice::new("mode dontAsk", Stance::Deny)
-            .because(format!("nobody may be asked in this mode, and {}", reasons.all().join("; ")));
+    if let Some(voice) = reasons.never_ask.take() {
+        let why = voice.reason.clone().unwrap_or_default();
+        let voice = voice.because(format!("{why}, and {}", reasons.all().join("; ")));
         let error = denial(&voice);
         record.heard(voice);
         return Err(error);
