@@ -27,16 +27,23 @@ pub(super) async fn say(
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    if !egress && !mutates {
+    let carrier = carrier(parts, record);
+    if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
     let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
-    let Some(session) = session.filter(|session| session.labels().has_met()) else { return Ok(None) };
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
     };
+    let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
+    if let Some(carrier) = carrier
+        && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
+    {
+        return Ok(Some(Voice::new("labels", stance).because(reason)));
+    }
+    let Some(session) = session.filter(|_| before.has_met() && (egress || mutates)) else { return Ok(None) };
     let does = match (egress, mutates) {
         (true, true) => "may send something out and change something",
         (true, false) => "may send something out",
@@ -44,6 +51,30 @@ pub(super) async fn say(
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
     Ok(Some(Voice::new("labels", stance).because(reason)))
+}
+
+/// The tool that gets what this call answers while it runs, and may send it out: code with a network that
+/// calls other tools. It was judged before it knew.
+fn carrier(parts: &Parts, record: &OpenRecord<'_>) -> Option<Tool> {
+    let (run, part) = (record.run()?, record.part()?);
+    let sends = |tool: &Tool| parts.settings.labels.has_facet(tool.definition(), Facet::Egress);
+    run.learning_of(&part.path).into_iter().find(sends)
+}
+
+/// Why a call's answer may not simply be handed to a tool that may send it out, if so: it is private, or
+/// strangers' words meet what is, where the two have met by then.
+fn hands_over(tool: &Tool, brought: LabelSet, before: LabelSet, carrier: &Tool) -> Option<String> {
+    let is_news = brought.has(Label::Private) || !brought.without(before).is_empty();
+    if !is_news || !before.and(brought).has_met() {
+        return None;
+    }
+    let what: Vec<_> = brought.iter().map(words).collect();
+    let (name, what) = (tool.name(), what.join(" and "));
+    Some(format!(
+        "`{name}` brings {what} to `{}`, which may send something out while it runs, and this session would \
+         then hold untrusted text and private data",
+        carrier.name()
+    ))
 }
 
 /// Where a session's labels came from, in words.
@@ -70,11 +101,17 @@ fn words(label: Label) -> &'static str {
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let mut brought = parts.settings.labels.brought_by(tool.definition());
-    if brought.has(Label::Untrusted) && is_closed(tool) {
-        brought = brought.without(LabelSet::NONE.with(Label::Untrusted));
-    }
+    let brought = brought(parts, tool);
     raise(parts, brought, record).await
+}
+
+/// What a call of a tool brings into its session, as long as it keeps to its schema.
+fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
+    let brought = parts.settings.labels.brought_by(tool.definition());
+    match brought.has(Label::Untrusted) && is_closed(tool) {
+        true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
+        false => brought,
+    }
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
@@ -100,8 +137,24 @@ pub(super) async fn leave(
     }
     if record.answered_secret() {
         raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+        return keep_back(parts, record).await;
     }
     Ok(())
+}
+
+/// A secret is not handed to a tool that may send it out, once strangers' words are there too. That it is one
+/// shows only in the answer, when it is too late to ask.
+async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
+    let Some(carrier) = carrier(parts, record) else { return Ok(()) };
+    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    if !session.is_some_and(|session| session.labels().has_met()) {
+        return Ok(());
+    }
+    let message = format!(
+        "it ran, but its answer holds secrets and is not handed to `{}`, which may send something out",
+        carrier.name()
+    );
+    Err(ToolError::failed(message).suggest("do not repeat it; where it only reads, call it by itself"))
 }
 
 async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
