@@ -27,6 +27,11 @@ impl Reasons {
         self.of_tool.is_empty() && self.of_call.is_empty()
     }
 
+    /// Whether the like would be asked again, whatever a person allows for a session.
+    pub(super) fn asks_each_time(&self) -> bool {
+        !self.of_call.is_empty()
+    }
+
     pub(super) fn all(self) -> Vec<String> {
         [self.of_tool, self.of_call].concat()
     }

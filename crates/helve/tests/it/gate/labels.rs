@@ -203,3 +203,26 @@ async fn nothing_private_is_handed_to_what_may_send_it_while_it_runs() {
         assert_eq!(sent.count(), 4, "a person may let it");
     }
 }
+
+#[tokio::test]
+async fn what_is_asked_each_time_cannot_be_allowed_for_the_session() {
+    use helve::approvals::{DecideError, Decider, Decision, Remember, Vouch};
+    let bench = bench(WhenMet::Ask);
+    for tool in ["page", "diary"] {
+        bench.call(tool, json!({})).await;
+    }
+    let asked = bench.call("change", json!({})).await;
+    let Status::Pending(pending) = asked.status else { panic!("{asked:?}") };
+    let approvals = bench.runtime.approvals();
+    assert!(approvals.get(pending.approval_id).await.unwrap().unwrap().asks_each_time);
+    let remember = Some(Remember { same: helve::approval::Same::Everything, ttl: None });
+    let always = Decision::Approve { edited: None, remember, reason: None };
+    let ada = Decider::vouched("ada", Vouch::LocalUser);
+    let refused = approvals.decide(pending.approval_id, always, &ada).await;
+    assert!(matches!(refused, Err(DecideError::AsksEachTime)), "{refused:?}");
+    assert!(approvals.rules(10).await.unwrap().is_empty());
+    assert_eq!(word(&bench.call("change", json!({})).await), "pending", "nothing was decided");
+    assert!(bench.witness.ran().is_empty());
+    approvals.decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
+    assert_eq!(word(&bench.call("change", json!({})).await), "done");
+}
