@@ -50,6 +50,10 @@ pub struct Approval {
     pub preview: Option<String>,
     /// Why it is asked, one line each.
     pub reasons: Vec<String>,
+    /// Whether somebody asks about this very call and not about the tool: a policy, a rule, labels, a hook
+    /// or the agent. Then the like is asked each time, and nobody can allow it for a session.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub asks_each_time: bool,
     /// The tool's risk.
     pub risk: Risk,
     /// What to look out for.
@@ -164,6 +168,7 @@ impl Approval {
             withheld: false,
             preview: None,
             reasons: Vec::new(),
+            asks_each_time: false,
             risk: Risk::default(),
             marks: Vec::new(),
             call_id: call,

@@ -61,6 +61,12 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
+    /// Whether what was attached to an answer ([`Context::attach`]) says nothing beyond the result. Only
+    /// then does a result whose schema leaves no room for words keep its integrity.
+    fn attached_says_no_more(&self, _attached: &RawValue, _result: &Value) -> bool {
+        false
+    }
+
     /// What a call would do, in words or as a diff, for the person who is asked about it. It must
     /// only look, and is given little time. None: the arguments say it all.
     fn preview(

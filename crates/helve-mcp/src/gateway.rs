@@ -1,8 +1,8 @@
-//! Serves what a runtime and the servers behind it have: tools, resources and prompts through the pipeline;
-//! completions are asked for where policies allow what they complete.
+//! Serves what a runtime and the servers behind it have: tools, and through the same pipeline resources,
+//! prompts, subscriptions and completions.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -19,15 +19,13 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::client::connection::Ask;
 use crate::client::link::LinkError;
 use crate::links::Links;
-use crate::message::{Fields, Raw, RpcError, raw};
+use crate::message::{Fields, RpcError, raw};
 use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
     ToolAnswer, ToolCall, Visitor, arguments, no_resource, renamed,
 };
 use crate::servers::lines::Behalf;
-use crate::servers::{
-    Offer, Piece, RESULT, Server, ServerEvent, ServerEventKind, Servers, cleaned, passed_on, served,
-};
+use crate::servers::{Offer, Piece, Server, ServerEvent, ServerEventKind, Servers, Wish, served};
 
 /// How long a client's first list or call waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
@@ -45,13 +43,15 @@ pub struct Gateway {
     tools: Arc<RuntimeBackend>,
     servers: Servers,
     links: Links,
+    /// Which server was asked to tell of a resource, for each session and address.
+    watched: Mutex<HashMap<(Arc<str>, String), Vec<Arc<str>>>>,
 }
 
 impl Gateway {
     /// Serves `runtime`, and `servers` whose tools are in its registry.
     pub fn new(runtime: Runtime, servers: Servers) -> Self {
         let tools = Arc::new(RuntimeBackend::new(runtime));
-        Self { tools, servers, links: Links::default() }
+        Self { tools, servers, links: Links::default(), watched: Mutex::default() }
     }
 
     /// The servers that anything of may be a visitor's business.
@@ -75,23 +75,13 @@ impl Gateway {
         servers
     }
 
-    /// What the policy says to a visitor who wants to have what a server offers.
-    fn says(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> Stance {
-        if server.config().tools.denies(piece.name()) {
-            return Stance::Deny;
-        }
-        let resource = PolicyResource::Served { server: server.name(), name };
-        self.tools.runtime().permits(&visitor.caller, piece.action(), resource).stance
-    }
-
     /// Whether a visitor may know of what a server offers. What would ask a person asks when it is read.
     fn shows(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> bool {
-        self.says(visitor, piece, server, name) != Stance::Deny
-    }
-
-    /// Whether a visitor may have what a server offers without anybody being asked.
-    fn permits(&self, visitor: &Visitor, piece: Piece, server: &Server, name: &str) -> bool {
-        self.says(visitor, piece, server, name) == Stance::Allow
+        if server.config().tools.denies(piece.name()) {
+            return false;
+        }
+        let resource = PolicyResource::Served { server: server.name(), name };
+        self.tools.runtime().permits(&visitor.caller, piece.action(), resource).stance != Stance::Deny
     }
 
     /// The servers that are still coming and may bring a tool of this name for the visitor.
@@ -216,10 +206,39 @@ impl Gateway {
         Some(Arc::clone(&listed.or_else(linked).or_else(fits)?.0))
     }
 
-    /// The same, where the visitor may have it and nobody need be asked.
-    async fn open_resource(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
-        let found = self.resource(uri, visitor).await?;
-        self.permits(visitor, Piece::Resource, &found, uri).then_some(found)
+    /// The server that has what is to be completed, and its own name for it.
+    async fn completed_by(
+        &self,
+        piece: Piece,
+        name: &str,
+        visitor: &Visitor,
+    ) -> Option<(Arc<Server>, String)> {
+        if piece == Piece::Prompt {
+            return self.prompt(name, visitor).await;
+        }
+        let mut offers = self.offers_to(visitor).await.into_iter();
+        let server = match offers.find(|(_, offer)| offer.lists_template(name)) {
+            Some((server, _)) => server,
+            None => self.resource(name, visitor).await?,
+        };
+        Some((server, name.to_owned()))
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<(Arc<str>, String), Vec<Arc<str>>>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server that was asked to tell a visitor of a resource. It is not asked twice to stop.
+    fn take_watched(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+        let key = (Arc::clone(&visitor.session), uri.to_owned());
+        let mut watched = self.watched();
+        let names = watched.get_mut(&key)?;
+        let name = names.pop();
+        if names.is_empty() {
+            watched.remove(&key);
+        }
+        drop(watched);
+        self.servers.all().into_iter().find(|server| Some(server.name()) == name.as_deref())
     }
 
     /// Remembers what a result spoke of, so that it can be read.
@@ -236,18 +255,18 @@ impl Gateway {
         }
     }
 
-    /// Reads a piece of a server through the pipeline. What the caller may not have is not there for it;
+    /// Does with a piece of a server what somebody wants, through the pipeline. What the caller may not have is not there for it;
     /// the journal knows better.
     async fn read(
         &self,
         server: &Arc<Server>,
-        piece: Piece,
+        (piece, wish): (Piece, Wish),
         arguments: Value,
         incoming: Incoming,
         hidden: impl FnOnce() -> RpcError,
     ) -> Result<Arc<RawValue>, RpcError> {
         let unfit = |reason| RpcError::new(RpcError::INTERNAL, reason);
-        let served = served(server, piece).map_err(unfit)?;
+        let served = served(server, piece, wish).map_err(unfit)?;
         let call = call_of(served.tool.name().as_str(), arguments, incoming);
         if server.config().tools.denies(piece.name()) {
             let message = format!(
@@ -355,39 +374,14 @@ fn behalf(visitor: &Visitor) -> Behalf<'_> {
     Behalf { caller: &visitor.caller, client: Some(&visitor.session) }
 }
 
-/// Asks a server what a client asked us, and passes on its answer.
-async fn pass(
-    server: &Arc<Server>,
-    method: &'static str,
-    mut params: Fields,
-    visitor: &Visitor,
-    incoming: Option<Incoming>,
-) -> Result<Arc<RawValue>, RpcError> {
-    let about = params.remove("_meta").and_then(|about| passed_on(&about));
-    if let Some(about) = about {
-        params.set("_meta", about.to_raw());
-    }
-    // What the client said of its own requests is not the server's.
-    params.remove("inputResponses");
-    params.remove("requestState");
-    let client = incoming.as_ref().map(|incoming| Arc::clone(&incoming.client));
+/// Tells a server from which level on a client wants log messages.
+async fn tell_level(server: &Arc<Server>, level: &str, visitor: &Visitor) -> Result<(), RpcError> {
+    let mut params = Fields::default();
+    params.set("level", raw(&level));
     let gone = |error: LinkError| gone(server, &error, &visitor.caller);
     let connection = server.connection(behalf(visitor)).await.map_err(gone)?;
-    let progress = client.clone().map(|client| {
-        let report: crate::client::connection::Report = Arc::new(move |progress| client.progress(&progress));
-        report
-    });
-    let ask = Ask {
-        client,
-        progress,
-        timeout: server.config().timeout(),
-        timeout_total: server.config().timeout_total(),
-        cancellation: incoming.map(|incoming| incoming.cancellation),
-        ..Ask::new(method, params)
-    };
-    let answer: Raw = connection.ask(ask).await.map_err(gone)??;
-    let unfit = |reason: String| RpcError::new(RpcError::INTERNAL, reason);
-    Ok(Arc::from(cleaned(answer, RESULT).map_err(unfit)?))
+    let ask = Ask::new("logging/setLevel", params).within(server.config().timeout());
+    connection.ask(ask).await.map_err(gone)?.map(drop)
 }
 
 impl Backend for Gateway {
@@ -499,7 +493,8 @@ impl Backend for Gateway {
                 self.refuse(Piece::Resource, arguments, incoming).await;
                 return Err(no_resource(&uri));
             };
-            self.read(&server, Piece::Resource, arguments, incoming, || no_resource(&uri)).await
+            let wish = (Piece::Resource, Wish::Read);
+            self.read(&server, wish, arguments, incoming, || no_resource(&uri)).await
         })
     }
 
@@ -512,58 +507,46 @@ impl Backend for Gateway {
                 return Err(none());
             };
             arguments["name"] = own.into();
-            self.read(&server, Piece::Prompt, arguments, incoming, none).await
+            self.read(&server, (Piece::Prompt, Wish::Read), arguments, incoming, none).await
         })
     }
 
     fn complete(self: Arc<Self>, incoming: Incoming) -> Reply<Arc<RawValue>> {
         Box::pin(async move {
-            let visitor = incoming.visitor.clone();
-            let mut params = Fields::read(Some(&incoming.params))?;
-            let mut of = Fields::read(params.get("ref"))?;
             let none = || RpcError::invalid_params("there is nothing by that name to complete");
-            let server = match of.text("type").as_deref() {
-                Some("ref/prompt") => {
-                    let name = of.text("name").ok_or_else(none)?;
-                    let found = self.prompt(&name, &visitor).await;
-                    let may = |(server, own): &(Arc<Server>, String)| {
-                        self.permits(&visitor, Piece::Prompt, server, own)
-                    };
-                    let (server, own) = found.filter(may).ok_or_else(none)?;
-                    of.set("name", raw(&own));
-                    params.set("ref", of.to_raw());
-                    server
-                }
-                _ => {
-                    let uri = of.text("uri").ok_or_else(none)?;
-                    let open = self.offers_to(&visitor).await;
-                    let named = open.into_iter().find(|(_, offer)| offer.lists_template(&uri));
-                    let open = match named {
-                        Some((server, _)) => Some(server)
-                            .filter(|server| self.permits(&visitor, Piece::Resource, server, &uri)),
-                        None => self.open_resource(&uri, &visitor).await,
-                    };
-                    open.ok_or_else(none)?
-                }
+            let mut arguments = arguments_of(&incoming.params)?;
+            let of = arguments.as_object_mut().and_then(|fields| fields.remove("ref")).unwrap_or_default();
+            let is_prompt = of.get("type").and_then(Value::as_str) == Some(Piece::Prompt.reference());
+            let piece = if is_prompt { Piece::Prompt } else { Piece::Resource };
+            let name = of.get(piece.named_by()).and_then(Value::as_str).ok_or_else(none)?;
+            let Some((server, own)) = self.completed_by(piece, name, &incoming.visitor).await else {
+                return Err(none());
             };
-            if !server.greeting().is_some_and(|greeting| greeting.has("completions")) {
-                return Ok(raw(&json!({ "completion": { "values": [] } })).into());
-            }
-            pass(&server, "completion/complete", params, &visitor, Some(incoming)).await
+            arguments[piece.named_by()] = own.into();
+            self.read(&server, (piece, Wish::Complete), arguments, incoming, none).await
         })
     }
 
-    fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
+    fn subscribe(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<()> {
         Box::pin(async move {
-            let server = self.open_resource(&uri, &visitor).await.ok_or_else(|| no_resource(&uri))?;
-            let wanted = server.want_updates(&uri, true, &visitor.caller).await;
-            wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
+            let visitor = incoming.visitor.clone();
+            let arguments = json!({ "uri": uri, "subscribe": true });
+            let Some(server) = self.resource(&uri, &visitor).await else {
+                self.refuse(Piece::Resource, arguments, incoming).await;
+                return Err(no_resource(&uri));
+            };
+            let wish = (Piece::Resource, Wish::Watch);
+            self.read(&server, wish, arguments, incoming, || no_resource(&uri)).await?;
+            self.watched().entry((visitor.session, uri)).or_default().push(server.name().into());
+            Ok(())
         })
     }
 
     fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         Box::pin(async move {
-            let Some(server) = self.open_resource(&uri, &visitor).await else { return Ok(()) };
+            // Whatever it may have by now: that it no longer wants to hear of it is no news to that server,
+            // and to no other one.
+            let Some(server) = self.take_watched(&uri, &visitor) else { return Ok(()) };
             let wanted = server.want_updates(&uri, false, &visitor.caller).await;
             wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
         })
@@ -574,11 +557,9 @@ impl Backend for Gateway {
             if !server.greeting().is_some_and(|greeting| greeting.has("logging")) {
                 continue;
             }
-            let mut params = Fields::default();
-            params.set("level", raw(&level));
-            let visitor = visitor.clone();
+            let (level, visitor) = (level.to_owned(), visitor.clone());
             tokio::spawn(async move {
-                if let Err(error) = pass(&server, "logging/setLevel", params, &visitor, None).await {
+                if let Err(error) = tell_level(&server, &level, &visitor).await {
                     tracing::debug!(server = server.name(), %error, "the log level was not passed on");
                 }
             });

@@ -57,7 +57,7 @@ pub struct ToolCommon {
     #[serde(default, skip_serializing_if = "Hints::is_empty")]
     pub annotations: Hints,
     /// Which ways information takes through it: `reads_untrusted`, `reads_private`, `egress`,
-    /// `mutates`. Without this it counts as all four.
+    /// `mutates`. Without this it counts as `labels.unlabelled` says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facets: Option<Vec<Facet>>,
     /// Accounts that must be connected before it can run.

@@ -310,3 +310,18 @@ fn the_sessions_of_mcp_clients_are_told_of() {
     assert_eq!(answer["result"]["instructions"], "be kind", "{}", ran.all());
     assert_eq!(std::fs::read_to_string(home.project().join("ended")).unwrap(), "other\n");
 }
+
+#[test]
+fn importing_a_hook_that_answers_for_a_person_says_so() {
+    let home = project("");
+    std::fs::create_dir_all(home.project().join(".claude")).unwrap();
+    let hook = |line: &str| json!([{ "matcher": "*", "hooks": [{ "type": "command", "command": line }] }]);
+    let settings =
+        json!({ "hooks": { "PermissionRequest": hook("./allow-all.sh"), "PreToolUse": hook("true") } });
+    home.write(".claude/settings.json", settings.to_string());
+    let imported = home.run(&["hooks", "import", "--yes"]);
+    assert_eq!(imported.code, 0, "{}", imported.all());
+    let warnings = imported.stdout.matches("answers in your place").count();
+    assert_eq!(warnings, 1, "{}", imported.all());
+    assert!(imported.stdout.contains("labels ask about"), "{}", imported.all());
+}

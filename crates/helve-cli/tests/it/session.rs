@@ -25,3 +25,28 @@ fn a_session_that_was_ended_runs_nothing_and_is_listed_so() {
     let verified = home.run(&["audit", "verify"]);
     assert_eq!(verified.code, 0, "{}", verified.all());
 }
+
+#[test]
+fn ending_says_what_was_ended_and_whose() {
+    let home = Home::new();
+    // What one has touched is what is known of it.
+    let read = ["call", "file-read", "path=helve.toml", "--session", "s-1", "--as", "rev"];
+    home.run(&read);
+    let listed = home.run(&["session", "list"]);
+    assert!(listed.all().contains("rev"), "{}", listed.all());
+    let wrong = home.run(&["session", "end", "s-1"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.all());
+    assert!(wrong.all().contains("no such session of `local`: `s-1`; `rev` has one"), "{}", wrong.all());
+    assert!(wrong.all().contains("--as"), "{}", wrong.all());
+    assert_eq!(adds(&home, "s-1"), 0, "nothing was ended");
+    let ended = home.run(&["session", "end", "s-1", "--as", "rev"]);
+    assert_eq!(ended.code, 0, "{}", ended.all());
+    assert!(ended.all().contains("ended: "), "{}", ended.all());
+    let refused = home.run(&read);
+    assert!(refused.all().contains("this session was ended"), "{}", refused.all());
+    // An id can be closed before anything is known of it, and that is what is said.
+    let closed = home.run(&["session", "end", "never-heard-of"]);
+    assert_eq!(closed.code, 0, "{}", closed.all());
+    assert!(closed.all().contains("closed: nothing was known of"), "{}", closed.all());
+    assert_ne!(adds(&home, "never-heard-of"), 0);
+}

@@ -20,8 +20,9 @@ pub struct ToolRules {
     /// lower it.
     pub risk: BTreeMap<String, Risk>,
     /// Which ways information takes through tools, by pattern: `"read_*" = ["reads_private"]`. All
-    /// patterns that fit count. What a server says of its tools can add to it and never take away; a
-    /// tool that no pattern names is unlabelled.
+    /// patterns that fit count. What a server says of a tool that is named here can add to it and never
+    /// take away. A tool that no pattern names is unlabelled, whatever its server says: see
+    /// `labels.unlabelled`.
     pub facets: BTreeMap<String, Vec<Facet>>,
     /// Patterns of tools for which a person is always asked.
     pub requires_approval: Vec<String>,

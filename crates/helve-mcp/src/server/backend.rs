@@ -101,12 +101,12 @@ pub trait Backend: Send + Sync + 'static {
     }
 
     /// Starts telling of changes to a resource.
-    fn subscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
-        let _ = visitor;
+    fn subscribe(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<()> {
+        let _ = incoming;
         Box::pin(async move { Err(no_resource(&uri)) })
     }
 
-    /// Stops telling of changes to a resource.
+    /// Stops telling of changes to a resource that this visitor has subscribed to.
     fn unsubscribe(self: Arc<Self>, uri: String, visitor: Visitor) -> Reply<()> {
         let _ = (uri, visitor);
         Box::pin(async { Ok(()) })

@@ -134,13 +134,21 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
 async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
     if session.add_subscription(&uri)? {
-        let backend = Arc::clone(&session.shared.backend);
-        if let Err(error) = backend.subscribe(uri.clone(), session.visitor(&asked.peer)).await {
+        let subscribed = watch(session, asked, uri.clone()).await;
+        if let Err(error) = subscribed {
             session.remove_subscription(&uri);
             return Err(error);
         }
     }
     Ok(nothing())
+}
+
+/// Has the backend tell of changes to a resource, on behalf of a request.
+pub(super) async fn watch(session: &Arc<Session>, asked: &Asked<'_>, uri: String) -> Result<(), RpcError> {
+    let (incoming, asker) = incoming(session, asked)?;
+    let subscribed = Arc::clone(&session.shared.backend).subscribe(uri, incoming).await;
+    asker.end();
+    subscribed
 }
 
 async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {

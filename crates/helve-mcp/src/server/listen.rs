@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answer::nothing;
 use super::backend::{Backend, Change, Visitor};
 use super::session::{Asked, Session};
-use super::{outlet, watch};
+use super::{dispatch, outlet, watch};
 use crate::message::{RpcError, read};
 
 /// Most resources in one subscription.
@@ -56,7 +56,7 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     let mut watching =
         Watched { session: visitor.clone(), backend: Arc::clone(backend), watched: HashSet::new() };
     for uri in &wanted.resource_subscriptions {
-        Arc::clone(backend).subscribe(uri.to_string(), visitor.clone()).await?;
+        dispatch::watch(session, asked, uri.to_string()).await?;
         watching.watched.insert(Arc::clone(uri));
     }
     let id: Value = serde_json::to_value(asked.id).unwrap_or_default();

@@ -38,12 +38,10 @@ pub use login::{caller_login, shared_login};
 pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
-pub(crate) use result::cleaned;
-pub(crate) use served::{Piece, served};
+pub(crate) use served::{Piece, Wish, served};
 use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
-pub(crate) use tool::{RESULT, passed_on};
 
 /// How many changes are kept for somebody who is slow to hear them.
 const EVENTS_KEPT: usize = 256;

@@ -1,11 +1,13 @@
-//! What a server has beside tools, as something that is read through the pipeline.
+//! What a server has beside tools, as something that is read through the pipeline. Whoever wants to hear
+//! of changes to it, or to have its arguments completed, tells the server an address or words as well, and
+//! takes the same way under the same name: what is said of reading it holds for that too.
 
 use std::sync::{Arc, Weak};
 
 use helve::json::{JsonLimits, parse};
 use helve::{
-    Action, BoxFuture, Category, Context, ErrorCode, Handler, Implementation, Risk, Served, Source, Tool,
-    ToolError,
+    Action, Asks, BoxFuture, Category, Context, ErrorCode, Handler, Implementation, Risk, Served, Source,
+    Tool, ToolError,
 };
 use serde_json::{Map, Value, json};
 
@@ -23,9 +25,26 @@ pub(crate) enum Piece {
     Prompt,
 }
 
-impl Piece {
-    pub(crate) const ALL: [Self; 2] = [Self::Resource, Self::Prompt];
+/// What somebody wants of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// To have it.
+    Read,
+    /// To hear when it changes.
+    Watch,
+    /// To have an argument of it completed.
+    Complete,
+}
 
+/// How many wishes there can be, of all pieces together.
+pub(super) const WISHES: usize = 6;
+
+/// Which of them it is.
+pub(super) fn wish_number(piece: Piece, wish: Wish) -> usize {
+    piece as usize * 3 + wish as usize
+}
+
+impl Piece {
     /// What stands behind the server's namespace in records, rules and hooks.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -34,10 +53,19 @@ impl Piece {
         }
     }
 
+    /// How it is asked for.
     fn method(self) -> &'static str {
         match self {
             Self::Resource => "resources/read",
             Self::Prompt => "prompts/get",
+        }
+    }
+
+    /// What it is called where it is completed.
+    pub(crate) fn reference(self) -> &'static str {
+        match self {
+            Self::Resource => "ref/resource",
+            Self::Prompt => "ref/prompt",
         }
     }
 
@@ -56,24 +84,30 @@ impl Piece {
         }
     }
 
-    fn description(self) -> &'static str {
-        match self {
-            Self::Resource => "Reads a resource of an MCP server.",
-            Self::Prompt => "Gets a prompt of an MCP server.",
+    fn description(self, wish: Wish) -> &'static str {
+        match (self, wish) {
+            (Self::Resource, Wish::Read) => "Reads a resource of an MCP server.",
+            (Self::Prompt, Wish::Read) => "Gets a prompt of an MCP server.",
+            (Self::Resource | Self::Prompt, Wish::Watch) => "Asks an MCP server to tell of changes.",
+            (Self::Resource | Self::Prompt, Wish::Complete) => "Has an MCP server complete an argument.",
         }
     }
 }
 
 /// A piece of a server, to be read. Whether the operator denies it is for the gateway to ask.
-pub(crate) fn served(server: &Arc<Server>, piece: Piece) -> Result<Served, String> {
-    let tool = server.reader(piece, || tool(server, piece))?;
+pub(crate) fn served(server: &Arc<Server>, piece: Piece, wish: Wish) -> Result<Served, String> {
+    let tool = server.reader(piece, wish, || tool(server, piece, wish))?;
     let (action, named_by) = (piece.action(), piece.named_by());
-    Ok(Served { tool, action, server: server.name().into(), named_by })
+    let asks = match wish {
+        Wish::Read | Wish::Watch => Asks::Person,
+        Wish::Complete => Asks::Nobody,
+    };
+    Ok(Served { tool, action, server: server.name().into(), named_by, asks })
 }
 
 /// What reads the pieces of a server. The operator's rules for the server's tools hold for it as well, so
 /// that it brings into a session what they would bring; only `allow` is for tools alone.
-fn tool(server: &Arc<Server>, piece: Piece) -> Result<Tool, String> {
+fn tool(server: &Arc<Server>, piece: Piece, wish: Wish) -> Result<Tool, String> {
     let config = server.config();
     // Without a namespace its own name says whose it is.
     let namespace = Some(config.namespace(server.name())).filter(|namespace| !namespace.is_empty());
@@ -83,9 +117,9 @@ fn tool(server: &Arc<Server>, piece: Piece) -> Result<Tool, String> {
         "properties": { piece.named_by(): { "type": "string" } },
         "required": [piece.named_by()],
     });
-    let handler = Reader { server: Arc::downgrade(server), piece };
+    let handler = Reader { server: Arc::downgrade(server), piece, wish };
     let mut tool = Tool::builder(&name)
-        .description(piece.description())
+        .description(piece.description(wish))
         .input_schema(schema)
         .category(Category::Custom)
         .risk(config.tools.risk_of(piece.name()).unwrap_or(Risk::Low))
@@ -105,14 +139,26 @@ fn tool(server: &Arc<Server>, piece: Piece) -> Result<Tool, String> {
 struct Reader {
     server: Weak<Server>,
     piece: Piece,
+    wish: Wish,
 }
 
 impl Handler for Reader {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        let (server, piece) = (self.server.upgrade(), self.piece);
+        let (server, piece, wish) = (self.server.upgrade(), self.piece, self.wish);
         Box::pin(async move {
             let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
-            read(&server.ok_or_else(gone)?, piece, arguments, &context).await
+            let server = server.ok_or_else(gone)?;
+            match wish {
+                Wish::Read => ask(&server, piece.method(), params(&arguments), &context).await,
+                Wish::Watch => watch(&server, &arguments, &context).await,
+                Wish::Complete if !server.greeting().is_some_and(|greeting| greeting.has("completions")) => {
+                    Ok(json!({ "completion": { "values": [] } }))
+                }
+                Wish::Complete => {
+                    let params = completion(piece, arguments);
+                    ask(&server, "completion/complete", params, &context).await
+                }
+            }
         })
     }
 
@@ -129,18 +175,40 @@ impl Handler for Reader {
     }
 }
 
-async fn read(
-    server: &Arc<Server>,
-    piece: Piece,
-    arguments: Value,
-    context: &Context,
-) -> Result<Value, ToolError> {
-    let _place = server.enter().await;
-    let client = context.client();
+fn params(arguments: &Value) -> Fields {
     let mut params = Fields::default();
     for (name, value) in arguments.as_object().into_iter().flatten() {
         params.set(name, raw(value));
     }
+    params
+}
+
+/// What is to be completed, as the protocol says it.
+fn completion(piece: Piece, mut arguments: Value) -> Fields {
+    let of = arguments.as_object_mut().and_then(|fields| fields.remove(piece.named_by()));
+    let mut params = params(&arguments);
+    params.set("ref", raw(&json!({ "type": piece.reference(), piece.named_by(): of })));
+    params
+}
+
+/// Asks the server to tell when a resource changes.
+async fn watch(server: &Arc<Server>, arguments: &Value, context: &Context) -> Result<Value, ToolError> {
+    let uri = arguments.get(Piece::Resource.named_by()).and_then(Value::as_str).unwrap_or_default();
+    let told = server.want_updates(uri, true, context.caller()).await;
+    let told =
+        told.map_err(|error| error.into_tool_error(server.name(), server.principal_of(context.caller())))?;
+    told.map(|()| json!({})).map_err(|error| said_no(server, error, context))
+}
+
+/// Asks the server something, and answers what it said.
+async fn ask(
+    server: &Arc<Server>,
+    method: &'static str,
+    mut params: Fields,
+    context: &Context,
+) -> Result<Value, ToolError> {
+    let _place = server.enter().await;
+    let client = context.client();
     if let Some(about) = client.and_then(|client| client.meta()).and_then(passed_on) {
         params.set("_meta", about.to_raw());
     }
@@ -149,7 +217,7 @@ async fn read(
     };
     let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
     let connection = server.connection(behalf).await.map_err(lost)?;
-    let ask = ask_for(server, context, piece.method(), params);
+    let ask = ask_for(server, context, method, params);
     let answer = connection.ask(ask).await.map_err(|error| {
         // What it wants of a single caller is no matter of the account that all share.
         if server.principal_of(context.caller()).is_none() {
@@ -169,12 +237,15 @@ async fn read(
             context.attach(Arc::from(answer));
             Ok(value)
         }
-        Err(error) => {
-            let error = cleaned_error(error);
-            context.attach(Arc::from(raw(&error)));
-            Err(ToolError::failed(result::refused(&error, server.name()).message()))
-        }
+        Err(error) => Err(said_no(server, error, context)),
     }
+}
+
+/// A server's refusal, in its own words for clients.
+fn said_no(server: &Server, error: RpcError, context: &Context) -> ToolError {
+    let error = cleaned_error(error);
+    context.attach(Arc::from(raw(&error)));
+    ToolError::failed(result::refused(&error, server.name()).message())
 }
 
 /// An answer as it is recorded and as hooks see it: what is no text is described by its size.

@@ -20,7 +20,7 @@ use super::discover::LAYER;
 use super::in_process::Service;
 use super::lines::{Line, Slot};
 use super::offer::Offer;
-use super::served::Piece;
+use super::served::{Piece, WISHES, Wish, wish_number};
 use super::status::ServerState;
 use super::updates::Watched;
 use super::{ServerEvent, ServerEventKind, Surroundings};
@@ -67,7 +67,7 @@ pub(crate) struct Server {
     /// The value that it is, where it is one of this process.
     service: OnceLock<Service>,
     /// What reads its resources and its prompts, once somebody did.
-    readers: [OnceLock<Tool>; Piece::ALL.len()],
+    readers: [OnceLock<Tool>; WISHES],
     /// The resources whose changes somebody wants to hear of.
     pub(super) watched: watch::Sender<Watched>,
 }
@@ -154,13 +154,14 @@ impl Server {
         self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
     }
 
-    /// What reads a piece of it, made once.
+    /// What does with a piece of it what somebody wants, made once.
     pub(super) fn reader(
         &self,
         piece: Piece,
+        wish: Wish,
         make: impl FnOnce() -> Result<Tool, String>,
     ) -> Result<Tool, String> {
-        let kept = &self.readers[piece as usize];
+        let kept = &self.readers[wish_number(piece, wish)];
         match kept.get() {
             Some(tool) => Ok(tool.clone()),
             None => make().map(|tool| kept.get_or_init(|| tool).clone()),

@@ -78,6 +78,10 @@ impl Handler for RemoteTool {
     fn mcp_definition(&self) -> Option<Arc<RawValue>> {
         self.definition.clone()
     }
+
+    fn attached_says_no_more(&self, attached: &RawValue, result: &Value) -> bool {
+        result::says_no_more(attached, result, RESULT)
+    }
 }
 
 impl Remote {

@@ -346,7 +346,8 @@ async fn everybody_lists_and_reads_their_own() {
         assert_eq!(list(Kind::Tools).await.len(), 1, "tools are the same for all");
     }
     // What is Alice's is not there for Bob.
-    let subscribed = Arc::clone(&gateway).subscribe("note://token-of-alice".to_owned(), visitor("bob")).await;
+    let bobs = crate::person::incoming(visitor("bob"));
+    let subscribed = Arc::clone(&gateway).subscribe("note://token-of-alice".to_owned(), bobs).await;
     assert!(subscribed.is_err());
     let (alice, bob) = (Client::connect(&setup, "alice").await, Client::connect(&setup, "bob").await);
     let (mut alice, mut bob) = (alice, bob);

@@ -149,3 +149,16 @@ impl Client for Person {
         None
     }
 }
+
+/// A request of a visitor who can be asked things.
+pub fn incoming(visitor: helve_mcp::server::Visitor) -> helve_mcp::server::Incoming {
+    helve_mcp::server::Incoming {
+        params: std::sync::Arc::from(serde_json::value::RawValue::NULL.to_owned()),
+        visitor,
+        client: Person::named("somebody"),
+        cancellation: Default::default(),
+        patience: std::time::Duration::ZERO,
+        page: None,
+        trace_parent: None,
+    }
+}

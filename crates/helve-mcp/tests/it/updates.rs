@@ -11,6 +11,7 @@ use helve_testkit::peers::{self, python, script};
 use serde_json::json;
 use tokio::sync::broadcast::Receiver;
 
+use crate::person::incoming;
 use crate::plain::{LONG, comes_to, eventually, kill, plain, text};
 use crate::setup::Setup;
 
@@ -39,7 +40,7 @@ async fn a_subscription_outlives_the_death_of_a_server_in_both_eras() {
         let setup = Setup::with("it", ServerConfig { era, ..plain() }).await;
         let mut events = setup.servers.subscribe();
         let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
-        let subscribe = || Arc::clone(&gateway).subscribe(URI.to_owned(), visitor());
+        let subscribe = || Arc::clone(&gateway).subscribe(URI.to_owned(), incoming(visitor()));
         let unsubscribe = || Arc::clone(&gateway).unsubscribe(URI.to_owned(), visitor());
         // Asked of the server once, however many want it.
         let is_there = async |times: usize| {
@@ -75,7 +76,7 @@ async fn a_subscription_outlives_the_death_of_a_server_in_both_eras() {
 async fn a_resource_that_nobody_has_cannot_be_subscribed_to() {
     let setup = Setup::with("it", plain()).await;
     let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
-    assert!(gateway.subscribe("plain://none".to_owned(), visitor()).await.is_err());
+    assert!(gateway.subscribe("plain://none".to_owned(), incoming(visitor())).await.is_err());
 }
 
 #[tokio::test]

@@ -39,11 +39,12 @@ struct Head {
 }
 
 impl Session {
-    /// The session, unless another call uses it now. Its name says whose it is: two callers never share one.
+    /// The session, unless another call uses it now. Its name says whose it is: two callers never share one,
+    /// nor do two of one caller's own sessions. What one of them has read would reach the other unlabelled.
     pub(super) fn open(folder: &Path, caller: &Caller, name: &str) -> io::Result<Option<Self>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let owner = MemoryScope::LongTerm.owner(caller);
-        let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, name])));
+        let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, caller.session, name])));
         let id = format!("{owner}-{own}");
         let Some(lock) = lock(folder, &id)? else { return Ok(None) };
         forget(folder, &owner, &id);
@@ -192,6 +193,8 @@ mod tests {
         let first = open(folder.path(), "ada", "x").unwrap();
         assert!(open(folder.path(), "ada", "x").is_none());
         assert!(open(folder.path(), "bob", "x").is_some() && open(folder.path(), "ada", "y").is_some());
+        let within = Caller::principal("ada").session("s-1");
+        assert!(Session::open(folder.path(), &within, "x").unwrap().is_some(), "a session has its own");
         drop(first);
         assert!(open(folder.path(), "ada", "x").is_some());
     }

@@ -101,7 +101,8 @@ struct Input {
     #[serde(default)]
     #[schemars(length(max = 100))]
     files: Vec<Given>,
-    /// A name for a work directory that is kept: calls with the same name find what the ones before left.
+    /// A name for a work directory that is kept: calls of one session with the same name find what the ones
+    /// before left.
     #[serde(default)]
     #[schemars(length(min = 1, max = 200))]
     session: Option<String>,

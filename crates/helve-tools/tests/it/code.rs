@@ -388,3 +388,19 @@ async fn what_is_no_file_is_no_artifact() {
     }
     assert!(!said.to_string().contains("s3cret"));
 }
+
+#[tokio::test]
+async fn two_sessions_of_one_caller_share_no_kept_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime =
+        runtime(CodeOptions { warm: 0, sessions: Some(folder.path().to_owned()), ..CodeOptions::default() });
+    let run = async |session: &str, code: &str| {
+        let arguments = json!({ "language": "shell", "session": "notes", "code": code });
+        let call = Call::new("code-execute", arguments).by(Caller::principal("somebody").session(session));
+        runtime.call(call.timeout(Duration::from_secs(60))).await.into_result().unwrap()["stdout"].clone()
+    };
+    assert_eq!(run("v1", "echo private > k.txt; ls").await, "k.txt\n");
+    // What one has read would reach the other without its label.
+    assert_eq!(run("v2", "ls").await, "");
+    assert_eq!(run("v1", "cat k.txt").await, "private\n");
+}

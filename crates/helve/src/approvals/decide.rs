@@ -139,6 +139,12 @@ pub enum DecideError {
     /// Without the tool, edited arguments cannot be checked.
     #[error("there is no tool `{0}` here, so edited arguments cannot be checked")]
     ToolUnknown(String),
+    /// The like is asked each time, so that nothing can be allowed for the session.
+    #[error(
+        "the like would be asked again, so it cannot be allowed for the session: it is asked because of what this \
+         call does, not because of the tool; approve it once"
+    )]
+    AsksEachTime,
     /// What was edited does not fit the tool, or cannot be kept.
     #[error("{0}")]
     Invalid(ToolError),
@@ -155,7 +161,10 @@ fn already(approval: &Approval) -> String {
             let decided = if *state == ApprovalState::Used { "approved, and used" } else { state.as_str() };
             format!("{id} was {decided} by {} at {}{said}", ruling.by, ruling.at)
         }
-        Some(_) | None => format!("{id} is {state}"),
+        Some(ruling) => {
+            format!("{id} was approved by {} at {}, and not used in time", ruling.by, ruling.at)
+        }
+        None => format!("{id} is {state}"),
     }
 }
 
@@ -292,6 +301,9 @@ impl Approvals<'_> {
                 let arguments = arguments.clone().unwrap_or_else(|| parse(&approval.arguments));
                 let expires_at = expires(ttl.unwrap_or(self.0.settings.approvals.rule_ttl));
                 check_rule(approval, &same)?;
+                if approval.asks_each_time {
+                    return Err(DecideError::AsksEachTime);
+                }
                 let rule = Rule::new(RuleId::new(ruling.at), approval, same, &arguments, &ruling, expires_at);
                 check_rule_of_edit(approval, edited_too, &rule, ruling.at)?;
                 Some(rule)

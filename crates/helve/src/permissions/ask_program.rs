@@ -16,7 +16,7 @@ pub struct PermissionQuestion {
     pub tool_name: String,
     /// What it would be called with.
     pub input: Value,
-    /// Changes that would let the like run unasked.
+    /// Changes that would let the like run unasked. None where somebody asks about this very call.
     pub suggestions: Vec<PermissionUpdate>,
     /// The path that the call is about, where it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,12 +46,13 @@ impl PermissionQuestion {
         call: &helve_core::Call,
         id: String,
         reasons: &[String],
+        suggestions: Vec<PermissionUpdate>,
     ) -> Self {
         let path = call.arguments.get("path").or_else(|| call.arguments.get("file_path"));
         Self {
             tool_name: tool.name().to_string(),
             input: call.arguments.clone(),
-            suggestions: super::suggestions(tool),
+            suggestions,
             blocked_path: path.and_then(Value::as_str).map(str::to_owned),
             decision_reason: (!reasons.is_empty()).then(|| reasons.join("; ")),
             title: tool.definition().annotations.title.clone(),

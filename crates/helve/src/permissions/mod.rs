@@ -113,8 +113,12 @@ fn place_words(place: Destination) -> &'static str {
     }
 }
 
-/// A rule that would let the like of a call run, for whoever is asked to offer it.
-pub(crate) fn suggestions(tool: &Tool) -> Vec<PermissionUpdate> {
+/// A rule that would let the like of a call run, for whoever is asked to offer it. There is none for what is
+/// asked each time.
+pub(crate) fn suggestions(tool: &Tool, asks_each_time: bool) -> Vec<PermissionUpdate> {
+    if asks_each_time {
+        return Vec::new();
+    }
     let rule = helve_core::permission::RuleValue { tool_name: tool.name().to_string(), rule_content: None };
     vec![PermissionUpdate::AddRules {
         rules: vec![rule],

@@ -12,6 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
+use super::hear::Reasons;
 use super::record::OpenRecord;
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
@@ -27,10 +28,12 @@ pub(super) async fn question(
     parts: &Arc<Parts>,
     tool: &Tool,
     call: &Call,
-    mut reasons: Vec<String>,
+    reasons: Reasons,
     record: &OpenRecord<'_>,
 ) -> Ask {
     let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
+    let asks_each_time = reasons.asks_each_time();
+    let mut reasons = reasons.all();
     // What an agent says of its call may repeat what it was given.
     reasons.iter_mut().for_each(|reason| *reason = without(record, std::mem::take(reason)));
     let (arguments, withheld) = record.shown_arguments();
@@ -45,6 +48,7 @@ pub(super) async fn question(
     approval.withheld = withheld;
     approval.preview = preview(parts, tool, call, record).await;
     approval.reasons = reasons;
+    approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
     approval.marks = marks(parts, tool, call).await;
     approval.part = record.part().cloned();

@@ -112,24 +112,24 @@ async fn ask(
     parts: &Arc<Parts>,
     tool: Tool,
     call: Box<Call>,
-    reasons: Reasons,
+    mut reasons: Reasons,
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
-    if reasons.of_call.is_empty()
+    if !reasons.asks_each_time()
         && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
     {
         record.tell_step(StepKind::RuleUsed { rule_id });
         record.heard(Voice::new(format!("approval rule {rule_id}"), Stance::Allow));
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
-    if reasons.never_ask {
-        let voice = Voice::new("mode dontAsk", Stance::Deny)
-            .because(format!("nobody may be asked in this mode, and {}", reasons.all().join("; ")));
+    if let Some(voice) = reasons.never_ask.take() {
+        let why = voice.reason.clone().unwrap_or_default();
+        let voice = voice.because(format!("{why}, and {}", reasons.all().join("; ")));
         let error = denial(&voice);
         record.heard(voice);
         return Err(error);
     }
-    let (tool, call) = match ask_hooks(parts, tool, call, record).await? {
+    let (tool, call) = match ask_hooks(parts, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
@@ -140,7 +140,7 @@ async fn ask(
     // What the run did so far must be on disk before something that may take days.
     record.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
-    let mut question = question(parts, &tool, &call, reasons.all(), record).await;
+    let mut question = question(parts, &tool, &call, reasons, record).await;
     loop {
         question.approval.created_at = parts.clock.now();
         let asked = parts.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
@@ -208,10 +208,11 @@ async fn ask_hooks(
     parts: &Arc<Parts>,
     tool: Tool,
     mut call: Box<Call>,
+    reasons: &Reasons,
     record: &mut OpenRecord<'_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let suggestions =
-        suggestions(&tool).iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
+    let suggestions = suggestions(&tool, reasons.asks_each_time());
+    let suggestions = suggestions.iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
     match hooks_before::permission_request(parts, &tool, &call, suggestions, record).await? {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionAnswer::Deny { message, interrupt }) => {
@@ -244,7 +245,8 @@ async fn ask_program(
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let why = [reasons.of_tool.as_slice(), &reasons.of_call].concat();
-    let question = PermissionQuestion::new(&tool, &call, record.call_id().to_string(), &why);
+    let suggestions = suggestions(&tool, reasons.asks_each_time());
+    let question = PermissionQuestion::new(&tool, &call, record.call_id().to_string(), &why, suggestions);
     let asked = program.can_use_tool(Arc::new(question));
     let answer = tokio::select! {
         // In a task of its own: code that panics must not end the call.
@@ -351,11 +353,18 @@ pub(crate) fn denied(approval: &Approval) -> ToolError {
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     let tool = &approval.tool;
     match approval.state {
-        ApprovalState::Expired => ToolError::new(
-            ErrorCode::ApprovalExpired,
-            format!("nobody approved this call of `{tool}` in time ({})", approval.id),
-        )
-        .suggest("ask the user whether it is still wanted; calling again asks anew"),
+        ApprovalState::Expired => {
+            let message = match ruling {
+                // What was denied stays so: only an approval runs out.
+                Some(_) => format!(
+                    "this call of `{tool}` was approved{by}, but not made in time, and the approval has run out ({})",
+                    approval.id
+                ),
+                None => format!("nobody approved this call of `{tool}` in time ({})", approval.id),
+            };
+            ToolError::new(ErrorCode::ApprovalExpired, message)
+                .suggest("ask the user whether it is still wanted; calling again asks anew")
+        }
         ApprovalState::Withdrawn => {
             ToolError::new(ErrorCode::Cancelled, format!("the question {} was taken back", approval.id))
         }

@@ -8,7 +8,7 @@ use helve_core::{AdvisedAction, Call, ErrorCode, LabelSet, Tool, ToolError};
 use super::labels;
 use super::origin::Origin;
 use super::record::{OpenRecord, unavailable};
-use crate::runtime::Parts;
+use crate::runtime::{Asks, Parts};
 use crate::sessions::{self, Fresh};
 
 /// What a call needs before it may run. Nothing, where nobody objects.
@@ -18,13 +18,18 @@ pub(super) struct Reasons {
     pub(super) of_tool: Vec<String>,
     /// Why a person is asked about this very call.
     pub(super) of_call: Vec<String>,
-    /// Whether nobody may be asked, so that the call is denied instead.
-    pub(super) never_ask: bool,
+    /// Who says that nobody may be asked, so that the call is denied instead.
+    pub(super) never_ask: Option<Voice>,
 }
 
 impl Reasons {
     pub(super) fn is_empty(&self) -> bool {
         self.of_tool.is_empty() && self.of_call.is_empty()
+    }
+
+    /// Whether the like would be asked again, whatever a person allows for a session.
+    pub(super) fn asks_each_time(&self) -> bool {
+        !self.of_call.is_empty()
     }
 
     pub(super) fn all(self) -> Vec<String> {
@@ -67,7 +72,7 @@ pub(super) async fn hear(
     if let Some(voice) = said.objection {
         reasons.add(voice, record)?;
     }
-    reasons.never_ask = said.never_ask;
+    reasons.never_ask = never_ask(said.never_ask, record.origin());
 
     if let Some(voice) = labels::say(parts, tool, record).await? {
         reasons.add(voice, record)?;
@@ -124,6 +129,16 @@ pub(super) async fn still_allowed(
         }
     }
     Ok(())
+}
+
+/// Who says that nobody may be asked, if anybody does.
+fn never_ask(by_mode: bool, origin: &Origin) -> Option<Voice> {
+    let (by, why) = match origin.served().map(|served| served.asks) {
+        Some(Asks::Nobody) => ("completion", "nobody is asked about what completes an argument"),
+        Some(Asks::Person) | None if by_mode => ("mode dontAsk", "nobody may be asked in this mode"),
+        Some(Asks::Person) | None => return None,
+    };
+    Some(Voice::new(by, Stance::Deny).because(why))
 }
 
 /// A session that was ended is closed for good.

@@ -27,16 +27,23 @@ pub(super) async fn say(
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    if !egress && !mutates {
+    let carrier = carrier(parts, record);
+    if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
     let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
-    let Some(session) = session.filter(|session| session.labels().has_met()) else { return Ok(None) };
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
     };
+    let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
+    if let Some(carrier) = carrier
+        && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
+    {
+        return Ok(Some(Voice::new("labels", stance).because(reason)));
+    }
+    let Some(session) = session.filter(|_| before.has_met() && (egress || mutates)) else { return Ok(None) };
     let does = match (egress, mutates) {
         (true, true) => "may send something out and change something",
         (true, false) => "may send something out",
@@ -44,6 +51,30 @@ pub(super) async fn say(
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
     Ok(Some(Voice::new("labels", stance).because(reason)))
+}
+
+/// The tool that gets what this call answers while it runs, and may send it out: code with a network that
+/// calls other tools. It was judged before it knew.
+fn carrier(parts: &Parts, record: &OpenRecord<'_>) -> Option<Tool> {
+    let (run, part) = (record.run()?, record.part()?);
+    let sends = |tool: &Tool| parts.settings.labels.has_facet(tool.definition(), Facet::Egress);
+    run.learning_of(&part.path).into_iter().find(sends)
+}
+
+/// Why a call's answer may not simply be handed to a tool that may send it out, if so: it is private, or
+/// strangers' words meet what is, where the two have met by then.
+fn hands_over(tool: &Tool, brought: LabelSet, before: LabelSet, carrier: &Tool) -> Option<String> {
+    let is_news = brought.has(Label::Private) || !brought.without(before).is_empty();
+    if !is_news || !before.and(brought).has_met() {
+        return None;
+    }
+    let what: Vec<_> = brought.iter().map(words).collect();
+    let (name, what) = (tool.name(), what.join(" and "));
+    Some(format!(
+        "`{name}` brings {what} to `{}`, which may send something out while it runs, and this session would \
+         then hold untrusted text and private data",
+        carrier.name()
+    ))
 }
 
 /// Where a session's labels came from, in words.
@@ -70,34 +101,60 @@ fn words(label: Label) -> &'static str {
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let mut brought = parts.settings.labels.brought_by(tool.definition());
-    if brought.has(Label::Untrusted) && is_closed(tool) {
-        brought = brought.without(LabelSet::NONE.with(Label::Untrusted));
-    }
+    let brought = brought(parts, tool);
     raise(parts, brought, record).await
 }
 
-/// A call has failed: whatever its schema promises, an error's words are the tool's own.
+/// What a call of a tool brings into its session, as long as it keeps to its schema.
+fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
+    let brought = parts.settings.labels.brought_by(tool.definition());
+    match brought.has(Label::Untrusted) && is_closed(tool) {
+        true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
+        false => brought,
+    }
+}
+
+/// A call has failed, or said more than its schema promises: those words are the tool's own.
 pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
     raise(parts, brought, record).await
 }
 
-/// A call has answered, perhaps with a failure, or with what its schema calls a secret.
+/// A call has answered, perhaps with a failure, with more than its result, or with what its schema
+/// calls a secret.
 pub(super) async fn leave(
     parts: &Parts,
-    checked: &Result<Status, ToolError>,
+    checked: Result<&Status, &ToolError>,
     record: &mut OpenRecord<'_>,
 ) -> Result<(), ToolError> {
-    match checked {
-        Ok(Status::Done(output)) if !output.is_failure => {}
-        Ok(_) | Err(_) => failed(parts, record).await?,
+    let keeps_to_its_schema = match checked {
+        Ok(Status::Done(output)) if !output.is_failure => !record.attached_more_than(&output.value),
+        Ok(_) | Err(_) => false,
+    };
+    if !keeps_to_its_schema {
+        failed(parts, record).await?;
     }
     if record.answered_secret() {
         raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+        return keep_back(parts, record).await;
     }
     Ok(())
+}
+
+/// A secret is not handed to a tool that may send it out, once strangers' words are there too. That it is one
+/// shows only in the answer, when it is too late to ask.
+async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
+    let Some(carrier) = carrier(parts, record) else { return Ok(()) };
+    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    if !session.is_some_and(|session| session.labels().has_met()) {
+        return Ok(());
+    }
+    let message = format!(
+        "it ran, but its answer holds secrets and is not handed to `{}`, which may send something out",
+        carrier.name()
+    );
+    Err(ToolError::failed(message).suggest("do not repeat it; where it only reads, call it by itself"))
 }
 
 async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
@@ -126,6 +183,10 @@ fn is_closed(tool: &Tool) -> bool {
 fn leaves_no_room(schema: &Value, depth: usize) -> bool {
     const DEPTH_MAX: usize = 16;
     let Some(schema) = schema.as_object().filter(|_| depth < DEPTH_MAX) else { return false };
+    // Under these, what stands beside them says less than it seems to.
+    if ["$ref", "$dynamicRef", "prefixItems"].iter().any(|keyword| schema.contains_key(*keyword)) {
+        return false;
+    }
     if schema.contains_key("enum") || schema.contains_key("const") {
         return true;
     }
@@ -166,6 +227,8 @@ mod tests {
             json!({ "type": "object", "properties": { "n": { "type": "number" } } }),
             json!({ "type": "object", "properties": { "n": { "type": "string" } }, "additionalProperties": false }),
             json!({ "$ref": "#/$defs/x" }),
+            json!({ "$ref": "#/$defs/x", "type": "integer" }),
+            json!({ "type": "array", "prefixItems": [{ "type": "string" }], "items": { "type": "integer" } }),
         ] {
             assert!(!leaves_no_room(&open, 0), "{open}");
         }

@@ -143,7 +143,12 @@ async fn perform(
     record.enter(Stage::Execute);
     let mut answer = match execute::execute(parts, permitted, record).await {
         Ok(execute::Executed::Answered(answer)) => answer,
-        Ok(execute::Executed::Replayed(status)) => return Ok(status),
+        Ok(execute::Executed::Replayed(status)) => {
+            if is_labelled {
+                Box::pin(labels::leave(parts, Ok(&status), record)).await?;
+            }
+            return Ok(status);
+        }
         Err(error) => {
             if is_labelled {
                 Box::pin(labels::failed(parts, record)).await?;
@@ -156,7 +161,7 @@ async fn perform(
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(parts, answer, record);
     if is_labelled {
-        Box::pin(labels::leave(parts, &checked, record)).await?;
+        Box::pin(labels::leave(parts, checked.as_ref(), record)).await?;
     }
     let status = checked?;
 

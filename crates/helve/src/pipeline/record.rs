@@ -175,6 +175,14 @@ impl<'p> OpenRecord<'p> {
         self.content = content.cloned();
     }
 
+    /// Whether something is attached to the answer that says more than the result does.
+    pub(super) fn attached_more_than(&self, result: &Value) -> bool {
+        let says_no_more = |content: &Arc<RawValue>| {
+            self.tool.as_ref().is_some_and(|tool| tool.handler().attached_says_no_more(content, result))
+        };
+        self.content.as_ref().is_some_and(|content| !says_no_more(content))
+    }
+
     /// Nobody has this name.
     pub(super) fn asked_for(&mut self, name: &str) {
         self.facts.tool = shortened(name);

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::here::Left;
 use super::history::History;
+use super::part::{EFFECT, UNDO};
 use super::progress::ProgressTree;
 
 /// A run that has not ended.
@@ -306,6 +307,20 @@ impl ActiveRun {
             .filter_map(|end| state.going_on.iter().find(|one| *one.path == path[..end]))
             .map(|one| one.tool.name().clone())
             .collect()
+    }
+
+    /// The tools whose handlers are at work while the part at `path` is, and learn what it answers. What a
+    /// composition learns only its other parts get, and what effects and undoing call, nobody waits for.
+    pub(crate) fn learning_of(&self, path: &str) -> Vec<Tool> {
+        let learns = |one: &&GoingOn| {
+            let below = match &*one.path {
+                "" => Some(path),
+                outer => path.strip_prefix(outer).and_then(|rest| rest.strip_prefix('/')),
+            };
+            let step = below.and_then(|below| below.split('/').next()).unwrap_or_default();
+            !one.tool.is_composed() && !step.is_empty() && step != UNDO && !step.starts_with(EFFECT)
+        };
+        self.lock().going_on.iter().filter(learns).map(|one| one.tool.clone()).collect()
     }
 
     /// Notes how a part ended.

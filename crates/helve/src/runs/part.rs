@@ -18,7 +18,7 @@ const DEPTH_MAX: usize = 16;
 /// The last part of the path of a call that undoes another one.
 pub(super) const UNDO: &str = "undo";
 /// How the last part of the path of a call begins that an effect makes.
-const EFFECT: &str = "effect-";
+pub(super) const EFFECT: &str = "effect-";
 
 /// The path of a tool's own step within a part, or within the run itself. Never one of ours.
 fn join(outer: Option<&str>, step: &str) -> Arc<str> {

@@ -36,7 +36,7 @@ use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use gate::LivePolicy;
 pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
-pub use served::Served;
+pub use served::{Asks, Served};
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
 #[derive(Clone)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Runtime;
 use crate::pipeline::{self, Origin};
 
-/// A resource or a prompt that somebody wants to read.
+/// A resource or a prompt that somebody wants to read, to hear of, or to have completed.
 ///
 /// Models do not choose it from a list of tools, so it is in no registry. What it brings into a
 /// session is the same as what a tool of its server would, so it takes the same way.
@@ -24,6 +24,17 @@ pub struct Served {
     pub server: Arc<str>,
     /// Which argument holds its address or name there.
     pub named_by: &'static str,
+    /// Who may be asked about it.
+    pub asks: Asks,
+}
+
+/// Who may be asked about something that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// A person, where somebody wants that.
+    Person,
+    /// Nobody: what would ask is denied. For what comes with every key that somebody presses.
+    Nobody,
 }
 
 impl Served {

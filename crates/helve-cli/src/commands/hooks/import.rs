@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use helve::hook::HookEvent;
 use helve_mcp::trust::Verdict;
 use helve_tools::hooks::import::{Imported, import};
 use serde_json::{Value, json};
@@ -36,6 +37,10 @@ Exit codes:
 Examples:
   helve hooks import
   helve hooks import team/settings.json --yes";
+
+/// What to know of a hook that answers questions.
+const STANDS_IN: &str = "answers in your place: what it allows runs without anybody being asked, also what policies, \
+    rules and labels ask about";
 
 /// Largest settings file.
 const SETTINGS_BYTES_MAX: usize = 4 << 20;
@@ -107,6 +112,9 @@ fn show(path: &Path, imported: &Imported, app: &mut App<'_>) -> anyhow::Result<(
         for hook in &group.hooks {
             let (of, label) = (escape::one_line(matcher, 80), escape::one_line(&hook.label(), 600));
             app.ui.line(format!("  {event} {of}  {label}"))?;
+            if *event == HookEvent::PermissionRequest {
+                app.ui.line(format!("      {} {STANDS_IN}", paint.warn("!")))?;
+            }
             for (what, granted) in [("reads", &hook.reach.read), ("changes", &hook.reach.write)] {
                 if !granted.is_empty() {
                     let places: Vec<_> = granted.iter().map(|place| place.to_string_lossy()).collect();

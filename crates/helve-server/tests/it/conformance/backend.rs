@@ -159,7 +159,7 @@ impl Backend for Fixture {
         Box::pin(async move { Ok(raw(&values).into()) })
     }
 
-    fn subscribe(self: Arc<Self>, _uri: String, _visitor: Visitor) -> Reply<()> {
+    fn subscribe(self: Arc<Self>, _uri: String, _incoming: Incoming) -> Reply<()> {
         Box::pin(async { Ok(()) })
     }
 

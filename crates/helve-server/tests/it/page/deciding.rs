@@ -172,3 +172,29 @@ async fn forms_decide_without_a_script_and_only_with_their_token() {
     assert_eq!(out.headers["location"], "/sign-in");
     assert_eq!(desk.get("/", &cookie).await.status, 303);
 }
+
+#[tokio::test]
+async fn what_is_asked_each_time_is_not_offered_for_the_session() {
+    let desk = desk().await;
+    let (cookie, token) = desk.sign_in().await;
+    let once = desk.ask_mail("ada@example.com").await;
+    let mail = json!({ "to": "ben@example.com" });
+    let advised = Call::new("mail/send", mail).by(Caller::agent("reviewer").session("s-7"));
+    let advised = advised.advised(helve::Advice::new(helve::AdvisedAction::RequestApproval));
+    let outcome = desk.server.runtime.call(advised).await;
+    let Status::Pending(pending) = outcome.status else { panic!("{outcome:?}") };
+    let each = pending.approval_id;
+    let offers = async |id: ApprovalId| {
+        let page = desk.get(&format!("/approvals/{id}"), &cookie).await;
+        page.body.contains(&format!("/approvals/{id}/always"))
+    };
+    assert!(offers(once).await && !offers(each).await);
+    // A form that somebody kept does not get around it.
+    let body = format!("csrf={token}&same=%22%2Fto%22");
+    let refused = desk.form(&format!("/approvals/{each}/always"), &cookie, &body).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("cannot be allowed for the session"), "{refused:?}");
+    assert_eq!(desk.state(each).await, ApprovalState::Pending);
+    assert_eq!(desk.form(&format!("/approvals/{once}/always"), &cookie, &body).await.status, 303);
+    assert!(desk.server.runtime.approvals().rules(10).await.unwrap().len() == 1 && desk.sent().is_empty());
+}

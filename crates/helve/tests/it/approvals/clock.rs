@@ -21,7 +21,10 @@ async fn a_clock_that_jumps_by_a_day_neither_lengthens_a_question_nor_revives_on
     let anew = bench.ask(send("ada")).await.approval_id;
     bench.approve(anew).await;
     bench.clock.set(began + DAY);
-    assert_eq!(code(&bench.runtime.call(send("ada")).await), "approval_expired");
+    let late = bench.runtime.call(send("ada")).await;
+    assert_eq!(code(&late), "approval_expired");
+    let why = late.error().unwrap().message();
+    assert!(why.contains("was approved by local user") && why.contains("but not made in time"), "{why}");
     for time in [began - DAY, began - DAY / 2] {
         bench.clock.set(time);
         bench.ask(send("ada")).await;

@@ -209,8 +209,13 @@ async fn what_a_server_has_beside_tools_is_asked_for_again() {
     let witness = Witness::default();
     let (runtime, ledger) = built(&witness, |builder| builder);
     let tool = witness.tool("up/resources.read").read_only().build().unwrap();
-    let served =
-        || Served { tool: tool.clone(), action: Action::ReadResource, server: "up".into(), named_by: "to" };
+    let served = || Served {
+        tool: tool.clone(),
+        action: Action::ReadResource,
+        server: "up".into(),
+        named_by: "to",
+        asks: helve::Asks::Person,
+    };
     let read = || runtime.read(served(), Call::new("up/resources.read", json!({ "to": "note" })).by(bot()));
     let outcome = read().await;
     let Status::Pending(pending) = outcome.status else { panic!("{outcome:?}") };

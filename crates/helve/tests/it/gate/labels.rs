@@ -130,3 +130,99 @@ async fn where_the_label_cannot_be_written_the_tool_does_not_run() {
     assert_eq!(word(&outcome), "journal_unavailable");
     assert!(witness.ran().is_empty());
 }
+
+/// What was sent by a tool that calls another one, and sends what that answers while it runs.
+#[derive(Clone, Default)]
+struct Sent(std::sync::Arc<std::sync::Mutex<Vec<serde_json::Value>>>);
+
+impl Sent {
+    fn tool(&self, name: &str, facets: impl IntoIterator<Item = Facet>) -> helve::ToolBuilder {
+        let sent = self.clone();
+        Tool::builder(name)
+            .description("Calls a tool, and sends what it answers.")
+            .input_schema(json!({ "type": "object", "properties": { "tool": { "type": "string" } } }))
+            .risk(helve::Risk::Low)
+            // So that it may begin anew, once a person has decided about its part.
+            .annotations(Annotations { idempotent: true, ..Annotations::default() })
+            .facets(facets)
+            .handler(move |arguments: serde_json::Value, context: helve::Context| {
+                let sent = sent.clone();
+                async move {
+                    let tool = arguments["tool"].as_str().unwrap_or_default();
+                    let value = context.call_part("inner", Call::new(tool, json!({}))).await.into_result()?;
+                    sent.0.lock().unwrap().push(value);
+                    Ok(json!("sent"))
+                }
+            })
+    }
+
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+/// Code with a network: it is judged before it runs, and only then calls what brings private data.
+#[tokio::test]
+async fn nothing_private_is_handed_to_what_may_send_it_while_it_runs() {
+    for (when_met, expected) in [(WhenMet::Ask, "pending"), (WhenMet::Deny, "permission_denied")] {
+        let (bench, sent) = (bench(when_met), Sent::default());
+        let vault = Tool::builder("vault")
+            .description("Has a secret.")
+            .annotations(Annotations::pure())
+            .facets([])
+            .handler(async |_, _| Ok(json!({ "password": "hunter2-hunter2" })));
+        let networked = sent.tool("networked", [Facet::Mutates, Facet::ReadsUntrusted, Facet::Egress]);
+        let quiet = sent.tool("quiet", [Facet::Mutates]);
+        for tool in [networked, quiet, vault] {
+            bench.runtime.registry().register(helve::Layer::Project, tool.build().unwrap()).unwrap();
+        }
+        // In a session of its own each, so that only what meets inside counts.
+        let call = |outer: &str, inner: &str| {
+            let caller = Caller::agent("bot").session(format!("{outer} {inner}"));
+            bench.runtime.call(Call::new(outer, json!({ "tool": inner })).by(caller))
+        };
+        assert_eq!(word(&call("networked", "look").await), "done");
+        assert_eq!(word(&call("networked", "page").await), "done", "strangers' words alone");
+        assert_eq!(word(&call("quiet", "diary").await), "done", "it sends nothing out");
+        assert_eq!(sent.count(), 3);
+        let asked = call("networked", "diary").await;
+        assert_eq!(word(&asked), expected, "{asked:?}");
+        let kept_back = call("networked", "vault").await;
+        assert_eq!(word(&kept_back), "execution_failed", "{kept_back:?}");
+        assert_eq!(sent.count(), 3, "nothing private is sent");
+
+        let Status::Pending(pending) = asked.status else { continue };
+        let approvals = bench.runtime.approvals();
+        let approval = approvals.get(pending.approval_id).await.unwrap().unwrap();
+        assert_eq!(&*approval.tool, "diary");
+        let why = approval.reasons.join("; ");
+        assert!(why.contains("`networked`, which may send something out while it runs"), "{why}");
+        let ada = helve::approvals::Decider::vouched("ada", helve::approvals::Vouch::LocalUser);
+        approvals.decide(approval.id, helve::approvals::Decision::approve(), &ada).await.unwrap();
+        approvals.resume_decided().await.unwrap();
+        assert_eq!(sent.count(), 4, "a person may let it");
+    }
+}
+
+#[tokio::test]
+async fn what_is_asked_each_time_cannot_be_allowed_for_the_session() {
+    use helve::approvals::{DecideError, Decider, Decision, Remember, Vouch};
+    let bench = bench(WhenMet::Ask);
+    for tool in ["page", "diary"] {
+        bench.call(tool, json!({})).await;
+    }
+    let asked = bench.call("change", json!({})).await;
+    let Status::Pending(pending) = asked.status else { panic!("{asked:?}") };
+    let approvals = bench.runtime.approvals();
+    assert!(approvals.get(pending.approval_id).await.unwrap().unwrap().asks_each_time);
+    let remember = Some(Remember { same: helve::approval::Same::Everything, ttl: None });
+    let always = Decision::Approve { edited: None, remember, reason: None };
+    let ada = Decider::vouched("ada", Vouch::LocalUser);
+    let refused = approvals.decide(pending.approval_id, always, &ada).await;
+    assert!(matches!(refused, Err(DecideError::AsksEachTime)), "{refused:?}");
+    assert!(approvals.rules(10).await.unwrap().is_empty());
+    assert_eq!(word(&bench.call("change", json!({})).await), "pending", "nothing was decided");
+    assert!(bench.witness.ran().is_empty());
+    approvals.decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
+    assert_eq!(word(&bench.call("change", json!({})).await), "done");
+}
