@@ -10,6 +10,7 @@
 pub mod name;
 pub mod pattern;
 
+mod beside;
 pub mod definition;
 pub mod effect;
 pub mod limit;
