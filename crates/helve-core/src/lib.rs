@@ -23,6 +23,7 @@ pub mod json;
 pub mod schema;
 mod slices;
 pub mod template;
+mod words;
 
 pub mod builder;
 pub mod context;
