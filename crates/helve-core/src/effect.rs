@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::BoxFuture;
+use crate::beside;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::expression::Expression;
@@ -15,15 +16,17 @@ use crate::template::Template;
 ///
 /// Its templates and its condition are over `arguments` and `result` of the call. The `value` of a
 /// change in memory also sees `former`: what was there before, `null` where nothing was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Effect {
     /// What changes, for people.
     pub description: String,
     /// Whether it is taken back when a later effect fails or the run is undone.
-    #[serde(default)]
+    #[schemars(default)]
     pub reversible: bool,
     /// Only when this holds. Absent: always.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expression>,
     /// The change.
     #[serde(flatten)]
@@ -49,9 +52,25 @@ impl Effect {
     }
 }
 
+impl<'de> Deserialize<'de> for Effect {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// What every sort has.
+        #[derive(Deserialize)]
+        struct OfAll {
+            description: String,
+            #[serde(default)]
+            reversible: bool,
+            when: Option<Expression>,
+        }
+        let (OfAll { description, reversible, when }, change) =
+            beside::read(deserializer, &["description", "reversible", "when"])?;
+        Ok(Self { description, reversible, when, change })
+    }
+}
+
 /// The four sorts of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
     /// A state gets another value.
     StateChange {

@@ -8,12 +8,13 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, ErrorKind, UndefinedBehavior};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::slices::as_items;
+use crate::words::{Used, used};
 
 /// How much an expression may compute: enough for any sane one, and done in well under a
 /// millisecond.
@@ -82,6 +83,7 @@ impl Expression {
         let kind = match path(text) {
             Some(segments) => Kind::Path(segments),
             None => {
+                known_filters_and_tests(text).map_err(&wrong)?;
                 let compile = |environment: &'static Environment<'static>| {
                     environment.compile_expression_owned(text.to_owned())
                 };
@@ -174,6 +176,25 @@ impl Expression {
     fn wrong(&self, reason: impl fmt::Display) -> ExpressionError {
         ExpressionError { text: self.0.text.clone(), reason: reason.to_string() }
     }
+}
+
+/// Whoever evaluates would say so too, but only once something has run.
+fn known_filters_and_tests(text: &str) -> Result<(), String> {
+    let mut state = STRICT.empty_state();
+    // Called with nothing, those that are known complain of that.
+    let is = |kind, error: Option<minijinja::Error>| error.is_some_and(|error| error.kind() == kind);
+    for one in used(text) {
+        match one {
+            Used::Filter(name) if is(ErrorKind::UnknownFilter, state.apply_filter(name, &[]).err()) => {
+                return Err(format!("there is no filter `{name}`"));
+            }
+            Used::Test(name) if is(ErrorKind::UnknownTest, state.perform_test(name, &[]).err()) => {
+                return Err(format!("there is no test `{name}`"));
+            }
+            Used::Filter(_) | Used::Test(_) => {}
+        }
+    }
+    Ok(())
 }
 
 fn is_true(value: &Value) -> bool {
@@ -390,6 +411,32 @@ mod tests {
         let long = Expression::parse("range(100000) | map('string') | join(',') | length > 0").unwrap();
         // However it ends, it ends.
         let _ = long.holds(&Scope::new());
+    }
+
+    #[test]
+    fn filters_and_tests_that_are_not_there_are_refused_before_anything_runs() {
+        for (text, what) in [
+            ("steps.fetch | merge({'a': 1})", "there is no filter `merge`"),
+            ("steps.fetch.count is nosuchtest", "there is no test `nosuchtest`"),
+            ("steps.fetch.count is not nosuchtest", "there is no test `nosuchtest`"),
+            ("steps.fetch.tags | map('nosuch')", "there is no filter `nosuch`"),
+            ("steps.fetch.tags | select('nosuch')", "there is no test `nosuch`"),
+        ] {
+            let error = Expression::parse(text).unwrap_err().to_string();
+            assert!(error.ends_with(what), "{error}");
+        }
+        for text in [
+            "steps.fetch.count is odd and steps.fetch.count is divisibleby(3)",
+            "steps.fetch.tags | map('upper') | select('in', ['X']) | list | length is eq(1)",
+            "steps.is is not defined and steps.fetch.title | d('|x is y') is string",
+        ] {
+            let steps = json!({ "fetch": { "title": "Ada", "tags": ["x", "y"], "count": 3 } });
+            assert_eq!(
+                Expression::parse(text).unwrap().holds(&Scope::new().with("steps", &steps)),
+                Ok(true),
+                "{text}"
+            );
+        }
     }
 
     #[test]

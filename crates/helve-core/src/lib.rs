@@ -10,6 +10,7 @@
 pub mod name;
 pub mod pattern;
 
+mod beside;
 pub mod definition;
 pub mod effect;
 pub mod limit;
@@ -23,6 +24,7 @@ pub mod regexp;
 pub mod schema;
 mod slices;
 pub mod template;
+mod words;
 
 pub mod builder;
 pub mod context;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::BoxFuture;
+use crate::beside;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::memory::MemoryScope;
@@ -14,12 +15,13 @@ use crate::memory::MemoryScope;
 pub use expected::{Compares, Expected, Operator};
 
 /// A condition with what it means when it does not hold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Precondition {
     /// What must hold, for people and models.
     pub description: String,
     /// Whether the tool must not run without it. Otherwise it runs in degraded mode.
-    #[serde(default = "yes")]
+    #[schemars(default = "yes")]
     pub critical: bool,
     /// What is checked.
     #[serde(flatten)]
@@ -35,6 +37,21 @@ impl Precondition {
     /// A condition without which the tool does less.
     pub fn preferred(description: impl Into<String>, condition: Condition) -> Self {
         Self { description: description.into(), critical: false, condition }
+    }
+}
+
+impl<'de> Deserialize<'de> for Precondition {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// What every sort has.
+        #[derive(Deserialize)]
+        struct OfAll {
+            description: String,
+            #[serde(default = "yes")]
+            critical: bool,
+        }
+        let (OfAll { description, critical }, condition) =
+            beside::read(deserializer, &["description", "critical"])?;
+        Ok(Self { description, critical, condition })
     }
 }
 
@@ -61,7 +78,7 @@ where
 
 /// The five sorts of condition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Condition {
     /// Something is at hand, such as a browser.
     Resource {

@@ -139,7 +139,7 @@ impl From<RetryableCode> for ErrorCode {
 
 /// How long to wait between attempts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
     /// Not at all.
     None,

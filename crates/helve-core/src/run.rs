@@ -188,7 +188,7 @@ pub enum OnCrash {
 
 /// How a tool undoes what it did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 pub enum Undo {
     /// By a call of another tool.
     Tool {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::expression::{Expression, ExpressionError, Reference, Scope};
+use crate::words::end_of_expression;
 
 /// The one key of an object that stands for the value at a pointer.
 const POINTER: &str = "$pointer";
@@ -124,11 +125,10 @@ fn parse_text(text: &str) -> Result<Node, ExpressionError> {
         if !before.is_empty() {
             pieces.push(Piece::Text(before.to_owned()));
         }
-        let (expression, after) = after
-            .split_once("}}")
+        let end = end_of_expression(after)
             .ok_or_else(|| ExpressionError::new(text, "a `{{` is never closed by `}}`"))?;
-        pieces.push(Piece::Expression(Expression::parse(expression)?));
-        rest = after;
+        pieces.push(Piece::Expression(Expression::parse(&after[..end])?));
+        rest = &after[end + 2..];
     }
     if pieces.is_empty() {
         return Ok(Node::Literal);
@@ -252,6 +252,15 @@ mod tests {
         assert_eq!(
             render_json(json!({ "plain": [1, "two", null] })).unwrap(),
             json!({ "plain": [1, "two", null] })
+        );
+    }
+
+    #[test]
+    fn an_expression_may_hold_braces_of_its_own() {
+        assert_eq!(render_json(json!("{{ {'x': {'y': input.n}} }}")).unwrap(), json!({ "x": { "y": 7 } }));
+        assert_eq!(
+            render_json(json!("a {{ '}}' }} b {{ {'z': input.n}}}!")).unwrap(),
+            json!("a }} b {\"z\":7}!")
         );
     }
 

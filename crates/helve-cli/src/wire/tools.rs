@@ -9,7 +9,7 @@ use helve_net::Client;
 use helve_sandbox::Sandbox;
 use helve_tools::composed::composed_tool;
 use helve_tools::http::{HttpToolConfig, http_tool};
-use helve_tools::openapi::{OpenApiConfig, Skipped};
+use helve_tools::openapi::{Import, OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
 use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
@@ -51,11 +51,12 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     circles.iter().for_each(|(entry, error)| refuse(entry, error));
     for entry in entries {
         match maker.make(entry, &registry).and_then(|made| guard(entry, made, loaded)) {
-            Ok(Made { tools, skipped, reduced }) => {
+            Ok(Made { tools, skipped, reduced, unmatched }) => {
                 for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
                     tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
                 }
                 remarks.extend(skipped_remark(entry, skipped.len()));
+                remarks.extend(unmatched.iter().map(|problem| unmatched_remark(entry, problem)));
                 let effects = tools.iter().filter(|tool| !tool.definition().effects.is_empty());
                 with_effects.extend(effects.map(|tool| (entry, tool.clone())));
                 if let Err(error) = registry.register_many(entry.layer, tools) {
@@ -121,6 +122,14 @@ fn skipped_remark(entry: &ToolEntry, skipped: usize) -> Option<Remark> {
     })
 }
 
+/// That a selector of an API picks nothing.
+fn unmatched_remark(entry: &ToolEntry, problem: &Problem) -> Remark {
+    Remark {
+        found: format!("`{}` of `{}`: {}", problem.at, entry.label(), problem.message),
+        fix: format!("mend it or take it out: {}", document::at(&entry.origin_of(&problem.at))),
+    }
+}
+
 /// Program tools whose program is not there or may not be started, with the reason.
 pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)> {
     let launcher = Sandbox::default();
@@ -149,6 +158,8 @@ pub(crate) struct Made {
     pub(crate) skipped: Vec<Skipped>,
     /// Operations that became a tool without some part of them.
     pub(crate) reduced: Vec<Skipped>,
+    /// Selectors that pick no operation of an OpenAPI document.
+    pub(crate) unmatched: Vec<Problem>,
 }
 
 impl From<Tool> for Made {
@@ -179,7 +190,8 @@ impl Maker {
                 let config = typed::<OpenApiConfig>(entry)?;
                 let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?)
                     .map_err(|error| refuse(entry, format!("{error:#}")))?;
-                Ok(Made { tools: import.tools, skipped: import.skipped, reduced: import.reduced })
+                let Import { tools, skipped, reduced, unmatched, .. } = import;
+                Ok(Made { tools, skipped, reduced, unmatched })
             }
             ToolKind::Composed(sort) => {
                 composed_tool(composed::config(entry, sort)?, registry, self.timeout_default).map(Made::from)

@@ -114,6 +114,7 @@ fn a_change_of_the_hooks_asks_again() {
     home.settled(|home| insta::assert_snapshot!("hooks_changed_trust", home.run(&["hooks", "trust"]).all()));
     assert_eq!(home.run(&["hooks", "trust", "--yes"]).code, 0);
     assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).0, 0);
+    assert_eq!(home.json(&["hooks", "trust"]), json!({ "trusted": true }), "there is nothing left to trust");
     assert_eq!(home.json(&["hooks", "trust", "--revoke"])["revoked"], true);
     assert_eq!(outcome(&home, &["call", "text-stats", "text=fine"]).0, 4);
 }
@@ -175,7 +176,8 @@ fn a_test_shows_who_says_what() {
 fn the_hooks_of_claude_code_are_taken_over() {
     let home = project("# Mine, and it stays.\n[limits] # here too\nresult_bytes = 4096\n");
     std::fs::create_dir_all(home.project().join(".claude")).unwrap();
-    let settings = json!({ "model": "opus", "hooks": {
+    let permissions = json!({ "deny": ["Read(./.env)", "Read(~/.ssh/**)"], "ask": ["Edit(it's/**)"], "allow": ["Bash(ls:*)"] });
+    let settings = json!({ "model": "opus", "permissions": permissions, "hooks": {
         "PreToolUse": [
             { "matcher": "Write|Edit", "hooks": [
                 { "type": "command", "command": "jq -r .tool_input.file_path | grep -q '\\.env$' && { echo 'protected' >&2; exit 2; } || exit 0", "timeout": 10 },
@@ -261,6 +263,61 @@ fn well_known_hooks_of_claude_code_work_once_they_are_imported() {
     assert_eq!(std::fs::read_to_string(home.project().join("notified.txt")).unwrap(), "waiting\n");
     let fired = home.run(&["hook", "fire", "UserPromptSubmit", "--input", r#"{"prompt": "hi"}"#]);
     assert!(fired.stdout.contains("Current time: 20"), "{}", fired.all());
+}
+
+/// Claude Code reads hooks with bash. In another shell `[[` is no test and `<<<` a syntax error: the first lets
+/// all through, the second nothing.
+#[test]
+fn imported_guards_that_are_written_in_bash_guard() {
+    let home = project("");
+    std::fs::create_dir_all(home.project().join(".claude")).unwrap();
+    let guard = |matcher: &str, line: &str| json!({ "matcher": matcher, "hooks": [{ "type": "command", "command": line }] });
+    let settings = json!({ "hooks": { "PreToolUse": [
+        guard("Bash", "if [[ $(jq -r .tool_input.command) =~ ^rm ]]; then echo 'no rm' >&2; exit 2; fi"),
+        guard("Write", "path=$(jq -r .tool_input.file_path <<< \"$(cat)\"); [[ $path == *.env ]] && exit 2; exit 0"),
+    ] } });
+    home.write(".claude/settings.json", settings.to_string());
+    let imported = home.run(&["hooks", "import", "--yes"]);
+    assert_eq!(imported.code, 0, "{}", imported.all());
+    home.write("victim", "still here");
+    let shell =
+        |code: &str| outcome(&home, &["call", "code-execute", "language=shell", &format!("code={code}")]).1;
+    let denied = shell("rm victim");
+    assert_eq!(denied["error"]["code"], "hook_denied", "{denied}");
+    assert!(home.project().join("victim").exists(), "the tool ran");
+    assert_eq!(shell("echo fine")["status"], "done");
+    assert_eq!(outcome(&home, &["call", "file-write", "path=.env", "content=x"]).0, 4);
+    assert!(!home.project().join(".env").exists());
+    assert_eq!(outcome(&home, &["call", "file-write", "path=notes.txt", "content=x"]).0, 0);
+}
+
+#[test]
+fn an_import_says_which_shell_is_not_here() {
+    let home = project("");
+    let hook = json!({ "type": "command", "command": "exit 0", "shell": "no-such-shell" });
+    home.write("mine.json", json!({ "hooks": { "PreToolUse": [{ "hooks": [hook] }] } }).to_string());
+    let imported = home.run(&["hooks", "import", "mine.json", "--yes"]);
+    assert!(
+        imported.stdout.contains("`no-such-shell`, which these hooks are written for, is not"),
+        "{}",
+        imported.all()
+    );
+    let denied = outcome(&home, &["call", "file-write", "path=a.txt", "content=x"]).1;
+    assert_eq!(denied["error"]["code"], "hook_denied", "{denied}");
+    assert!(!home.project().join("a.txt").exists());
+}
+
+#[test]
+fn a_test_shows_what_a_hook_that_lets_pass_wrote_to_stderr() {
+    let home = trusted(
+        "[[hooks.PreToolUse]]\nhooks = [{ type = 'command', command = 'no-such-program; exit 0', shell = 'bash' }]\n",
+    );
+    let args = ["hooks", "test", "PreToolUse", "--tool", "Bash", "--args", r#"{"command": "ls"}"#];
+    let ran = home.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stdout.contains("wrote to stderr: ") && ran.stdout.contains("not found"), "{}", ran.all());
+    let said = home.json(&args)["hooks"][0]["stderr"].to_string();
+    assert!(said.contains("no-such-program"), "{said}");
 }
 
 #[test]

@@ -46,6 +46,8 @@ fn a_key_is_shown_once_and_comes_in_until_it_is_revoked() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(up.with("POST /v1/calls", key, call()).0, 401, "a second later");
     assert_eq!(home.json(&["keys", "list"]), json!([]));
+    let listed = home.run(&["keys", "list"]);
+    assert!(listed.stderr.contains("no key is good any more"), "{}", listed.all());
     let all = home.json(&["keys", "list", "--all"]);
     let states: Vec<_> = all.as_array().unwrap().iter().map(|key| key["state"].clone()).collect();
     assert_eq!(states, ["revoked", "live"], "the older one is the code of `helve up`");

@@ -281,3 +281,88 @@ fn an_unknown_name_in_effects_undo_or_recall_is_refused_before_anything_runs() {
         assert!(!home.project().join("ran").exists());
     }
 }
+
+/// A key that counts for nothing would leave a tool laxer than it was meant.
+#[test]
+fn keys_that_do_not_exist_are_refused_however_deep_they_stand() {
+    let home = Home::new();
+    let tool = |more: &str| {
+        format!(
+            "[[tool.http]]\nname = 'x'\ndescription = 'Gets x, whatever that may be.'\nurl = 'https://example.com/'\n{more}\n"
+        )
+    };
+    let condition = "type = 'permission', description = 'May.'";
+    let effect = "type = 'notification', event = 'done', description = 'Told.'";
+    for (more, expected) in [
+        (format!("preconditions = [{{ {condition}, permission = 'a', critcal = false }}]"), "preconditions[0].critcal` is not a key; did you mean `critical`?"),
+        (format!("preconditions = [{{ {condition}, permision = 'a' }}]"), "preconditions[0].permision` is not a key; did you mean `permission`?"),
+        (format!("preconditions = [{{ {condition}, permission = 'a', resource = 'b' }}]"), "preconditions[0].resource`: expected only the fields `critical`, `description`, `permission`, `type`"),
+        (format!("preconditions = [{{ {condition}, permission = 'a', availability = 'preferred' }}]"), "preconditions[0].availability` is not a key"),
+        (format!("effects = [{{ {effect}, reversable = true }}]"), "effects[0].reversable` is not a key; did you mean `reversible`?"),
+        (format!("effects = [{{ {effect}, paylod = 1 }}]"), "effects[0].paylod` is not a key; did you mean `payload`?"),
+        ("undo = { tool = 'time-now', argumnets = {} }".to_owned(), "undo.argumnets` is not a key; did you mean `arguments`?"),
+        ("retry = { retries_max = 1, retryable_codes = [], backoff = { type = 'fixed', delay_ms = 3, jitter = 0.5 } }".to_owned(), "retry.backoff.jitter`: expected only the fields `delay_ms`, `type`"),
+        ("retry = { retries_max = 1, retryable_codes = [], backoff = { type = 'fixed', delay = 3 } }".to_owned(), "retry.backoff.delay` is not a key; did you mean `delay_ms`?"),
+    ] {
+        home.write("helve.toml", tool(&more));
+        let ran = home.run(&["tools", "lint", "helve.toml"]);
+        assert!(ran.code == 1 && ran.stdout.contains(expected), "{more}\n{}", ran.all());
+        // Known fields are not called unknown because something beside them is wrong.
+        assert!(!ran.stdout.contains(".type`") && !ran.stdout.contains(".description`"), "{}", ran.all());
+        assert_eq!(home.run(&["tools", "list"]).code, 2, "{more}");
+    }
+    let json = r#"{ "name": "x", "description": "Gets x, whatever that may be.",
+        "preconditions": [{ "type": "permission", "description": "May.", "permission": "a", "critcal": false }] }"#;
+    home.write("x.json", json);
+    let ran = home.run(&["tools", "lint", "x.json"]);
+    assert!(ran.code == 1 && ran.stdout.contains("`critcal`"), "{}", ran.all());
+}
+
+#[test]
+fn filters_and_tests_that_do_not_exist_are_refused_before_anything_runs() {
+    let home = Home::new();
+    for (template, expected) in [
+        ("{{ arguments | merge({}) }}", "there is no filter `merge`"),
+        ("{{ arguments.a is nosuchtest }}", "there is no test `nosuchtest`"),
+    ] {
+        home.write(
+            "helve.toml",
+            format!("[[tool.program]]\nname = 'x'\ndescription = 'Writes a file.'\ncommand = 'touch'\nargs = ['ran']\nconfined = false\n\
+                     effects = [{{ type = 'notification', event = 'done', description = 'Told.', payload = \"{template}\" }}]\n"),
+        );
+        let linted = home.run(&["tools", "lint", "helve.toml"]);
+        assert!(linted.code == 1 && linted.stdout.contains(expected), "{}", linted.all());
+        let called = home.run(&["call", "x"]);
+        assert!(called.code == 2 && called.stderr.contains(expected), "{}", called.all());
+        assert!(!home.project().join("ran").exists());
+    }
+}
+
+#[test]
+fn preconditions_that_can_never_hold_are_warned_of() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        "[resources.browser]\ncommand = 'chromium'\n[checks.quota]\ntool = 'time-now'\nexpect = 'result'\n\
+         [mcp.servers.mail]\ncommand = 'mail-server'\n\
+         [[tool.http]]\nname = 'x'\ndescription = 'Gets x, whatever that may be.'\nurl = 'https://example.com/'\npreconditions = [\n\
+         { type = 'resource', description = 'a', resource = 'browser' },\n\
+         { type = 'resource', description = 'b', resource = 'browsr' },\n\
+         { type = 'custom', description = 'c', id = 'quota' },\n\
+         { type = 'custom', description = 'd', id = 'nope' },\n\
+         { type = 'dependency', description = 'e', tool = 'time-now', status = 'completed' },\n\
+         { type = 'dependency', description = 'f', tool = 'mail/send', status = 'completed' },\n\
+         { type = 'dependency', description = 'g', tool = 'nope', status = 'completed' },\n]\n",
+    );
+    let ran = home.run(&["tools", "lint", "helve.toml"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    for expected in [
+        "preconditions/1/resource: `[resources.browsr]` is not in this file, and without it this never holds; did you mean `browser`?",
+        "preconditions/3/id: `[checks.nope]` is not in this file",
+        "preconditions/6/tool: there is no tool `nope`",
+    ] {
+        assert!(ran.stdout.contains(expected), "{}", ran.all());
+    }
+    let about = ran.stdout.lines().filter(|line| line.contains("preconditions/")).count();
+    assert_eq!(about, 3, "{}", ran.all());
+}

@@ -394,6 +394,30 @@ fn what_cannot_be_undone_stands_and_is_said() {
 }
 
 #[test]
+fn after_a_rollback_only_what_stands_is_named_and_no_undo_is_offered_that_can_do_nothing() {
+    let home = home();
+    let burns = TOOLS.replace(
+        "{ name = \"second\", tool = \"files/write\", arguments = {} },\n  { name = \"third\"",
+        "{ name = \"second\", tool = \"burn\", arguments = {} },\n  { name = \"third\"",
+    );
+    assert_ne!(burns, TOOLS);
+    home.write("helve.toml", burns);
+    assert_eq!(home.run(&["call", "saga"]).code, 1);
+    assert_eq!(world(&home), ["write", "burn", "remove"]);
+    let run = only_run(&home);
+    assert_eq!(home.json(&["runs", "show", &run])["next"], json!([]), "what burned stays burned");
+    assert_eq!(list(&home, &[])[0]["next"], json!([]));
+    let ran = home.run(&["runs", "undo", &run]);
+    assert_says(&ran, 1, &["could be undone; what stands: `burn`"]);
+    assert!(!ran.all().contains("files/remove"), "{}", ran.all());
+    assert_eq!(world(&home), ["write", "burn", "remove"]);
+    // Of what can be undone it still is.
+    assert_eq!(home.run(&["call", "two"]).code, 0);
+    let two = list(&home, &[]).into_iter().find(|one| one["tool"] == "two").unwrap();
+    assert!(two["next"].to_string().contains("helve runs undo"), "{two}");
+}
+
+#[test]
 fn whoever_asks_for_what_is_not_there_learns_where_to_look() {
     let empty = Home::new();
     assert_says(&empty.run(&["runs", "list"]), 0, &["no run yet"]);

@@ -2,7 +2,7 @@
 
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Schema;
 use crate::error::FieldError;
@@ -35,8 +35,30 @@ pub(super) fn too_many_ways() -> FieldError {
     )
 }
 
+/// What is wrong with one value.
+pub(super) fn describe_all<'e>(
+    errors: &'e [ValidationError<'_>],
+    schema: &'e Schema,
+) -> impl Iterator<Item = FieldError> {
+    errors.iter().flat_map(move |error| {
+        let path = error.instance_path().as_str();
+        // Where no alternative fits, the validator takes the fields of all of them for unknown ones.
+        let none_fits = |other: &ValidationError<'_>| {
+            matches!(other.kind(), Kind::AnyOf { .. } | Kind::OneOfNotValid { .. })
+                && other.instance_path().as_str() == path
+        };
+        match error.kind() {
+            Kind::UnevaluatedProperties { unexpected } if errors.iter().any(none_fits) => {
+                let known = known_fields(schema, path, error.instance());
+                unexpected_fields(path, unexpected.iter().filter(|key| !known.contains(key)), &known)
+            }
+            _ => describe(error, schema),
+        }
+    })
+}
+
 /// One error may name several fields: each unexpected one, or each in the closest alternative.
-pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<FieldError> {
+fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<FieldError> {
     let path = error.instance_path().as_str();
     let received = brief(error.instance());
     let one = |expected: String| vec![FieldError::new(path, expected, received.as_str())];
@@ -46,14 +68,13 @@ pub(super) fn describe(error: &ValidationError<'_>, schema: &Schema) -> Vec<Fiel
             let at = format!("{path}/{}", crate::json::escape_pointer(key));
             let wanted = super::graph::at_path(schema.document(), &at)
                 .here
-                .first()
+                .iter()
+                .find(|node| node.is_object())
                 .map_or_else(|| "a value".to_owned(), |node| wants(node));
             vec![FieldError::new(at, format!("{wanted} (required)"), "nothing")]
         }
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
-            let known = known_fields(schema, path);
-            let shown = unexpected.iter().take(super::FIELD_ERRORS_MAX);
-            shown.map(|key| unexpected_field(path, key, &known)).collect()
+            unexpected_fields(path, unexpected.iter(), &known_fields(schema, path, error.instance()))
         }
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => closest(context, path, schema)
             .unwrap_or_else(|| one(format!("one of {} alternatives", context.len()))),
@@ -122,7 +143,7 @@ fn closest(context: &[Alternative], path: &str, schema: &Schema) -> Option<Vec<F
         }
         return Some(vec![FieldError::new(at, names.join(" or "), brief(best[0].instance()))]);
     }
-    Some(best.iter().flat_map(|error| describe(error, schema)).collect())
+    Some(describe_all(best, schema).collect())
 }
 
 /// How far from an alternative a value is that has another shape altogether.
@@ -184,6 +205,14 @@ fn shapes(errors: &[ValidationError<'_>], path: &str) -> Vec<String> {
     here().flat_map(below).collect()
 }
 
+fn unexpected_fields<'k>(
+    path: &str,
+    unexpected: impl Iterator<Item = &'k String>,
+    known: &[String],
+) -> Vec<FieldError> {
+    unexpected.take(super::FIELD_ERRORS_MAX).map(|key| unexpected_field(path, key, known)).collect()
+}
+
 fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
     let short: String = key.chars().take(64).collect();
     let at = format!("{path}/{}", crate::json::escape_pointer(&short));
@@ -199,12 +228,20 @@ fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
     FieldError::new(at, expected, "an unknown field")
 }
 
-/// The fields that an object at `path` may have, in the order of their names.
-pub(super) fn known_fields(schema: &Schema, path: &str) -> Vec<String> {
+/// The fields that this object at `path` may have, in the order of their names: not those of an alternative
+/// that a field such as `type` says it is not.
+pub(super) fn known_fields(schema: &Schema, path: &str, object: &Value) -> Vec<String> {
+    let is_other = |properties: &Map<String, Value>| {
+        properties.iter().any(|(key, field)| match (field.get("const"), object.get(key)) {
+            (Some(expected), Some(given)) => expected != given,
+            (Some(_), None) | (None, _) => false,
+        })
+    };
     let mut known: Vec<String> = schema
         .at(path)
         .into_iter()
         .filter_map(|node| node.get("properties").and_then(Value::as_object))
+        .filter(|properties| !is_other(properties))
         .flat_map(|properties| properties.keys().cloned())
         .collect();
     known.sort_unstable();
@@ -335,6 +372,33 @@ mod tests {
         assert_eq!(
             lines(schema, json!({ "at": { "kind": "hour" } })),
             ["`/at/time`: expected string (required), received nothing"]
+        );
+    }
+
+    #[test]
+    fn a_field_of_no_alternative_is_named_and_those_of_others_are_not() {
+        let of = |kind: &str, field: &str| {
+            json!({ "type": "object", "required": ["kind", field], "properties": {
+            "kind": { "const": kind }, field: { "type": "string" } } })
+        };
+        let schema = json!({ "type": "object", "properties": { "note": { "type": "string" } },
+            "oneOf": [of("day", "date"), of("hour", "time")], "unevaluatedProperties": false });
+        assert_eq!(
+            lines(schema.clone(), json!({ "kind": "day", "date": "x", "nota": "y" })),
+            ["`/nota`: expected no such field (did you mean `note`?), received an unknown field"]
+        );
+        assert_eq!(
+            lines(schema.clone(), json!({ "kind": "day", "date": "x", "time": "y" })),
+            ["`/time`: expected only the fields `date`, `kind`, `note`, received an unknown field"]
+        );
+        let mut both = lines(schema, json!({ "kind": "day", "dtae": "x" }));
+        both.sort();
+        assert_eq!(
+            both,
+            [
+                "`/date`: expected string (required), received nothing",
+                "`/dtae`: expected no such field (did you mean `date`?), received an unknown field",
+            ]
         );
     }
 

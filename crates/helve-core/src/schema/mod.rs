@@ -151,8 +151,7 @@ impl Schema {
             return Ok(());
         }
         let found = self.errors(value);
-        let described = found.iter().flat_map(|error| describe::describe(error, self));
-        let errors: Vec<_> = described.take(FIELD_ERRORS_MAX).collect();
+        let errors: Vec<_> = describe::describe_all(&found, self).take(FIELD_ERRORS_MAX).collect();
         Err(if errors.is_empty() { vec![describe::too_many_ways()] } else { errors })
     }
 

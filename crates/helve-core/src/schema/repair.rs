@@ -138,7 +138,7 @@ fn find_mend(schema: &Schema, value: &Value, error: &jsonschema::ValidationError
             rename(schema, value, &path, unexpected.iter().map(String::as_str))
         }
         Kind::Required { .. } => {
-            let known = known_fields(schema, &path);
+            let known = known_fields(schema, &path, instance);
             let present = value.pointer(&path).and_then(Value::as_object).into_iter().flatten();
             let is_known = |key: &&str| known.binary_search_by(|name| name.as_str().cmp(key)).is_ok();
             let unknown = present.map(|(key, _)| key.as_str()).filter(|key| !is_known(key));
@@ -174,8 +174,9 @@ fn rename<'k>(
     path: &str,
     unexpected: impl Iterator<Item = &'k str>,
 ) -> Vec<Mend> {
-    let Some(present) = value.pointer(path).and_then(Value::as_object) else { return Vec::new() };
-    let known = known_fields(schema, path).into_iter();
+    let Some(object) = value.pointer(path) else { return Vec::new() };
+    let Some(present) = object.as_object() else { return Vec::new() };
+    let known = known_fields(schema, path, object).into_iter();
     let absent: Vec<_> = known.filter(|key| !present.contains_key(key)).take(NAMES_MAX).collect();
     // One more than may be mended: with so many nothing is.
     unexpected

@@ -20,6 +20,8 @@ const PATH: &str = "/callback";
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// How long one connection may take; browsers open some that they never use.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the browser may take to read how it ended.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTIONS_AT_ONCE: usize = 16;
 const CONNECTIONS_MAX: usize = 256;
 
@@ -62,6 +64,38 @@ impl Answer {
     }
 }
 
+/// The browser that brought the answer. It is told how the login ended, which is not known before the
+/// answer was redeemed.
+#[derive(Debug)]
+pub(super) struct Browser(Option<TcpStream>);
+
+impl Browser {
+    /// A person brought it, who sees the end where they are.
+    pub(super) fn none() -> Self {
+        Self(None)
+    }
+
+    /// Shows a person how it ended. Whether they still look changes nothing.
+    pub(super) async fn tell(self, ended: Ended) {
+        let Some(mut stream) = self.0 else { return };
+        let (title, text) = match ended {
+            Ended::LoggedIn => ("Thank you", "Helve goes on from here. You can close this window."),
+            Ended::Failed => (
+                "Not logged in",
+                "The login did not work. You can close this window; the reason is where you came from.",
+            ),
+        };
+        let _ = tokio::time::timeout(FAREWELL_TIMEOUT, respond(&mut stream, "200 OK", title, text)).await;
+    }
+}
+
+/// How a login ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ended {
+    LoggedIn,
+    Failed,
+}
+
 /// Waits for the browser.
 #[derive(Debug)]
 pub(super) struct Callback {
@@ -86,8 +120,8 @@ impl Callback {
         &self.redirect_uri
     }
 
-    /// The first answer with this state.
-    pub(super) async fn answer(self, state: &str) -> Result<Answer, OAuthError> {
+    /// The first answer with this state, and who waits to hear what came of it.
+    pub(super) async fn answer(self, state: &str) -> Result<(Answer, Browser), OAuthError> {
         let mut connections = JoinSet::new();
         let mut accepted = 0;
         loop {
@@ -130,21 +164,20 @@ impl Callback {
     }
 }
 
-/// Answers one connection; what it brought, if it is the answer.
-async fn serve(mut stream: TcpStream, redirect_uri: &Url, state: &str) -> Option<Answer> {
+/// Reads one connection; what it brought, if it is the answer. Others are told that they are not.
+async fn serve(mut stream: TcpStream, redirect_uri: &Url, state: &str) -> Option<(Answer, Browser)> {
     let head = read_head(&mut stream).await?;
-    let answer = read_answer(&head, redirect_uri, state);
-    let (status, title, text) = match &answer {
-        Ok(Answer { code: Ok(_), .. }) => {
-            ("200 OK", "Thank you", "Helve goes on from here. You can close this window.")
+    match read_answer(&head, redirect_uri, state) {
+        Ok(answer) => Some((answer, Browser(Some(stream)))),
+        Err(status) => {
+            let text = "This is not the answer that Helve is waiting for.";
+            respond(&mut stream, status, "Not this way", text).await;
+            None
         }
-        Ok(Answer { code: Err(_), .. }) => (
-            "200 OK",
-            "Not logged in",
-            "Helve was told no. You can close this window; the reason is where you came from.",
-        ),
-        Err(status) => (*status, "Not this way", "This is not the answer that Helve is waiting for."),
-    };
+    }
+}
+
+async fn respond(stream: &mut TcpStream, status: &str, title: &str, text: &str) {
     let page = page(title, text);
     let response = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n\
@@ -155,7 +188,6 @@ async fn serve(mut stream: TcpStream, redirect_uri: &Url, state: &str) -> Option
     // The answer counts even where the browser has gone.
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
-    answer.ok()
 }
 
 async fn read_head(stream: &mut TcpStream) -> Option<String> {
@@ -230,9 +262,14 @@ mod tests {
             let answer = get(&at, target).await;
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{target}: {answer}");
         }
-        let page = get(&at, "/callback?code=c%20d&state=right&iss=https%3A%2F%2Fas.example").await;
-        assert!(page.starts_with("HTTP/1.1 200") && page.contains("close this window"), "{page}");
-        let answer = waiting.await.unwrap().unwrap();
+        let there = at.clone();
+        let page = tokio::spawn(async move {
+            get(&there, "/callback?code=c%20d&state=right&iss=https%3A%2F%2Fas.example").await
+        });
+        let (answer, browser) = waiting.await.unwrap().unwrap();
+        browser.tell(Ended::LoggedIn).await;
+        let page = page.await.unwrap();
+        assert!(page.starts_with("HTTP/1.1 200") && page.contains("Thank you"), "{page}");
         assert_eq!(answer.code.unwrap().expose_secret(), "c d");
         assert_eq!(answer.issuer.as_deref(), Some("https://as.example"));
         assert!(TcpStream::connect(("127.0.0.1", at.port().unwrap())).await.is_err(), "it is one shot");

@@ -73,6 +73,7 @@ impl AuthServer {
         challenge: Option<&str>,
     ) -> Result<Self, OAuthError> {
         http.check("server", server)?;
+        let http = &http.apart();
         let client = Arc::new(http.clone());
         let mut manager = AuthorizationManager::new_with_oauth_http_client(server.clone(), client)
             .await
@@ -142,8 +143,8 @@ impl AuthServer {
         }
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let registered = quiet(self.manager.register_client(name, redirect_uri.as_str(), &scopes)).await;
-        let registered = registered
-            .map_err(|error| OAuthError::Registration { reason: foreign(&error.to_string(), &[]) })?;
+        let registered =
+            registered.map_err(|error| OAuthError::Registration { reason: self.told(&error, &[]) })?;
         Ok(Client {
             id: registered.client_id,
             secret: registered.client_secret.map(SecretString::from),
@@ -190,7 +191,7 @@ impl AuthServer {
             AuthError::AuthorizationServerMissingIssuer { .. } => OAuthError::login(
                 "the answer does not say which authorization server it is from, and it must",
             ),
-            error => OAuthError::login(foreign(&error.to_string(), &[&code])),
+            error => OAuthError::login(self.told(&error, &[&code])),
         })?;
         let stored = self.stored().await.map_err(OAuthError::login)?;
         Granted::from_response(stored.token_response.as_ref()).map_err(OAuthError::login)
@@ -216,7 +217,7 @@ impl AuthServer {
         let mut secrets = vec![refresh];
         secrets.extend(&record.client_secret);
         quiet(self.manager.refresh_token()).await.map_err(|error| {
-            let told = foreign(&error.to_string(), &secrets);
+            let told = self.told(&error, &secrets);
             match error {
                 AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired => {
                     RefreshFailure::Refused("the authorization server no longer renews the token".to_owned())
@@ -248,8 +249,10 @@ impl AuthServer {
                     scopes: scopes.to_vec(),
                     resource: Some(resource),
                 };
-                self.secret_token(config).await.map_err(|error| OAuthError::Registration {
-                    reason: foreign(&error.to_string(), &[secret]),
+                let token = self.secret_token(config).await;
+                token.map_err(|error| match self.http.failure() {
+                    Some(failure) => OAuthError::Renewal { reason: foreign(&failure, &[secret]) },
+                    None => OAuthError::Registration { reason: foreign(&error.to_string(), &[secret]) },
                 })
             }
             Proof::Key { pem, signature } => {
@@ -299,6 +302,11 @@ impl AuthServer {
         let resource =
             url.query_pairs().find(|(name, _)| name == "resource").map(|(_, value)| value.into_owned());
         resource.ok_or_else(|| OAuthError::discovery("it names no resource"))
+    }
+
+    /// What to say of an error: where no answer came, why.
+    fn told(&self, error: &AuthError, secrets: &[&SecretString]) -> String {
+        foreign(&self.http.failure().unwrap_or_else(|| error.to_string()), secrets)
     }
 
     async fn stored(&self) -> Result<StoredCredentials, String> {

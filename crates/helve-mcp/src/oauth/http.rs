@@ -1,6 +1,6 @@
 //! The way to authorization servers: `helve-net`, with small limits.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve_net::{Client, HeaderMap, Method, NetError, Redirects, Request, StatusCode, header};
@@ -25,12 +25,24 @@ type Answer = http::Response<Vec<u8>>;
 pub struct Http {
     client: Client,
     server: Arc<Url>,
+    /// Why the last request of this conversation failed.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Http {
     /// For the authorization of `server`.
     pub fn new(client: Client, server: Url) -> Self {
-        Self { client, server: Arc::new(server) }
+        Self { client, server: Arc::new(server), failure: Arc::default() }
+    }
+
+    /// The same for a conversation of its own, whose failures are nobody else's.
+    pub(super) fn apart(&self) -> Self {
+        Self { failure: Arc::default(), ..self.clone() }
+    }
+
+    /// Why the last request failed, where it did not get an answer. rmcp says only that it did.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Refuses an address that others could listen to. A server elsewhere may not name http on this
@@ -97,7 +109,12 @@ impl Http {
 
 impl OAuthHttpClient for Http {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
-        Box::pin(self.exchange(request))
+        Box::pin(async move {
+            let answer = self.exchange(request).await;
+            let failure = answer.as_ref().err().map(ToString::to_string);
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+            answer
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use rmcp::transport::auth::WWWAuthenticateParams;
 use secrecy::SecretString;
 use url::Url;
 
-use super::callback::Callback;
+use super::callback::{Browser, Callback, Ended};
 use super::error::OAuthError;
 use super::flow::{AuthServer, Client, Granted, RefreshFailure, check_scopes};
 use super::http::Http;
@@ -153,7 +153,8 @@ impl Session {
         let redirect_uri = callback.redirect_uri().clone();
         let pasted = async {
             match pasted {
-                Some(pasted) => Callback::pasted(&redirect_uri, &pasted.await, &state),
+                Some(pasted) => Callback::pasted(&redirect_uri, &pasted.await, &state)
+                    .map(|answer| (answer, Browser::none())),
                 None => std::future::pending().await,
             }
         };
@@ -163,9 +164,15 @@ impl Session {
                 answer = pasted => answer,
             }
         };
-        let answer = tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)??;
-        let granted = server.redeem(answer).await?;
-        inner.keep_login(&server, client, scopes, granted).await
+        let answer = tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)?;
+        let (answer, browser) = answer?;
+        let logged_in = async {
+            let granted = server.redeem(answer).await?;
+            inner.keep_login(&server, client, scopes, granted).await
+        };
+        let logged_in = logged_in.await;
+        browser.tell(if logged_in.is_ok() { Ended::LoggedIn } else { Ended::Failed }).await;
+        logged_in
     }
 
     /// Forgets the login; whether there was one.

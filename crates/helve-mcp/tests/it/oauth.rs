@@ -191,6 +191,48 @@ async fn an_answer_from_elsewhere_is_never_redeemed() {
     }
 }
 
+/// Logs in, and what the person's browser showed in the end.
+async fn login_and_page(session: &Session) -> (Result<LoggedIn, OAuthError>, String) {
+    let (tell, page) = tokio::sync::oneshot::channel();
+    let open = |url: &Url| {
+        let request = Request::get(url.as_str()).unwrap();
+        tokio::spawn(async move {
+            let shown = client().fetch(request).await.unwrap();
+            tell.send(String::from_utf8(shown.body.to_vec()).unwrap()).unwrap();
+        });
+    };
+    let logged_in = session.login(LoginOptions::default(), open).await;
+    (logged_in, page.await.unwrap())
+}
+
+#[tokio::test]
+async fn a_login_that_gets_no_token_says_why_and_so_does_the_browser_that_it_failed() {
+    type Edit = fn(&mut Value);
+    type Raw = fn() -> Response<Body>;
+    let nowhere: Edit = |metadata| metadata["token_endpoint"] = json!("http://127.0.0.1:1/token");
+    let forbidden: Edit = |metadata| metadata["token_endpoint"] = json!("https://127.0.0.2/token");
+    let huge: Raw = || Response::new(Body::from(vec![b' '; 2 << 20]));
+    let no_token: Raw = || Response::builder().status(500).body(Body::from("{}")).unwrap();
+    let cases: [(Edit, Option<Raw>, &str); 4] = [
+        (nowhere, None, "no connection to `127.0.0.1"),
+        (forbidden, None, "127.0.0.2"),
+        (|_| (), Some(huge), "is larger than 1048576 bytes"),
+        (|_| (), Some(no_token), "the login failed"),
+    ];
+    for (edit_metadata, raw_token, told) in cases {
+        let authority = Authority::start(Ways { edit_metadata, raw_token, ..Ways::default() }).await;
+        let folder = tempfile::tempdir().unwrap();
+        let (logged_in, page) = login_and_page(&session(&authority, folder.path())).await;
+        let error = logged_in.unwrap_err().to_string();
+        assert!(error.contains(told) && !error.contains("code-secret"), "{error}");
+        assert!(page.contains("Not logged in") && !page.contains("Thank you"), "{told}: {page}");
+    }
+    let authority = Authority::start(Ways::default()).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (logged_in, page) = login_and_page(&session(&authority, folder.path())).await;
+    assert!(logged_in.is_ok() && page.contains("Thank you"), "{page}");
+}
+
 #[tokio::test]
 async fn a_wrong_state_is_waited_past_and_a_login_ends_in_time() {
     let edit_redirect: fn(&mut Vec<(&'static str, String)>) = |answer| answer[1].1 = "guessed".to_owned();

@@ -97,7 +97,7 @@ function fill(text) {
   tick();
 }
 
-async function open(id, { push = true, view = "detail" } = {}) {
+async function open(id, { push = true, view = "detail", focus = true } = {}) {
   const turn = ++asked;
   const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
   const text = await answer.text();
@@ -107,16 +107,35 @@ async function open(id, { push = true, view = "detail" } = {}) {
   fill(text);
   mark(id);
   inbox.dataset.view = view;
-  if (push) history.pushState({ id }, "", `/approvals/${id}`);
-  $("h2", detail)?.focus({ preventScroll: true });
+  if (push) history.pushState({ id }, "", `/approvals/${id}${before ? `?before=${before}` : ""}`);
+  if (focus) $("h2", detail)?.focus({ preventScroll: true });
 }
 
 function step(by) {
   const all = rows();
   if (!all.length) return;
   const at = all.findIndex((row) => row.dataset.id === current());
+  const older = $("#rows .pager a[rel=next]");
+  if (by > 0 && at === all.length - 1 && older) return location.assign(older.href);
   const next = all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)];
   if (next && next.dataset.id !== current()) open(next.dataset.id);
+}
+
+// Which page of the list this is: the address changes with every question that is opened.
+const before = new URLSearchParams(location.search).get("before");
+// What the list is filtered by, which is not yet what is being typed.
+let listed = "";
+const typed = () => $("#filter").value.trim();
+const isListed = () => rows().some((row) => row.dataset.id === current());
+
+// Shows one of those that are listed, once another filter holds: whoever then decides by a key means that.
+function followFilter() {
+  const isWriting = $(".acts details[open]", detail);
+  if (isListed() || isWriting || (current() && !listed)) return;
+  const first = rows()[0];
+  if (first) return open(first.dataset.id, { push: false, view: inbox.dataset.view, focus: false });
+  asked++;
+  detail.replaceChildren();
 }
 
 let reloading = false;
@@ -127,16 +146,18 @@ async function reload() {
   reloading = true;
   try {
     const address = new URL("/", location.origin);
-    const here = new URL(location.href).searchParams;
-    const words = $("#filter").value.trim();
+    const words = typed();
     if (words) address.searchParams.set("q", words);
-    if (here.get("before")) address.searchParams.set("before", here.get("before"));
+    if (before) address.searchParams.set("before", before);
     const answer = await fetched(address);
     if (!answer.ok) return;
     const focused = document.activeElement?.dataset?.id;
     $("#rows").replaceChildren(...parsed(await answer.text()));
     if (focused) $(`#rows .row[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     mark(current());
+    const isOther = words !== listed;
+    listed = words;
+    if (isOther) followFilter();
     const count = Number($(".tally").dataset.count);
     document.title = `${count ? `(${count > 1000 ? "1000+" : count}) ` : ""}Inbox · Helve`;
     tick();
@@ -206,6 +227,8 @@ const mine = new Set();
 function act(key) {
   const target = $(`.acts [data-key="${key}"]`, detail);
   if (!target || Date.now() - shownAt < 350) return;
+  // A question that the filter leaves out is not the one that is meant.
+  if (typed() !== listed || (listed && !isListed())) return toast("The filter leaves this question out; nothing was decided", "warn");
   if (target.tagName === "DETAILS") {
     $$(".acts details", detail).forEach((one) => (one.open = one === target ? !one.open : false));
     if (target.open) {
@@ -267,7 +290,7 @@ function startInbox() {
     } else if (back) {
       event.preventDefault();
       inbox.dataset.view = "list";
-      history.pushState({ id: null }, "", "/");
+      history.pushState({ id: null }, "", before ? `/?before=${before}` : "/");
       $(`#rows .row[aria-current="true"]`)?.focus();
     }
   });
@@ -282,6 +305,9 @@ function startInbox() {
     else inbox.dataset.view = "list";
   });
   let typing;
+  listed = $("#filter").defaultValue.trim();
+  // A browser may bring back what was typed before.
+  if (typed() !== listed) reload();
   $("#filter").addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(reload, 150);

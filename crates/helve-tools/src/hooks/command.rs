@@ -220,7 +220,11 @@ fn answer(input: &HookInput, exit: &Exit) -> Result<HookOutput, HookFailure> {
         Err(HookFailure::new(format!("{how}{said}")))
     };
     match exit.status {
-        ExitStatus::Code(0) => read_answer(&input.event, &exit.stdout),
+        ExitStatus::Code(0) => {
+            let mut output = read_answer(&input.event, &exit.stdout)?;
+            output.stderr = Some(shown(&exit.stderr)).filter(|text| !text.is_empty());
+            Ok(output)
+        }
         ExitStatus::Code(BLOCK) => Ok(HookOutput::block(match shown(&exit.stderr) {
             text if text.is_empty() => "it exited with code 2 and gave no reason".to_owned(),
             text => text,
@@ -240,6 +244,11 @@ fn shown(written: &[u8]) -> String {
     let text = String::from_utf8_lossy(written);
     let visible = text.trim().chars().filter(|c| *c != '\t' && !is_invisible(*c));
     visible.take(REASON_CHARS_MAX).collect()
+}
+
+/// Whether a command finds a program on this machine, by its name or where it says.
+pub(super) fn is_found(program: &Path) -> bool {
+    PATH.split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// A path that starts at `folder`, or at the person's home.

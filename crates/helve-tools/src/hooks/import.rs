@@ -1,14 +1,21 @@
 //! Hooks from the settings of Claude Code.
 
+mod permissions;
+
 use std::path::PathBuf;
 
 use helve::hook::HookEvent;
 use helve::json::{JsonLimits, parse};
 use serde_json::{Map, Value};
 
+use super::command::is_found;
 use super::config::{HookConfig, HookGroup, HookKind};
 use super::needs::{Needs, needs};
+pub use permissions::Permissions;
 
+/// What Claude Code reads a hook's line with. Written out, since a guard in bash that another shell reads
+/// may let everything through: `[[` is a program that is not found, and the line ends well.
+const SHELL: &str = "bash";
 /// Longest time for a hook, in seconds.
 const TIMEOUT_S_MAX: u64 = 86_400;
 
@@ -19,13 +26,15 @@ pub struct Imported {
     pub groups: Vec<(HookEvent, HookGroup)>,
     /// What could not be taken over, and why.
     pub left_out: Vec<String>,
+    /// The permissions beside them, which are not taken over.
+    pub permissions: Permissions,
 }
 
 /// Reads the hooks of a `settings.json`.
 pub fn import(settings: &[u8]) -> Result<Imported, String> {
     let text = settings.strip_prefix(b"\xef\xbb\xbf").unwrap_or(settings);
     let settings = parse(text, JsonLimits::default()).map_err(|error| error.to_string())?;
-    let mut imported = Imported::default();
+    let mut imported = Imported { permissions: Permissions::of(&settings), ..Imported::default() };
     if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
         imported.left_out.push("`disableAllHooks`: here hooks are on once they are written".to_owned());
     }
@@ -45,11 +54,25 @@ pub fn import(settings: &[u8]) -> Result<Imported, String> {
 }
 
 impl Imported {
+    /// Shells that hooks need and that are not where commands look for programs.
+    pub fn shells_missing(&self) -> Vec<PathBuf> {
+        let hooks = self.groups.iter().flat_map(|(_, group)| &group.hooks);
+        let mut missing: Vec<_> = hooks.filter_map(|hook| hook.shell.clone()).collect();
+        missing.retain(|shell| !is_found(shell));
+        missing.sort();
+        missing.dedup();
+        missing
+    }
+
     fn group(&mut self, event: &HookEvent, entry: &Value, at: &str) {
         let Some(hooks) = entry.get("hooks").and_then(Value::as_array) else {
             self.left_out.push(format!("{at}: it has no list of `hooks`"));
             return;
         };
+        let known = ["matcher", "hooks", "timeout", "onFailure"];
+        let unknown = entry.as_object().into_iter().flat_map(Map::keys);
+        let unknown = unknown.filter(|name| !known.contains(&name.as_str()));
+        self.left_out.extend(unknown.map(|name| left_out(at, name)));
         let matcher = entry.get("matcher").and_then(Value::as_str).filter(|text| !text.is_empty());
         let on_failure = entry.get("onFailure").and_then(|word| serde_json::from_value(word.clone()).ok());
         let mut group = HookGroup {
@@ -84,7 +107,8 @@ impl Imported {
                 let words =
                     |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
                 config.args = fields.get("args").and_then(Value::as_array).map(words);
-                config.shell = text("shell").filter(|_| config.args.is_none()).map(PathBuf::from);
+                let shell = || text("shell").unwrap_or_else(|| SHELL.to_owned());
+                config.shell = config.args.is_none().then(|| PathBuf::from(shell()));
                 let line =
                     [config.command.clone().into_iter().collect(), config.args.clone().unwrap_or_default()];
                 let Needs { read, write } = needs(event, &line.concat().join(" "));
@@ -120,11 +144,15 @@ impl Imported {
         }
         let unknown =
             fields.keys().filter(|name| !known.contains(&name.as_str()) && *name != "statusMessage");
-        self.left_out.extend(unknown.map(|name| match name.as_str() {
-            "if" => format!("{at}.if: the hook is told of every call that its matcher means"),
-            name => format!("{at}.{name}"),
-        }));
+        self.left_out.extend(unknown.map(|name| left_out(at, name)));
         Ok(config)
+    }
+}
+
+fn left_out(at: &str, field: &str) -> String {
+    match field {
+        "if" => format!("{at}.if: the hook is told of every call that its matcher means"),
+        field => format!("{at}.{field}"),
     }
 }
 
@@ -199,6 +227,8 @@ mod tests {
             (bash.hooks[0].timeout, &bash.hooks[0].reach.read),
             (Some(5), &vec![PathBuf::from("~/.claude/hooks")])
         );
+        assert_eq!(bash.hooks[0].shell, Some(PathBuf::from("bash")));
+        assert_eq!(imported.permissions, Permissions { allow: 1, ..Permissions::default() });
         assert_eq!(bash.hooks[1].headers["Authorization"], "Bearer ${env:TOKEN}");
         assert!(imported.groups[1].1.hooks[0].in_background);
         assert_eq!(imported.groups[2].1.hooks[0].tool_name(), "memory/note");

@@ -87,12 +87,6 @@ impl OpenApiConfig {
             response_bytes_max: None,
         }
     }
-
-    /// Whether an operation is wanted.
-    pub(crate) fn wants(&self, operation: &Identity<'_>) -> bool {
-        let included = self.include.is_empty() || self.include.iter().any(|s| s.matches(operation));
-        included && !self.exclude.iter().any(|selector| selector.matches(operation))
-    }
 }
 
 /// Picks operations. Every key that is given must match; `*` stands for any text and `?` for one
@@ -123,7 +117,7 @@ pub(crate) struct Identity<'d> {
 }
 
 impl Selector {
-    fn matches(&self, operation: &Identity<'_>) -> bool {
+    pub(super) fn matches(&self, operation: &Identity<'_>) -> bool {
         let fits = |pattern: &Option<String>, text: Option<&str>| match pattern {
             Some(pattern) => text.is_some_and(|text| matches(pattern, text)),
             None => true,

@@ -184,6 +184,9 @@ pub(super) fn add_body(
     };
     let empty = json!({});
     let schema = media.get("schema").unwrap_or(&empty);
+    if matches!(kind, Kind::Form) && !required && is_empty_form(document.resolve(schema)?) {
+        return Ok(());
+    }
     let parts = match kind {
         Kind::Text => None,
         Kind::Json | Kind::Form => flat_properties(converter, document, schema, required)?,
@@ -221,6 +224,17 @@ pub(super) fn add_body(
     });
     Ok(())
 }
+
+/// Whether a form says that it has no fields. Generators write such a one for every operation, also for
+/// those without content.
+fn is_empty_form(schema: &Value) -> bool {
+    let lists_none = schema.get("properties").and_then(Value::as_object).is_some_and(Map::is_empty);
+    let open = schema.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false));
+    lists_none && !open && !WHOLE.iter().any(|key| schema.get(*key).is_some())
+}
+
+/// Keywords of a schema that only holds as a whole.
+const WHOLE: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "minProperties"];
 
 /// How a field of a form is written. Where the document says nothing an object is JSON, as OpenAPI
 /// 3.1 has it: its fields would else stand beside those of the form.
@@ -290,11 +304,10 @@ fn flat_properties(
     body_required: bool,
 ) -> Result<Option<Vec<Part>>, String> {
     let schema = document.resolve(schema)?;
-    let whole = ["allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "minProperties"];
     let open = schema.get("additionalProperties").is_some_and(Value::is_object);
     let required: Vec<_> = items(schema.get("required")).filter_map(Value::as_str).collect();
     let plain = !open
-        && !whole.iter().any(|key| schema.get(*key).is_some())
+        && !WHOLE.iter().any(|key| schema.get(*key).is_some())
         && fields(schema.get("properties")).next().is_some()
         // Fields that are required only if there is a body at all need the body as one argument.
         && (body_required || required.is_empty());

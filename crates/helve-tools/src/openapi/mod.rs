@@ -17,26 +17,28 @@ mod inputs;
 mod naming;
 mod operation;
 mod schema;
+mod select;
 
 use std::io::Read;
 use std::path::Path;
 
-use helve::Tool;
+use helve::{Problem, Tool};
 use helve_net::{Method, Request, Url};
-use serde_json::Value;
 
-use crate::http::{Backend, defaults_of};
+use crate::http::Backend;
 use access::Access;
-use config::Identity;
-use document::{DOCUMENT_BYTES_MAX, Document, fields, items, text};
+use document::{DOCUMENT_BYTES_MAX, Document, fields, text};
 use naming::Names;
 use operation::{Made, Operation, Shared};
+use select::{Selection, select};
 
 pub use config::{OpenApiConfig, Selector};
 pub use document::ImportError;
 
-/// Most operations that one document may have.
+/// Most operations of one document that become tools.
 const OPERATIONS_MAX: usize = 5_000;
+/// Most operations of one document that are looked at, to see whether they are wanted.
+const LOOKED_AT_MAX: usize = 100_000;
 /// Longest name of a tool within its namespace. Providers see 64 characters with the namespace.
 const NAME_CHARS_MAX: usize = 60;
 
@@ -52,6 +54,8 @@ pub struct Import {
     pub skipped: Vec<Skipped>,
     /// The operations that were imported without some part of them.
     pub reduced: Vec<Skipped>,
+    /// Selectors of the configuration that pick no operation, such as `exclude/0`.
+    pub unmatched: Vec<Problem>,
 }
 
 /// An operation that could not be imported, or not whole.
@@ -92,27 +96,29 @@ pub fn import(
     let access = &Access::of(config).map_err(refuse)?;
     access.check_schemes(document).map_err(refuse)?;
     let shared = Shared { config, document, access, origin, backend };
-    let mut import = Import { tools: Vec::new(), skipped: Vec::new(), reduced: Vec::new() };
+    let mut skipped = Vec::new();
+    let found = operations(document, &mut skipped);
+    let Selection { wanted, unmatched } = select(config, &found).map_err(refuse)?;
+    let mut import = Import { tools: Vec::new(), skipped, reduced: Vec::new(), unmatched };
     let mut names = Names::default();
-    for (seen, operation) in operations(document, &mut import.skipped).into_iter().enumerate() {
-        let reads = defaults_of(&operation.method).annotations.read_only;
-        if !config.wants(&identity(&operation)) || (config.read_only_only && !reads) {
-            continue;
-        }
+    for (seen, operation) in wanted.into_iter().enumerate() {
         if seen >= OPERATIONS_MAX {
-            let reason = format!("it comes after the first {OPERATIONS_MAX} operations");
-            import.skipped.push(Skipped { operation: title(&operation), reason });
+            let reason = format!(
+                "it comes after the first {OPERATIONS_MAX} operations that are wanted; choose with `include` and \
+                 `exclude`, or import the document in parts under several namespaces"
+            );
+            import.skipped.push(Skipped { operation: title(operation), reason });
             continue;
         }
-        let name = name(&operation, &mut names);
-        match operation::tool(&shared, &operation, &name) {
+        let name = name(operation, &mut names);
+        match operation::tool(&shared, operation, &name) {
             Ok(Made { tool, left_out }) => {
                 names.take(&name);
                 import.tools.push(tool);
-                let reduced = left_out.map(|reason| Skipped { operation: title(&operation), reason });
+                let reduced = left_out.map(|reason| Skipped { operation: title(operation), reason });
                 import.reduced.extend(reduced);
             }
-            Err(reason) => import.skipped.push(Skipped { operation: title(&operation), reason }),
+            Err(reason) => import.skipped.push(Skipped { operation: title(operation), reason }),
         }
     }
     Ok(import)
@@ -128,7 +134,7 @@ fn read_file(path: &Path, name: &str) -> Result<Vec<u8>, ImportError> {
     read().map_err(|source| ImportError::File { name: name.to_owned(), source })
 }
 
-/// Every operation of a document.
+/// The operations of a document.
 fn operations<'d>(document: &'d Document, skipped: &mut Vec<Skipped>) -> Vec<Operation<'d>> {
     let mut found = Vec::new();
     for (path, item) in fields(document.get("paths")).filter(|(path, _)| !path.starts_with("x-")) {
@@ -142,6 +148,11 @@ fn operations<'d>(document: &'d Document, skipped: &mut Vec<Skipped>) -> Vec<Ope
         let usual = METHODS.iter().filter_map(|name| Some((*name, item.get(*name)?)));
         let others = fields(item.get("additionalOperations")).map(|(name, value)| (name.as_str(), value));
         for (name, value) in usual.chain(others) {
+            if found.len() >= LOOKED_AT_MAX {
+                let reason = format!("it and what follows come after the first {LOOKED_AT_MAX} operations");
+                skipped.push(Skipped { operation: naming::prose(path, 200), reason });
+                return found;
+            }
             match Method::from_bytes(name.to_ascii_uppercase().as_bytes()) {
                 Ok(method) => found.push(Operation { path, method, item, value }),
                 Err(_) => skipped.push(Skipped {
@@ -152,15 +163,6 @@ fn operations<'d>(document: &'d Document, skipped: &mut Vec<Skipped>) -> Vec<Ope
         }
     }
     found
-}
-
-fn identity<'d>(operation: &'d Operation<'_>) -> Identity<'d> {
-    Identity {
-        id: text(operation.value, "operationId"),
-        path: operation.path,
-        method: operation.method.as_str(),
-        tags: items(operation.value.get("tags")).filter_map(Value::as_str).collect(),
-    }
 }
 
 fn title(operation: &Operation<'_>) -> String {

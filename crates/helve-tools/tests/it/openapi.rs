@@ -140,6 +140,65 @@ fn filters_pick_by_id_path_method_and_tag() {
     }
 }
 
+#[test]
+fn selectors_that_pick_nothing_are_told_of_and_methods_that_are_none_refused() {
+    let unmatched = |filter: Value| -> Vec<String> {
+        petshop(filter).unmatched.into_iter().map(|problem| problem.at).collect()
+    };
+    assert_eq!(
+        unmatched(json!({
+            "include": [{ "path": "/nothing*" }, { "tag": "pets" }],
+            "exclude": [{ "method": "DELETE" }, { "operation_id": "*delte*" }],
+        })),
+        ["include/0", "exclude/1"]
+    );
+    assert_eq!(unmatched(json!({ "exclude": [{ "method": "trace" }] })), ["exclude/0"]);
+    assert_eq!(unmatched(json!({})), [""; 0]);
+    let wrong = config(json!({ "exclude": [{ "path": "/pets*" }, { "method": "DELTE" }] }));
+    let error = import(&wrong, PETSHOP.as_bytes(), None, &backend()).unwrap_err().to_string();
+    assert!(error.contains("`exclude[1].method`: `DELTE` is no method; there are GET"), "{error}");
+}
+
+#[test]
+fn the_limit_counts_what_is_wanted() {
+    let paths: serde_json::Map<_, _> =
+        (0..5_010).map(|n| (format!("/{n}"), json!({ "get": { "operationId": format!("o{n}") } }))).collect();
+    let document = json!({ "openapi": "3.0.0", "paths": paths }).to_string();
+    let made = |filter: Value| {
+        let mut config = config(filter);
+        config.server = Some("http://localhost".to_owned());
+        import(&config, document.as_bytes(), None, &backend()).unwrap()
+    };
+    let last = made(json!({ "include": [{ "path": "/500?" }] }));
+    assert_eq!((last.tools.len(), last.skipped.len()), (10, 0));
+    let all = made(json!({}));
+    assert_eq!((all.tools.len(), all.skipped.len()), (5_000, 10));
+    assert!(all.skipped[0].reason.contains("choose with `include`"), "{:?}", all.skipped[0]);
+}
+
+/// Stripe's document has such a body on every operation, also on those that read.
+#[tokio::test]
+async fn an_optional_form_without_fields_is_no_content() {
+    let address = serve(Router::new().fallback(echo)).await;
+    let form = |schema: Value, required: bool| {
+        let body = json!({ "required": required, "content": { "application/x-www-form-urlencoded": { "schema": schema } } });
+        let document = json!({ "openapi": "3.0.0", "servers": [{ "url": format!("http://{address}") }],
+            "paths": { "/x": { "get": { "operationId": "x", "requestBody": body } } } });
+        import(&OpenApiConfig::new("s", "d"), document.to_string().as_bytes(), None, &backend()).unwrap()
+    };
+    let empty = json!({ "type": "object", "properties": {} });
+    let made = form(empty.clone(), false);
+    assert_eq!((names(&made), made.reduced.len()), (vec!["x"], 0));
+    let sent = run(find(&made, "x"), json!({})).await.unwrap();
+    assert_eq!((&sent["body"], &sent["content-type"]), (&json!(""), &Value::Null), "{sent}");
+    for (schema, required) in [
+        (empty, true),
+        (json!({ "type": "object", "properties": {}, "additionalProperties": { "type": "string" } }), false),
+    ] {
+        assert_eq!(names(&form(schema.clone(), required)), [""; 0], "{schema}");
+    }
+}
+
 #[tokio::test]
 async fn arguments_arrive_where_the_document_says() {
     let shop = live_petshop().await;

@@ -21,7 +21,7 @@ use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::OpenRecord;
 use crate::hooks::hooked;
-use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, undo_below};
+use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, undo_below, undoes_below};
 use crate::runtime::Parts;
 use start::Start;
 pub(super) use start::reclaim;
@@ -259,10 +259,12 @@ pub(super) async fn undo(
         }
     }
     let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
-    let done: HashSet<_> = undoing.done.iter().map(|done| done.report.call_id).collect();
+    // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
+    // left to be undone.
+    let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));
+    let done: HashSet<_> = done.map(|done| done.report.call_id).collect();
     undoing.done.into_iter().for_each(|done| run.add(done));
     let all = undo_below(parts, &run, "").await;
-    // The calls that undo are parts of this run too, and nothing that is left to be undone.
     let reports: Vec<_> = run.reports().into_iter().filter(|part| done.contains(&part.call_id)).collect();
     if all {
         return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": reports }))));

@@ -48,6 +48,12 @@ pub(super) fn is_undo(path: &str) -> bool {
     path.strip_suffix(UNDO).is_some_and(|outer| outer.is_empty() || outer.ends_with('/'))
 }
 
+/// Whether the call at `path`, at or below `outer`, undoes another one of those there, or is a part of a
+/// call that does. To undo it would be to do again what was undone.
+pub(crate) fn undoes_below(outer: &str, path: &str) -> bool {
+    path.strip_prefix(outer).unwrap_or(path).split('/').any(|step| step == UNDO)
+}
+
 /// Calls a tool as a part of the call that `context` belongs to.
 pub(crate) fn call_part(
     parts: Arc<Parts>,
@@ -291,5 +297,13 @@ mod tests {
         }
         assert!(is_undo(&within(Some("a"), UNDO)) && is_undo(&within(None, UNDO)));
         assert!(!is_undo("a/redundo"));
+        assert!(
+            undoes_below("", "a/undo") && undoes_below("", "a/undo/b") && undoes_below("a", "a/b/undo/c")
+        );
+        assert!(
+            !undoes_below("a/undo", "a/undo")
+                && !undoes_below("a/undo", "a/undo/b")
+                && !undoes_below("", "a/~2undo")
+        );
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use helve::hook::HookEvent;
 use helve_mcp::trust::Verdict;
-use helve_tools::hooks::import::{Imported, import};
+use helve_tools::hooks::import::{Imported, Permissions, import};
 use serde_json::{Value, json};
 
 use super::write;
@@ -30,6 +30,8 @@ Here a command runs in a box: it reads the project, changes nothing and reaches 
 shows that it needs: the files that it writes to, scripts in your home, and the project itself for whoever is told
 of what a tool has done, such as a formatter. You see these too. Where one needs more, say so in helve.toml:
 write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
+
+`permissions` are not imported: you are shown the `helve rules` that come closest.
 
 Exit codes:
   0 done   2 wrong use   3 a person must say yes
@@ -123,10 +125,46 @@ fn show(path: &Path, imported: &Imported, app: &mut App<'_>) -> anyhow::Result<(
             }
         }
     }
+    for shell in imported.shells_missing() {
+        let name = escape::one_line(&shell.to_string_lossy(), 80);
+        app.ui.line(format!(
+            "  {} `{name}`, which these hooks are written for, is not on this machine: until it is, they fail, \
+             and a tool that one of them guards is not called",
+            paint.warn("!")
+        ))?;
+    }
     for line in &imported.left_out {
         app.ui.line(format!("  {} left out: {}", paint.warn("!"), escape::one_line(line, 300)))?;
     }
+    show_permissions(&imported.permissions, app)
+}
+
+/// Says that permissions are not taken over, and which commands come closest.
+fn show_permissions(found: &Permissions, app: &mut App<'_>) -> anyhow::Result<()> {
+    if found.is_empty() {
+        return Ok(());
+    }
+    let sign = app.ui.paint().warn("!");
+    app.ui.line(format!("  {sign} its `permissions` are not imported, and do not count here"))?;
+    for (word, rules) in [("deny", &found.deny), ("ask", &found.ask)] {
+        if !rules.is_empty() {
+            let rules: Vec<_> = rules.iter().map(|rule| quoted(&escape::one_line(rule, 300))).collect();
+            app.ui.line(format!("      what comes closest: helve rules {word} {}", rules.join(" ")))?;
+        }
+    }
+    for rule in &found.unlike {
+        app.ui.line(format!("      nothing comes close to `{}`", escape::one_line(rule, 300)))?;
+    }
+    if found.allow > 0 {
+        let allow = found.allow;
+        app.ui.line(format!("      {allow} of them allow; those you want: helve rules allow RULE"))?;
+    }
     Ok(())
+}
+
+/// A word that a shell takes as it is.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 fn take_over(
@@ -202,5 +240,6 @@ fn within(folder: &Path, place: &Path) -> PathBuf {
 fn document(path: &Path, imported: &Imported, became: &str) -> Value {
     let groups: Vec<_> =
         imported.groups.iter().map(|(event, group)| json!({ "event": event, "group": group })).collect();
-    json!({ "file": path, "became": became, "hooks": groups, "left_out": imported.left_out })
+    json!({ "file": path, "became": became, "hooks": groups, "left_out": imported.left_out,
+        "permissions": imported.permissions, "shells_missing": imported.shells_missing() })
 }

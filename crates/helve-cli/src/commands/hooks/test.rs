@@ -69,6 +69,10 @@ fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 Cell::new(escape::one_line(&one.by, 120), Tone::Strong),
                 Cell::new(escape::one_line(&said, 1_000), tone),
             ]);
+            if let Some(stderr) = stderr(one) {
+                let wrote = format!("and wrote to stderr: {}", escape::one_line(stderr, 1_000));
+                table.row([Cell::from(""), Cell::new(wrote, Tone::Warn)]);
+            }
         }
         app.ui.table(table)?;
         let together = serde_json::to_string(&fired.to_output())?;
@@ -79,7 +83,12 @@ fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
 
 fn answer(one: &Answered) -> Value {
     match &one.result {
-        Ok(output) => json!({ "hook": one.by, "answer": output }),
+        Ok(output) => json!({ "hook": one.by, "answer": output, "stderr": output.stderr }),
         Err(failure) => json!({ "hook": one.by, "failed": failure.to_string() }),
     }
+}
+
+/// What it wrote beside an answer. One that failed or said no has it in there.
+fn stderr(one: &Answered) -> Option<&str> {
+    one.result.as_ref().ok()?.stderr.as_deref()
 }

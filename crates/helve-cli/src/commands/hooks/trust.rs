@@ -55,22 +55,26 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Done);
     }
-    let Some(of_project) = hooks::of_project(&loaded) else {
-        app.ui.note("this project has no hooks of its own")?;
+    let of_project = hooks::of_project(&loaded);
+    let verdict = hooks::verdict(&loaded);
+    let (Some(of_project), true) = (&of_project, verdict != Verdict::Trusted) else {
+        if app.ui.is_json() {
+            app.ui.json(&json!({ "trusted": true }))?;
+        } else {
+            app.ui.note(match of_project {
+                Some(_) => "the project's hooks may run already",
+                None => "this project has no hooks of its own",
+            })?;
+        }
         return Ok(Exit::Done);
     };
-    let verdict = hooks::verdict(&loaded);
-    if verdict == Verdict::Trusted {
-        app.ui.note("the project's hooks may run already")?;
-        return Ok(Exit::Done);
-    }
     if !app.ui.is_json() {
-        print(&of_project, &verdict, app)?;
+        print(of_project, &verdict, app)?;
     }
     let answer = ask("Let the project's hooks run like this?", args.yes, app)?;
     let exit = match answer {
         Answer::Yes => {
-            trust.accept_value(&scope, hooks::NAME, of_project)?;
+            trust.accept_value(&scope, hooks::NAME, of_project.clone())?;
             Exit::Done
         }
         Answer::No => Exit::Denied,

@@ -36,13 +36,17 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
     };
     let is_shown = |key: &Key| key.state_at(now) == KeyState::Live && key.purpose != Purpose::SignIn;
+    let were_some = found.iter().any(|key| key.purpose != Purpose::SignIn);
     found.retain(|key| args.all || is_shown(key));
     if app.ui.is_json() {
         app.ui.json(&found.iter().map(|key| document(key, now)).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
     if found.is_empty() {
-        app.ui.note("there are no keys; `helve keys create NAME` makes one")?;
+        app.ui.note(match were_some {
+            true => "no key is good any more; `helve keys list --all` shows those that were",
+            false => "there are no keys; `helve keys create NAME` makes one",
+        })?;
         return Ok(Exit::Done);
     }
     app.ui.table(table(&found, now))?;

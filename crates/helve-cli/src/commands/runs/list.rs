@@ -8,7 +8,7 @@ use helve_store::{Audit, AuditQuery, Store, StoreError};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
-use super::next::{first, next};
+use super::next::{Undoable, first, next};
 use super::state::State;
 use super::story::Story;
 use crate::app::App;
@@ -66,7 +66,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
     }
     if app.ui.is_json() {
-        app.ui.json(&runs.iter().map(document).collect::<Vec<_>>())?;
+        let undoable = Undoable::of(&loaded);
+        app.ui.json(&runs.iter().map(|story| document(story, &undoable)).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
@@ -209,8 +210,8 @@ fn parts(story: &Story) -> String {
     }
 }
 
-fn document(story: &Story) -> Value {
-    let next: Vec<_> = next(story).into_iter().map(|next| next.command).collect();
+fn document(story: &Story, undoable: &Undoable<'_>) -> Value {
+    let next: Vec<_> = next(story, undoable).into_iter().map(|next| next.command).collect();
     json!({
         "run": story.run,
         "received_at": story.facts.received_at,

@@ -1,7 +1,13 @@
 //! What can be typed next about a run.
 
+use std::cell::OnceCell;
+
+use helve::Registry;
+
 use super::state::State;
 use super::story::Story;
+use crate::config::Loaded;
+use crate::wire;
 
 /// A command, and what it does.
 pub(super) struct Next {
@@ -9,7 +15,34 @@ pub(super) struct Next {
     pub(super) what: &'static str,
 }
 
-pub(super) fn next(story: &Story) -> Vec<Next> {
+/// Which tools can be undone. Asked only where something stands: an API takes a while to load.
+pub(super) struct Undoable<'l> {
+    loaded: Option<&'l Loaded>,
+    registry: OnceCell<Option<Registry>>,
+}
+
+impl<'l> Undoable<'l> {
+    pub(super) fn of(loaded: &'l Loaded) -> Self {
+        Self { loaded: Some(loaded), registry: OnceCell::new() }
+    }
+
+    /// Where it does not matter.
+    fn unasked() -> Self {
+        Self { loaded: None, registry: OnceCell::new() }
+    }
+
+    /// Whether anything takes back what a tool did. Of tools that are not known here nobody can tell.
+    fn has(&self, tool: &str) -> bool {
+        let registry = self.registry.get_or_init(|| wire::registry(self.loaded?).ok());
+        let tool = registry.as_ref().and_then(|registry| registry.get(tool)).map(|found| found.tool);
+        tool.is_none_or(|tool| {
+            let definition = tool.definition();
+            definition.undo.is_some() || definition.effects.iter().any(|effect| effect.reversible)
+        })
+    }
+}
+
+pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
     let run = story.run;
     let of =
         |verb: &str, flags: &str, what| Next { command: format!("helve runs {verb} {run}{flags}"), what };
@@ -33,7 +66,7 @@ pub(super) fn next(story: &Story) -> Vec<Next> {
             cancel(),
         ],
         State::WaitingForDecision => vec![of("resume", "", "go on"), cancel()],
-        State::Done | State::Failed | State::Cancelled if can_be_undone(story) => {
+        State::Done | State::Failed | State::Cancelled if can_be_undone(story, undoable) => {
             vec![of("undo", "", "undo what it did")]
         }
         State::Done | State::Failed | State::Cancelled | State::Undone | State::PartlyUndone => Vec::new(),
@@ -48,11 +81,12 @@ pub(super) fn first(story: &Story) -> Option<String> {
     match story.state {
         // There is a question to read first.
         state if state.is_waiting() => Some(format!("helve runs show {}", story.run)),
-        _ => next(story).into_iter().next().map(|next| next.command),
+        _ => next(story, &Undoable::unasked()).into_iter().next().map(|next| next.command),
     }
 }
 
-/// Whether anything of it stands. A run that undoes another is not undone itself.
-fn can_be_undone(story: &Story) -> bool {
-    story.facts.undo_of.is_none() && !story.stands().is_empty()
+/// Whether anything of it stands that can be undone. A run that undoes another is not undone itself.
+fn can_be_undone(story: &Story, undoable: &Undoable<'_>) -> bool {
+    let stands = || story.stands().into_iter();
+    story.facts.undo_of.is_none() && stands().any(|call_id| undoable.has(story.tool(call_id)))
 }

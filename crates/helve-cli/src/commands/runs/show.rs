@@ -3,7 +3,7 @@
 use helve::record::Entry;
 use serde_json::{Value, json};
 
-use super::next::{Next, next};
+use super::next::{Next, Undoable, next};
 use super::story::Story;
 use crate::app::App;
 use crate::exit::Exit;
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (_, store) = super::open(app)?;
+    let (loaded, store) = super::open(app)?;
     let call = super::find(&store, &args.id)?;
     let run = call.facts.part.as_ref().map_or(call.facts.call_id, |part| part.run);
     let story = wire::block_on(super::story(&store, run))?;
@@ -29,15 +29,16 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             .hint(format!("`helve audit show {run}` shows everything recorded of it"))
             .into());
     }
+    let next = next(&story, &Undoable::of(&loaded));
     if app.ui.is_json() {
-        app.ui.json(&document(&story))?;
+        app.ui.json(&document(&story, &next))?;
     } else {
-        print(&story, app.ui)?;
+        print(&story, &next, app.ui)?;
     }
     Ok(Exit::Done)
 }
 
-fn print(story: &Story, ui: &mut Ui) -> anyhow::Result<()> {
+fn print(story: &Story, next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.paint();
     let tool = escape::one_line(&story.facts.tool, 128);
     let state = story.state.tone().paint(paint, story.state.as_str());
@@ -52,7 +53,7 @@ fn print(story: &Story, ui: &mut Ui) -> anyhow::Result<()> {
         ui.line("")?;
         ui.line(escape::one_line(question, 400))?;
     }
-    print_next(&next(story), ui)
+    print_next(next, ui)
 }
 
 pub(super) fn print_next(next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
@@ -92,8 +93,8 @@ fn question(story: &Story) -> Option<String> {
     })
 }
 
-fn document(story: &Story) -> Value {
-    let next: Vec<_> = next(story).into_iter().map(|next| next.command).collect();
+fn document(story: &Story, next: &[Next]) -> Value {
+    let next: Vec<_> = next.iter().map(|next| &next.command).collect();
     json!({
         "run": story.run,
         "tool": story.facts.tool,

@@ -169,13 +169,16 @@ impl Story {
         self.composed.contains(facts.part.as_ref().map_or("", |part| &*part.path))
     }
 
-    /// Whether a call is there to undo another one of this run.
+    /// Whether a call is there to undo another one of this run, or is a part of such a one.
     fn undoes(&self, facts: &Facts) -> bool {
         facts.part.as_ref().is_some_and(|part| self.is_undo(&part.path))
     }
 
     fn is_undo(&self, path: &str) -> bool {
-        path.strip_suffix("/undo").is_some_and(|undone| self.undo_begun.contains(undone))
+        path.match_indices("/undo").any(|(at, undo)| {
+            let (undone, rest) = (&path[..at], &path[at + undo.len()..]);
+            (rest.is_empty() || rest.starts_with('/')) && self.undo_begun.contains(undone)
+        })
     }
 
     fn part(&self, call_id: CallId) -> Option<PartReport> {

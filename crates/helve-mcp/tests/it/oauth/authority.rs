@@ -30,6 +30,8 @@ pub(crate) struct Ways {
     pub(crate) edit_metadata: fn(&mut Value),
     /// A raw answer in the place of the metadata.
     pub(crate) raw_metadata: Option<fn() -> Response<Body>>,
+    /// The same in the place of a token.
+    pub(crate) raw_token: Option<fn() -> Response<Body>>,
     /// A client's secret, where registration gives one.
     pub(crate) secret: Option<&'static str>,
     /// Changes to the redirect with the code.
@@ -59,6 +61,7 @@ impl Default for Ways {
             edit_resource: |_| (),
             edit_metadata: |_| (),
             raw_metadata: None,
+            raw_token: None,
             secret: None,
             edit_redirect: |_| (),
             expires_in: Some(3_600),
@@ -306,7 +309,10 @@ async fn serve(State(authority): State<Authority>, request: Request) -> Response
             }
         }
         "/authorize" => authority.authorize(pairs(head.uri.query().unwrap_or_default())),
-        "/token" => authority.token(authorization, pairs(&body)).await,
+        "/token" => match authority.look(|ways| ways.raw_token) {
+            Some(raw) => raw(),
+            None => authority.token(authorization, pairs(&body)).await,
+        },
         "/register" => authority.register(&body),
         path if path == resource_metadata => reply(200, authority.resource_document()),
         path if path == metadata => {

@@ -198,3 +198,82 @@ async fn what_is_asked_each_time_is_not_offered_for_the_session() {
     assert_eq!(desk.form(&format!("/approvals/{once}/always"), &cookie, &body).await.status, 303);
     assert!(desk.server.runtime.approvals().rules(10).await.unwrap().len() == 1 && desk.sent().is_empty());
 }
+
+const SHOWN: &str = "document.querySelector('article')?.dataset.id";
+
+/// Whoever filters and then decides means what is left in the list.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
+    let desk = desk().await;
+    let wanted = desk.ask_mail("user771@example.com").await;
+    let other = desk.ask_mail("mallory@example.com").await;
+    let mut browser = desk.browser().await;
+    browser.until(&format!("{SHOWN} === '{other}'")).await;
+    settle(&mut browser).await;
+    // At once, before the list has come.
+    browser.eval("void (document.querySelector('#filter').value = 'user771')").await;
+    browser.press(&["a"]).await;
+    browser.until("/leaves this question out/.test(document.querySelector('#toasts').textContent)").await;
+    browser.eval("void (document.querySelector('#filter').value = '')").await;
+    assert_eq!(desk.pending().await, 2, "nothing was decided");
+
+    browser.press(&["/"]).await;
+    browser.until("document.activeElement.id === 'filter'").await;
+    browser.write("user771").await;
+    browser.press(&["Enter"]).await;
+    browser
+        .until(&format!("{SHOWN} === '{wanted}' && document.querySelectorAll('#rows .row').length === 1"))
+        .await;
+    settle(&mut browser).await;
+    browser.press(&["a"]).await;
+    desk.until_pending(1).await;
+    assert_eq!(
+        (desk.state(wanted).await, desk.state(other).await),
+        (ApprovalState::Approved, ApprovalState::Pending)
+    );
+
+    // Nothing fits: nothing is shown, and no key decides.
+    browser.press(&["/"]).await;
+    browser.until("document.activeElement.id === 'filter'").await;
+    browser.eval("document.querySelector('#filter').select()").await;
+    browser.write("nobody-at-all").await;
+    browser.press(&["Enter"]).await;
+    browser.until("!document.querySelector('article') && !document.querySelector('#rows .row')").await;
+    browser.press(&["a"]).await;
+    assert_eq!(desk.pending().await, 1);
+    browser.press(&["/"]).await;
+    browser.until("document.activeElement.id === 'filter'").await;
+    browser.eval("document.querySelector('#filter').value = ''; document.querySelector('#filter').form.requestSubmit()").await;
+    browser.until(&format!("{SHOWN} === '{other}'")).await;
+    assert_eq!(desk.sent().len(), 0);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keys_go_on_to_the_next_page_and_stay_there() {
+    let desk = desk().await;
+    let mut asked = Vec::new();
+    for n in 0..53 {
+        asked.push(desk.ask_mail(&format!("n{n}@example.com")).await);
+    }
+    asked.reverse();
+    let mut browser = desk.browser().await;
+    browser.until("document.querySelectorAll('#rows .row').length === 50").await;
+    browser.eval("document.querySelectorAll('#rows .row')[49].click()").await;
+    browser.until(&format!("{SHOWN} === '{}'", asked[49])).await;
+    browser.press(&["j"]).await;
+    browser.until(&format!("location.search && {SHOWN} === '{}'", asked[50])).await;
+    settle(&mut browser).await;
+    browser.press(&["j"]).await;
+    browser.until(&format!("{SHOWN} === '{}'", asked[51])).await;
+    // A new question does not throw whoever is there back to the first page.
+    desk.ask_mail("new@example.com").await;
+    browser.until("document.title.startsWith('(54)')").await;
+    assert_eq!(browser.eval("document.querySelectorAll('#rows .row').length").await, json!(3));
+    settle(&mut browser).await;
+    browser.press(&["a"]).await;
+    desk.until_pending(53).await;
+    assert_eq!(desk.state(asked[51]).await, ApprovalState::Approved);
+    browser.until(&format!("{SHOWN} === '{}'", asked[52])).await;
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}

@@ -272,3 +272,26 @@ async fn a_thousand_questions_come_in_pages() {
     let filtered = desk.get("/?q=/tmp/77", &cookie).await;
     assert_eq!(filtered.body.matches("class=\"row\"").count(), 11);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_narrowest_screens_show_all_that_can_be_pressed() {
+    let desk = desk().await;
+    let id = days_work(&desk).await;
+    let mut browser = desk.browser().await;
+    for width in [320, 280] {
+        browser.size(width, 640).await;
+        for path in ["/", &format!("/approvals/{id}"), "/history", "/live", "/rules"] {
+            browser.go(&desk.server.url(path)).await;
+            browser
+                .until(&format!("location.pathname === '{path}' && document.readyState === 'complete'"))
+                .await;
+            assert_eq!(browser.eval("innerWidth").await, json!(width), "{path}");
+            // The rooms are scrolled to where they do not fit.
+            let cut = browser.eval("[...document.querySelectorAll('a, button, input, summary, textarea')].filter((e) => !e.closest('.bar nav') && e.getBoundingClientRect().right > innerWidth).map((e) => e.outerHTML)").await;
+            assert_eq!(cut, json!([]), "{path} at {width}");
+            browser
+                .picture(&format!("narrow-{width}-{}.png", path.split('/').nth(1).unwrap_or_default()))
+                .await;
+        }
+    }
+}

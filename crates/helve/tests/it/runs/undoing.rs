@@ -33,6 +33,38 @@ async fn an_undo_names_only_what_stands() {
 }
 
 #[tokio::test]
+async fn after_a_rollback_the_calls_that_undid_are_nothing_that_stands() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("burn"), failing("plan")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["write", "burn", "plan"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["write", "burn", "unwrite"]);
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    let message = undone.error().unwrap().message();
+    let stands = message.split("what stands: ").nth(1).unwrap();
+    assert!(stands.starts_with("`burn` (call_") && !stands.contains("write"), "{message}");
+    assert_eq!(world.done(), ["write", "burn", "unwrite"]);
+}
+
+/// A tool that undoes can be made of others that could themselves be undone.
+#[tokio::test]
+async fn what_undid_a_call_is_not_undone_itself() {
+    let world = World::default();
+    let by = |tool: &str| Undo::Tool { tool: tool.to_owned(), arguments: Template::default() };
+    let write = world.act("write").undo(by("take-back"));
+    let unwrite = world.act("unwrite").undo(by("write"));
+    let tools = [write, unwrite, world.act("burn"), failing("plan")];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "take-back", &["unwrite"], OnError::Stop);
+    sequence(&runtime, "saga", &["write", "burn", "plan"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(world.done(), ["write", "burn", "unwrite"]);
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert_eq!(world.done(), ["write", "burn", "unwrite"], "{undone:?}");
+}
+
+#[tokio::test]
 async fn without_undo_the_outcome_says_what_stands() {
     let world = World::default();
     let tools = world.doable("write").into_iter().chain([failing("plan")]);

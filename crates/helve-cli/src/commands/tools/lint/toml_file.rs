@@ -67,10 +67,15 @@ pub(super) fn check(file: &Path) -> Report {
     }
     // Once all are known: tools may name those that come later.
     for (entry, tool) in made {
-        let problems = named::problems(&tool, &registry, |name| is_of(name, &remote));
-        report.findings.extend(problems.into_iter().map(|problem| {
+        let wrong = named::problems(&tool, &registry, |name| is_of(name, &remote));
+        let doubtful = named::never_met(&tool, &entry.value, &document.value, &registry, |name| {
+            is_of(name, &remote) || is_of_server(name, &document.value)
+        });
+        let wrong = wrong.into_iter().map(|problem| (Level::Error, problem));
+        let all = wrong.chain(doubtful.into_iter().map(|problem| (Level::Warning, problem)));
+        report.findings.extend(all.map(|(level, problem)| {
             let origin = entry.origin_of(&problem.at);
-            Finding::of_tool(Level::Error, file, tool.name().as_str(), problem).placed(&origin)
+            Finding::of_tool(level, file, tool.name().as_str(), problem).placed(&origin)
         }));
     }
     report.findings.sort_by_key(|finding| (finding.line, finding.column));
@@ -102,6 +107,15 @@ fn is_of(tool: &str, remote: &[&ToolEntry]) -> bool {
     remote.iter().any(|entry| tool.strip_prefix(entry.label()).is_some_and(|rest| rest.starts_with('/')))
 }
 
+/// Whether a tool would come from an MCP server of the file.
+fn is_of_server(tool: &str, file: &Value) -> bool {
+    let servers = file.pointer("/mcp/servers").and_then(Value::as_object);
+    servers
+        .into_iter()
+        .flatten()
+        .any(|(name, _)| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
+}
+
 fn refused(file: &Path, entry: &ToolEntry, error: DefinitionError, report: &mut Report) {
     report.tools += 1;
     let DefinitionError { tool, problems } = error;
@@ -130,10 +144,13 @@ fn check_entry(
         Finding::of_tool(level, file, tool, problem).placed(&origin)
     };
     match maker.make(entry, registry) {
-        Ok(Made { tools, skipped, reduced }) => {
+        Ok(Made { tools, skipped, reduced, unmatched }) => {
             report.tools += tools.len();
             let left_out = openapi::skipped(file, skipped).chain(openapi::reduced(file, reduced));
             report.findings.extend(left_out.map(|one| one.placed(&entry.origin())));
+            report
+                .findings
+                .extend(unmatched.into_iter().map(|problem| placed(Level::Warning, entry.label(), problem)));
             if let Err(error) = registry.register_many(Layer::Project, tools.iter().cloned()) {
                 report.findings.push(Finding::error(file, error.to_string()).placed(&entry.origin()));
             }
