@@ -17,7 +17,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Uri;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use url::{Position, Url};
 
 pub(crate) use self::content::Content;
@@ -112,12 +112,14 @@ fn outgoing(request: &Request, body: Option<Bytes>) -> Result<Outgoing, hyper::h
     let mut outgoing = hyper::Request::new(Full::new(body.unwrap_or_default()));
     *outgoing.method_mut() = request.method.clone();
     *outgoing.uri_mut() = Uri::try_from(&request.url[Position::BeforePath..Position::AfterQuery])?;
-    let mut headers = HeaderMap::with_capacity(request.headers.len() + 4);
-    headers.insert(header::HOST, host(&request.url)?);
-    headers.extend(request.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-    for (name, value) in
-        [(header::ACCEPT, ANYTHING), (header::USER_AGENT, USER_AGENT), (header::ACCEPT_ENCODING, ENCODINGS)]
-    {
+    let mut headers = request.headers.clone();
+    // What a request brings along goes instead, and not twice.
+    for (name, value) in [
+        (header::HOST, host(&request.url)?),
+        (header::ACCEPT, ANYTHING),
+        (header::USER_AGENT, USER_AGENT),
+        (header::ACCEPT_ENCODING, ENCODINGS),
+    ] {
         headers.entry(name).or_insert(value);
     }
     *outgoing.headers_mut() = headers;

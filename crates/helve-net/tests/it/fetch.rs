@@ -112,6 +112,20 @@ async fn a_kept_connection_that_the_server_closed_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host() {
+    let told = on_get(|headers: axum::http::HeaderMap| async move {
+        let hosts = headers.get_all("host").iter().map(|host| host.to_str().unwrap().to_owned());
+        hosts.collect::<Vec<_>>().join(", ")
+    });
+    let address = serve(Router::new().route("/", told)).await;
+    let client = client(["127.0.0.1"]);
+    assert_eq!(client.fetch(get(address, "/")).await.unwrap().text(), address.to_string());
+    let mut named = get(address, "/");
+    named.headers.insert("host", "shop.example".parse().unwrap());
+    assert_eq!(client.fetch(named).await.unwrap().text(), "shop.example");
+}
+
+#[tokio::test]
 async fn what_nobody_reads_is_not_taken_for_the_next_answer() {
     let long = on_get(|| async { "x".repeat(1 << 20) });
     let short = on_get(|| async { "short" });
