@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve::run::Recalled;
 use helve::{Annotations, Category, Context, ErrorCode, Facet, Risk, Source, Tool, ToolBuilder, ToolError};
 use helve_sandbox::{
     Attendance, CollectLimits, Confinement, End, FileOut, Finished, Job, Limits, Policy, RunningBox, Sandbox,
@@ -185,6 +186,11 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
         open_world,
     })
     .facets(facets)
+    // What it does outside of its box it does by other tools, which know how far they have come: so it can run
+    // again when a person has decided about one of them. Of what it did over a network nobody knows.
+    .recall_handled(move |_: serde_json::Value, _: Context| async move {
+        Ok(if open_world { Recalled::Unknown } else { Recalled::DidNotHappen })
+    })
 }
 
 struct Runner {

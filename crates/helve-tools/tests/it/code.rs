@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve::approvals::{Decider, Decision, Vouch};
 use helve::{
     Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger,
 };
@@ -194,6 +195,18 @@ async fn code_waits_as_a_whole_for_a_person() {
     assert!(matches!(outcome.status, helve::Status::Pending(_)), "{outcome:?}");
     let said = result(&runtime, json!({ "language": "shell", "code": "ls", "session": "s" })).await;
     assert_eq!(said["stdout"], "");
+}
+
+#[tokio::test]
+async fn once_a_person_has_decided_the_code_runs_again() {
+    let runtime = cold();
+    let code = "import helve\nprint(helve.call('add', a=1, b=1)['sum'], helve.call('asks'))";
+    let outcome = execute(&runtime, json!({ "language": "python", "code": code })).await;
+    let helve::Status::Pending(pending) = outcome.status else { panic!("{outcome:?}") };
+    let ada = Decider::vouched("ada", Vouch::LocalUser);
+    runtime.approvals().decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
+    let fetched = runtime.outcome_of(pending.approval_id, &Caller::principal("somebody")).await.unwrap();
+    assert_eq!(fetched.into_result().unwrap()["stdout"], "2.0 did it\n");
 }
 
 #[tokio::test]
