@@ -188,7 +188,7 @@ fn rows(list: &List, params: &ListParams, current: Option<ApprovalId>) -> Html {
         html.put("<a href=\"/?q={}\">Newest</a>", &[&encoded(&params.q)]);
     }
     if let Some(last) = list.found.last().filter(|_| list.more) {
-        html.put("<a rel=\"next\" href=\"/?before={}&amp;q={}\">Older</a>", &[&last.id, &encoded(&params.q)]);
+        html.put("<a href=\"/?before={}&amp;q={}\" rel=\"next\">Older</a>", &[&last.id, &encoded(&params.q)]);
     }
     html.raw("</nav>");
     html
