@@ -151,7 +151,7 @@ impl Client for Person {
 }
 
 /// A request of a visitor who can be asked things.
-pub fn incoming(visitor: helve_mcp::server::Visitor) -> helve_mcp::server::Incoming {
+pub(crate) fn incoming(visitor: helve_mcp::server::Visitor) -> helve_mcp::server::Incoming {
     helve_mcp::server::Incoming {
         params: std::sync::Arc::from(serde_json::value::RawValue::NULL.to_owned()),
         visitor,
