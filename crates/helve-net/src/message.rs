@@ -113,6 +113,10 @@ impl Request {
 /// How much room is made at once for content that is only announced.
 const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
 
+/// Most that is read before others have their turn. Who floods us has the next part always ready, and whoever
+/// reads it would never come to look at the clock.
+const TURN_BYTES_MAX: usize = 256 << 10;
+
 /// A response whose content is still to be read, within the bounds of its request.
 ///
 /// ```no_run
@@ -139,6 +143,8 @@ pub struct StreamingResponse {
     deadline: tokio::time::Instant,
     limit: usize,
     left: usize,
+    /// What was read since others last had their turn.
+    turn_bytes: usize,
 }
 
 impl StreamingResponse {
@@ -165,6 +171,7 @@ impl StreamingResponse {
             deadline: request.deadline.into(),
             limit,
             left: limit,
+            turn_bytes: 0,
         })
     }
 
@@ -214,6 +221,10 @@ impl StreamingResponse {
 
     /// The next part within the limit, however long it takes.
     async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
+        if self.turn_bytes >= TURN_BYTES_MAX {
+            self.turn_bytes = 0;
+            tokio::task::yield_now().await;
+        }
         let chunk = match &mut self.content {
             Content::Plain(content) => content
                 .chunk()
@@ -224,6 +235,7 @@ impl StreamingResponse {
             }
         };
         let length = chunk.as_ref().map_or(0, Bytes::len);
+        self.turn_bytes += length;
         self.left = self
             .left
             .checked_sub(length)
