@@ -43,9 +43,11 @@ pub struct Gateway {
     tools: Arc<RuntimeBackend>,
     servers: Servers,
     links: Links,
-    /// Which server was asked to tell of a resource, for each session and address.
-    watched: Mutex<HashMap<(Arc<str>, String), Vec<Arc<str>>>>,
+    watched: Mutex<Watched>,
 }
+
+/// Which servers were asked to tell of a resource, for each session and address: one for each time.
+type Watched = HashMap<(Arc<str>, String), Vec<Arc<str>>>;
 
 impl Gateway {
     /// Serves `runtime`, and `servers` whose tools are in its registry.
@@ -224,7 +226,7 @@ impl Gateway {
         Some((server, name.to_owned()))
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<(Arc<str>, String), Vec<Arc<str>>>> {
+    fn watched(&self) -> MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
