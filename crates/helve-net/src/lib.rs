@@ -17,7 +17,7 @@ mod target;
 
 mod dial;
 mod resolver;
-pub mod turns;
+mod turns;
 
 pub mod check;
 pub mod client;
