@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::routing::{get as on_get, post as on_post};
 use helve_net::{Client, Method, NetError, NetPolicy, Request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
 
 use crate::server::{client, client_with_dns, get, raw, serve};
 
@@ -97,8 +98,15 @@ async fn connections_are_used_again() {
 
 #[tokio::test]
 async fn a_kept_connection_that_the_server_closed_is_replaced() {
-    let (address, accepted) = raw(|mut stream| async move {
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+    let closed = Arc::new(Notify::new());
+    let tell = Arc::clone(&closed);
+    let (address, accepted) = raw(move |mut stream| {
+        let tell = Arc::clone(&tell);
+        async move {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            drop(stream);
+            tell.notify_one();
+        }
     })
     .await;
     let client = client(["127.0.0.1"]);
@@ -107,7 +115,9 @@ async fn a_kept_connection_that_the_server_closed_is_replaced() {
         request.method = Method::POST;
         assert_eq!(client.fetch(request).await.unwrap().text(), "ok");
         assert_eq!(accepted.load(Ordering::SeqCst), round);
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        closed.notified().await;
+        // The kernel knows of the close; before this goes on, tokio asks it for news.
+        tokio::task::yield_now().await;
     }
 }
 

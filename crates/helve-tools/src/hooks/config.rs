@@ -190,7 +190,24 @@ impl HookConfig {
             None if self.args.is_some() && self.shell.is_some() => {
                 Err(("shell", "with `args` no shell reads the command".to_owned()))
             }
+            None if self.args.is_none() && self.shell.is_none() => self.check_line(),
             None => Ok(()),
         }
+    }
+
+    /// A line that `sh` reads has no words of bash's: `sh` takes `if [[ … ]]` for a command that is not
+    /// there, which is false, and the guard behind it lets everything through.
+    fn check_line(&self) -> Result<(), (&'static str, String)> {
+        let line = self.command.as_deref().unwrap_or_default();
+        let bash = line.split_whitespace().find_map(|word| match word {
+            "[[" | "((" => Some(word),
+            _ => ["<<<", "<(", ">("].into_iter().find(|sign| word.starts_with(sign)),
+        });
+        let Some(word) = bash else { return Ok(()) };
+        let message = format!(
+            "`{word}` is bash's, and `sh` would read this line; say `shell = \"bash\"`, or `shell = \"sh\"` \
+             if that is what you mean"
+        );
+        Err(("command", message))
     }
 }

@@ -408,6 +408,8 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
         ("", "", "there is none"),
         ("{ type = 'command' }", "", "hooks/0/command: a hook of this type needs it"),
         ("{ type = 'command', command = ' ' }", "", "needs it"),
+        ("{ type = 'command', command = 'if [[ -f x ]]; then exit 2; fi' }", "", "shell = \"bash\""),
+        ("{ type = 'command', command = 'grep -q rm <<<\"$X\" && exit 2' }", "", "`<<<` is bash's"),
         ("{ type = 'http', url = 'file:///etc/passwd' }", "", "begins with"),
         ("{ type = 'http', url = 'https://a:b@c/' }", "", "credentials"),
         ("{ type = 'http', url = 'https://a/', read = ['/'] }", "", "hooks/0/read"),
@@ -429,6 +431,14 @@ fn what_is_wrong_with_a_hook_is_said_at_once() {
     ] {
         let said = check(hook, more);
         assert!(said.contains(expected), "{hook} {more}: {said}");
+    }
+    for command in [
+        "command = 'if [[ -f x ]]; then exit 2; fi', shell = 'bash'",
+        "command = \"grep -q '[[:space:]]'\"",
+        "command = 'test', args = ['[[', 'x']",
+    ] {
+        let toml = format!("[[hooks.PreToolUse]]\nhooks = [{{ type = 'command', {command} }}]");
+        assert!(set(&toml, Path::new("/tmp")).is_ok(), "{command}");
     }
 }
 
