@@ -14,12 +14,30 @@ pub(crate) struct Figures {
     pub(crate) cpu_us: Option<f64>,
 }
 
+/// How the client speaks. What a server does for a call, and what it costs, depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Era {
+    /// 2025-11-25: a handshake, then little in each request.
+    Handshake,
+    /// 2026-07-28: no handshake, and each request says who asks and what they can do.
+    Stateless,
+}
+
+impl Era {
+    pub(crate) fn version(self) -> &'static str {
+        match self {
+            Self::Handshake => "2025-11-25",
+            Self::Stateless => "2026-07-28",
+        }
+    }
+}
+
 /// Makes `calls` calls by `callers` at a time.
-pub(crate) async fn run(url: &str, callers: usize, calls: usize) -> Figures {
+pub(crate) async fn run(url: &str, era: Era, callers: usize, calls: usize) -> Figures {
     let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
     let mut clients = Vec::new();
     for _ in 0..callers {
-        clients.push(Client::connect(&address).await);
+        clients.push(Client::connect(&address, era).await);
     }
     let began = Instant::now();
     let each = (calls / callers).max(1);
@@ -41,57 +59,82 @@ pub(crate) async fn run(url: &str, callers: usize, calls: usize) -> Figures {
 
 struct Client {
     stream: TcpStream,
+    era: Era,
     head: String,
-    body: String,
+    /// The request that is made again and again.
+    call: String,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    async fn connect(address: &str) -> Self {
+    async fn connect(address: &str, era: Era) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let head = format!(
             "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
         );
-        let mut client = Self { stream, head, body: String::new(), buffer: Vec::new() };
-        let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "load", "version": "1" },
-        } });
-        let (head, _) = client.exchange(&greeting.to_string()).await;
-        client.head.push_str("mcp-protocol-version: 2025-11-25\r\n");
-        let session = field(&head, "mcp-session-id");
-        if let Some(session) = session {
-            client.head.push_str(&format!("mcp-session-id: {session}\r\n"));
+        let mut client = Self { stream, era, head, call: String::new(), buffer: Vec::new() };
+        if let Era::Handshake = era {
+            client.greet().await;
         }
-        client.exchange(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
-        let (_, listed) =
-            client.exchange(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}"#).await;
+        client.head.push_str(&format!("mcp-protocol-version: {}\r\n", era.version()));
+        let list = client.request("tools/list", json!({}));
+        let (_, listed) = client.exchange(&list).await;
         let start = listed.find('{').unwrap();
         let list: Value =
             serde_json::Deserializer::from_str(&listed[start..]).into_iter().next().unwrap().unwrap();
         let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
-        let tool = tools
-            .iter()
-            .filter_map(|tool| tool["name"].as_str())
-            .find(|name| name.ends_with("echo"))
-            .unwrap();
-        client.body = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
-            "name": tool, "arguments": { "message": "hello" },
-        } })
-        .to_string();
+        let names = tools.iter().filter_map(|tool| tool["name"].as_str());
+        let tool = names.filter(|name| name.ends_with("echo")).next().unwrap();
+        client.call =
+            client.request("tools/call", json!({ "name": tool, "arguments": { "message": "hello" } }));
         client
     }
 
-    async fn call(&mut self) {
-        let body = std::mem::take(&mut self.body);
-        let (_, answer) = self.exchange(&body).await;
-        assert!(answer.contains("hello") && !answer.contains("\"isError\":true"), "{answer}");
-        self.body = body;
+    async fn greet(&mut self) {
+        let client = json!({ "name": "load", "version": "1" });
+        let params =
+            json!({ "protocolVersion": self.era.version(), "capabilities": {}, "clientInfo": client });
+        let greeting = self.request("initialize", params);
+        let (head, _) = self.exchange(&greeting).await;
+        if let Some(session) = field(&head, "mcp-session-id") {
+            self.head.push_str(&format!("mcp-session-id: {session}\r\n"));
+        }
+        let thanks = self.written("", &json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        self.exchange(&thanks).await;
     }
 
-    /// Sends a body and reads the whole response.
-    async fn exchange(&mut self, body: &str) -> (String, String) {
-        let request = format!("{}content-length: {}\r\n\r\n{body}", self.head, body.len());
+    /// A request, as it goes over the wire.
+    fn request(&self, method: &str, mut params: Value) -> String {
+        let mut fields = String::new();
+        if let Era::Stateless = self.era {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": self.era.version(),
+                "io.modelcontextprotocol/clientInfo": { "name": "load", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            fields = format!("mcp-method: {method}\r\n");
+            if let Some(name) = params["name"].as_str() {
+                fields.push_str(&format!("mcp-name: {name}\r\n"));
+            }
+        }
+        self.written(&fields, &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+
+    fn written(&self, fields: &str, message: &Value) -> String {
+        let body = message.to_string();
+        format!("{}{fields}content-length: {}\r\n\r\n{body}", self.head, body.len())
+    }
+
+    async fn call(&mut self) {
+        let request = std::mem::take(&mut self.call);
+        let (_, answer) = self.exchange(&request).await;
+        assert!(answer.contains("hello") && !answer.contains("\"isError\":true"), "{answer}");
+        self.call = request;
+    }
+
+    /// Sends a request and reads the whole response.
+    async fn exchange(&mut self, request: &str) -> (String, String) {
         self.stream.write_all(request.as_bytes()).await.unwrap();
         self.buffer.clear();
         loop {

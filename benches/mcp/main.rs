@@ -1,5 +1,8 @@
-//! What a call through Helve costs over a direct one, beside a minimal rmcp proxy as the floor and
-//! FastMCP's proxy as a peer: the same load client, the same echo tool, one run.
+//! What a call through Helve costs over a direct one, beside a minimal rmcp proxy as the floor,
+//! a process that only copies bytes, and FastMCP's proxy as a peer: the same load client, the same echo tool, one run.
+//!
+//! Both eras of the protocol are measured, since a call costs a server more where the request has to say
+//! who asks. To a backend that knows it, Helve and rmcp's client speak the newer one whatever the client spoke.
 //!
 //! Every part is a process of its own, so that its processor time and memory can be read. Ways take
 //! turns in rounds, so that a noisy machine is noisy for all. FastMCP is what
@@ -14,7 +17,7 @@ mod load;
 mod part;
 mod roles;
 
-use load::{Figures, run};
+use load::{Era, Figures, run};
 use part::Part;
 
 /// How many calls a round has, and how many rounds there are.
@@ -37,72 +40,83 @@ struct Way {
     between: Option<Part>,
     /// How many calls make a round; slow ways have fewer.
     calls: usize,
+    /// Whether it can be spoken to without a handshake.
+    is_stateless: bool,
 }
 
 async fn measure() {
     let backend = Part::start("backend-http", &[]);
     let upstream = backend.url();
-    let mut ways = vec![Way { name: "direct", url: upstream.clone(), between: None, calls: 20_000 }];
+    let mut ways =
+        vec![Way { name: "direct", url: upstream.clone(), between: None, calls: 20_000, is_stateless: true }];
     for (name, role, calls) in [
+        ("bytes copied, unread", "copy", 20_000),
         ("helve, HTTP to HTTP", "helve-http", 20_000),
         ("helve, HTTP to stdio", "helve-stdio", 20_000),
         ("rmcp proxy, HTTP to HTTP", "proxy-http", 20_000),
         ("rmcp proxy, HTTP to stdio", "proxy-stdio", 20_000),
     ] {
         let part = Part::start(role, &[("MCP_BENCH_UPSTREAM", &upstream)]);
-        ways.push(Way { name, url: part.url(), between: Some(part), calls });
+        ways.push(Way { name, url: part.url(), between: Some(part), calls, is_stateless: true });
     }
     match Part::fastmcp(&upstream) {
         Some(part) => {
-            ways.push(Way { name: "FastMCP proxy", url: part.url(), between: Some(part), calls: 100 });
+            let (name, url) = ("FastMCP proxy", part.url());
+            ways.push(Way { name, url, between: Some(part), calls: 100, is_stateless: false });
         }
         None => println!("FastMCP is left out: run scripts/setup-mcp.sh target/mcp-peers first"),
     }
-    for way in &ways {
-        run(&way.url, 4, way.calls / 10).await;
-    }
-    println!(
-        "{:<28}{:>8}{:>12}{:>9}{:>9}{:>9}{:>10}{:>9}",
-        "way", "callers", "calls/s", "ratio", "p50 µs", "p99 µs", "CPU µs", "RSS MB"
-    );
-    for callers in [1, 32] {
-        let mut best: Vec<Option<Figures>> = ways.iter().map(|_| None).collect();
-        for _ in 0..ROUNDS {
-            for (way, best) in ways.iter().zip(&mut best) {
-                let calls = if callers == 1 { way.calls / 2 } else { way.calls };
-                let before = way.between.as_ref().map(Part::cpu_us);
-                let mut figures = run(&way.url, callers, calls).await;
-                figures.cpu_us = way
-                    .between
-                    .as_ref()
-                    .zip(before)
-                    .map(|(part, before)| (part.cpu_us() - before) / calls as f64);
-                if best.as_ref().is_none_or(|best| figures.rate > best.rate) {
-                    *best = Some(figures);
-                }
-            }
+    for era in [Era::Stateless, Era::Handshake] {
+        let ways: Vec<&Way> =
+            ways.iter().filter(|way| matches!(era, Era::Handshake) || way.is_stateless).collect();
+        for way in &ways {
+            run(&way.url, era, 4, way.calls / 10).await;
         }
-        let direct = best[0].as_ref().unwrap().rate;
-        for (way, best) in ways.iter().zip(&best) {
-            let best = best.as_ref().unwrap();
-            let cpu = best.cpu_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
-            let rss =
-                way.between.as_ref().map_or_else(|| "-".to_owned(), |part| format!("{:.1}", part.rss_mb()));
-            println!(
-                "{:<28}{:>8}{:>12.0}{:>9.3}{:>9.0}{:>9.0}{:>10}{:>9}",
-                way.name,
-                callers,
-                best.rate,
-                best.rate / direct,
-                best.p50_us,
-                best.p99_us,
-                cpu,
-                rss
-            );
+        println!("the client speaks {}", era.version());
+        println!(
+            "{:<28}{:>8}{:>12}{:>9}{:>9}{:>9}{:>10}{:>9}",
+            "way", "callers", "calls/s", "ratio", "p50 µs", "p99 µs", "CPU µs", "RSS MB"
+        );
+        for callers in [1, 32] {
+            compare(&ways, era, callers).await;
         }
     }
     drop(ways);
     many_servers().await;
+}
+
+/// Measures and prints each way beside the first one.
+async fn compare(ways: &[&Way], era: Era, callers: usize) {
+    let mut best: Vec<Option<Figures>> = ways.iter().map(|_| None).collect();
+    for _ in 0..ROUNDS {
+        for (way, best) in ways.iter().zip(&mut best) {
+            let calls = if callers == 1 { way.calls / 2 } else { way.calls };
+            let before = way.between.as_ref().map(Part::cpu_us);
+            let mut figures = run(&way.url, era, callers, calls).await;
+            let after = way.between.as_ref().map(Part::cpu_us);
+            figures.cpu_us = after.zip(before).map(|(after, before)| (after - before) / calls as f64);
+            if best.as_ref().is_none_or(|best| figures.rate > best.rate) {
+                *best = Some(figures);
+            }
+        }
+    }
+    let direct = best[0].as_ref().unwrap().rate;
+    for (way, best) in ways.iter().zip(&best) {
+        let best = best.as_ref().unwrap();
+        let cpu = best.cpu_us.map_or_else(|| "-".to_owned(), |us| format!("{us:.0}"));
+        let rss = way.between.as_ref().map_or_else(|| "-".to_owned(), |part| format!("{:.1}", part.rss_mb()));
+        println!(
+            "{:<28}{:>8}{:>12.0}{:>9.3}{:>9.0}{:>9.0}{:>10}{:>9}",
+            way.name,
+            callers,
+            best.rate,
+            best.rate / direct,
+            best.p50_us,
+            best.p99_us,
+            cpu,
+            rss
+        );
+    }
 }
 
 /// Ten servers connected: the memory of the gateway. Twenty: how long until all are listed.

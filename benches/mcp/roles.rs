@@ -36,6 +36,7 @@ pub(crate) fn play(role: &str) {
                 let service = Echo.serve(rmcp::transport::stdio_pipes()).await.unwrap();
                 service.waiting().await.unwrap();
             }
+            "copy" => copy(&std::env::var("MCP_BENCH_UPSTREAM").unwrap()).await,
             "proxy-http" => {
                 let upstream = std::env::var("MCP_BENCH_UPSTREAM").unwrap();
                 // For reqwest, which comes without a provider of its own.
@@ -106,6 +107,23 @@ async fn helve(servers: Vec<(String, Upstream)>) {
         HttpServer::bind("127.0.0.1:0".parse().unwrap(), mcp, door, ServerConfig::default()).await.unwrap();
     ready(server.address().unwrap().port());
     server.run(std::future::pending()).await;
+}
+
+/// Passes bytes on in both directions and reads none of them: what it costs that there is a process between.
+async fn copy(upstream: &str) {
+    let upstream = upstream.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    ready(listener.local_addr().unwrap().port());
+    loop {
+        let (mut client, _) = listener.accept().await.unwrap();
+        let upstream = upstream.clone();
+        tokio::spawn(async move {
+            let mut server = tokio::net::TcpStream::connect(upstream).await.unwrap();
+            client.set_nodelay(true).unwrap();
+            server.set_nodelay(true).unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
 }
 
 #[derive(Clone)]

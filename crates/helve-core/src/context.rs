@@ -195,6 +195,11 @@ impl Context {
         })
     }
 
+    /// Whether anybody listens to [`report`](Self::report).
+    pub fn is_heard(&self) -> bool {
+        self.0.host.as_ref().is_some_and(|host| host.is_heard(self))
+    }
+
     /// Tells how far the call has come.
     pub fn report(&self, progress: Progress) {
         if let Some(host) = &self.0.host {

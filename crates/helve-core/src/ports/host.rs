@@ -24,6 +24,9 @@ pub trait Host: Send + Sync + 'static {
     /// Where memory is kept.
     fn memory(&self) -> &dyn Memory;
 
+    /// Whether anybody listens how far the running call has come.
+    fn is_heard(&self, context: &Context) -> bool;
+
     /// Tells whoever listens how far the running call has come.
     fn report(&self, context: &Context, progress: Progress);
 }

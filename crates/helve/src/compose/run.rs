@@ -4,6 +4,7 @@
 //! and the outcomes of earlier parts alone: no clock, no chance. After a crash the handler simply
 //! runs again, and parts that had finished answer from the record.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use helve_core::expression::{ExpressionError, Scope};
@@ -19,8 +20,8 @@ pub(super) struct Run<'a> {
     pub(super) context: &'a Context,
     /// The arguments of the call.
     pub(super) input: &'a Value,
-    /// Who calls, for conditions.
-    caller: Value,
+    /// Who calls, for conditions. Most compositions never ask.
+    caller: OnceLock<Value>,
     /// Whether running it all again does no more than once.
     repeatable: bool,
     done: AtomicUsize,
@@ -39,17 +40,17 @@ pub(super) enum Ended {
 
 impl<'a> Run<'a> {
     pub(super) fn new(context: &'a Context, input: &'a Value, repeatable: bool) -> Self {
-        let who = context.caller();
-        let caller = json!({
-            "principal": who.principal, "agent": who.agent, "session": who.session, "loop": who.loop_id,
-        });
         let [done, succeeded, total] = [0; 3].map(AtomicUsize::new);
-        Self { context, input, caller, repeatable, done, succeeded, total }
+        Self { context, input, caller: OnceLock::new(), repeatable, done, succeeded, total }
     }
 
     /// What every expression can name.
     pub(super) fn scope(&self) -> Scope<'_> {
-        Scope::new().with("input", self.input).with("context", &self.caller)
+        let caller = self.caller.get_or_init(|| {
+            let who = self.context.caller();
+            json!({ "principal": who.principal, "agent": who.agent, "session": who.session, "loop": who.loop_id })
+        });
+        Scope::new().with("input", self.input).with("context", caller)
     }
 
     /// Says how many parts there are in all.
@@ -90,6 +91,9 @@ impl<'a> Run<'a> {
     #[expect(clippy::cast_precision_loss, reason = "nobody has that many parts")]
     fn report(&self, path: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.context.is_heard() {
+            return;
+        }
         let total = self.total.load(Ordering::Relaxed);
         self.context.report(Progress {
             done: done as f64,

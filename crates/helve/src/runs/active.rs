@@ -1,6 +1,7 @@
 //! A run of this process, from its start to its end.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,11 @@ pub(crate) struct ActiveRun {
     /// Where it stands in a trace, if somebody listens.
     place: OnceLock<Place>,
     state: Mutex<State>,
+    /// Whether anything has gone wrong: the ledger refused, or the run had to wait. Asked at every turn,
+    /// and nearly always no.
+    is_troubled: AtomicBool,
+    /// Whether there are texts to be hidden.
+    has_secrets: AtomicBool,
     quiet: Notify,
     /// This process is no longer at it.
     pub(super) over: Notify,
@@ -137,8 +143,17 @@ pub(crate) enum UndoState {
 
 impl ActiveRun {
     pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
-        let (place, state) = (OnceLock::new(), Mutex::default());
-        Self { id, cancellation, history, place, state, quiet: Notify::new(), over: Notify::new() }
+        Self {
+            id,
+            cancellation,
+            history,
+            place: OnceLock::new(),
+            state: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
+            has_secrets: AtomicBool::new(false),
+            quiet: Notify::new(),
+            over: Notify::new(),
+        }
     }
 
     /// Where it stands in a trace, if somebody listens.
@@ -153,6 +168,17 @@ impl ActiveRun {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What went wrong is looked up here, and nowhere where nothing did.
+    fn trouble<T: Default>(&self, of: impl FnOnce(&State) -> T) -> T {
+        if self.is_troubled.load(Ordering::Acquire) { of(&self.lock()) } else { T::default() }
+    }
+
+    fn make_trouble(&self, note: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        note(&mut state);
+        self.is_troubled.store(true, Ordering::Release);
     }
 
     /// Keeps an entry for the next one that is waited for.
@@ -182,7 +208,7 @@ impl ActiveRun {
     /// Writes what is held and an entry, and waits for it.
     pub(crate) async fn commit(&self, journal: &dyn Journal, entry: Entry) -> Result<(), JournalError> {
         if matches!(entry, Entry::Started(_))
-            && let Some(refused) = self.lock().refused.clone()
+            && let Some(refused) = self.refused()
         {
             // The run's own start may be lost with another part's; nothing of it may run.
             return Err(refused);
@@ -217,12 +243,14 @@ impl ActiveRun {
     /// The ledger does not take what the run has to say. From now on it may say less than what has
     /// happened, so that nothing more may happen.
     pub(crate) fn refused_by(&self, error: &JournalError) {
-        self.lock().refused.get_or_insert_with(|| error.clone());
+        self.make_trouble(|state| {
+            state.refused.get_or_insert_with(|| error.clone());
+        });
     }
 
     /// Why the ledger has refused something.
     pub(crate) fn refused(&self) -> Option<JournalError> {
-        self.lock().refused.clone()
+        self.trouble(|state| state.refused.clone())
     }
 
     /// How it is left, where it has to be.
@@ -237,20 +265,18 @@ impl ActiveRun {
 
     /// Whether the ledger has refused something.
     pub(crate) fn is_refused(&self) -> bool {
-        self.lock().refused.is_some()
+        self.trouble(|state| state.refused.is_some())
     }
 
     /// Whether the ledger has refused something after the run had begun. Then it is left as it is,
     /// to be taken up again from what the ledger has. One that has not begun has just failed.
     pub(crate) fn is_lost(&self) -> bool {
-        let state = self.lock();
-        state.begun && state.refused.is_some()
+        self.trouble(|state| state.begun && state.refused.is_some())
     }
 
     /// Whether the run goes on later, if at all: nothing new starts, and nothing is given up.
     pub(crate) fn is_halted(&self) -> bool {
-        let state = self.lock();
-        state.refused.is_some() || state.waiting.is_some()
+        self.trouble(|state| state.refused.is_some() || state.waiting.is_some())
     }
 
     /// The run itself or a part of it begins. It ends when the guard is dropped.
@@ -376,12 +402,13 @@ impl ActiveRun {
     pub(crate) fn hide(&self, secrets: &[String]) {
         if !secrets.is_empty() {
             self.lock().secrets.extend_from_slice(secrets);
+            self.has_secrets.store(true, Ordering::Release);
         }
     }
 
     /// Texts to be kept out of what is recorded of the run.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        self.lock().secrets.clone()
+        if self.has_secrets.load(Ordering::Acquire) { self.lock().secrets.clone() } else { Vec::new() }
     }
 
     /// Nobody is waited for any more.
@@ -391,15 +418,17 @@ impl ActiveRun {
 
     /// The run cannot go on by itself. The first reason stays.
     pub(crate) fn wait_for(&self, waiting: Waiting) {
-        self.lock().waiting.get_or_insert(waiting);
+        self.make_trouble(|state| {
+            state.waiting.get_or_insert(waiting);
+        });
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
-        self.lock().waiting.is_some()
+        self.trouble(|state| state.waiting.is_some())
     }
 
     pub(crate) fn waiting(&self) -> Option<Waiting> {
-        self.lock().waiting.clone()
+        self.trouble(|state| state.waiting.clone())
     }
 
     pub(crate) fn with_progress<T>(&self, change: impl FnOnce(&mut ProgressTree) -> T) -> T {
@@ -420,7 +449,7 @@ pub(crate) struct InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.run.lock().going_on.retain(|one| *one.path != *self.path);
+        self.run.lock().going_on.retain(|one| !Arc::ptr_eq(&one.path, &self.path));
         self.run.quiet.notify_waiters();
     }
 }

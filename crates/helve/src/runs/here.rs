@@ -1,9 +1,10 @@
 //! The runs that this process is at, and those that it had to leave.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use helve_core::CallId;
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;

@@ -18,7 +18,7 @@ mod watch;
 
 pub use recover::{Recovered, RunError, Settlement, TakenUp};
 
-pub(crate) use active::{ActiveRun, AtWork, Deed, Done, InFlight, Place, UndoState, Waiting, step};
+pub(crate) use active::{ActiveRun, Deed, Done, InFlight, Place, UndoState, Waiting, step};
 pub(crate) use end::{Unknown, find_out, leave_dropped, wind_up_dropped};
 pub(crate) use here::ActiveRuns;
 pub(crate) use history::{Earlier, History, parse};

@@ -37,9 +37,12 @@ impl Host for Parts {
         &self.memory
     }
 
+    fn is_heard(&self, context: &Context) -> bool {
+        context.client().is_some() || self.registry.bus().is_heard()
+    }
+
     fn report(&self, context: &Context, progress: Progress) {
-        let client = context.client();
-        if client.is_none() && !self.registry.bus().is_heard() {
+        if !self.is_heard(context) {
             return;
         }
         let call_id = context.run();
@@ -50,7 +53,7 @@ impl Host for Parts {
             }
             (None, _) => progress,
         };
-        if let Some(client) = client {
+        if let Some(client) = context.client() {
             client.progress(&progress);
         }
         self.registry.bus().publish_of(context.caller(), || EventKind::Progress { call_id, progress });

@@ -69,6 +69,10 @@ impl Host for FakeHost {
         &self.memory
     }
 
+    fn is_heard(&self, _context: &Context) -> bool {
+        true
+    }
+
     fn report(&self, _context: &Context, progress: Progress) {
         self.reports.lock().unwrap().push(progress);
     }

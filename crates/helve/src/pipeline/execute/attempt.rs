@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use super::super::record::OpenRecord;
-use crate::runs::{ActiveRun, AtWork};
+use crate::runs::ActiveRun;
 use crate::runtime::Parts;
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
@@ -38,8 +38,7 @@ pub(super) async fn attempt(
 ) -> Result<Value, ToolError> {
     let started = Instant::now();
     let attached = context.clone();
-    let at_work = record.run().map(ActiveRun::at_work);
-    let (result, handler) = run(parts, tool, call, context, arguments, deadline, at_work).await;
+    let (result, handler) = run(parts, tool, call, context, arguments, deadline, record.run()).await;
     record.attach(attached.attached());
     record.attempted(Attempt {
         duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
@@ -56,7 +55,7 @@ async fn run(
     context: Context,
     arguments: Value,
     deadline: Instant,
-    at_work: Option<AtWork>,
+    of: Option<&Arc<ActiveRun>>,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
     let handler = Arc::clone(tool.handler());
     let told = context.clone();
@@ -67,11 +66,11 @@ async fn run(
         match first_step(&*handler, arguments, context).await {
             Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
             Ok(ControlFlow::Continue(rest)) if stays => Work::Here(rest),
-            Ok(ControlFlow::Continue(rest)) => Work::apart(rest, at_work),
+            Ok(ControlFlow::Continue(rest)) => Work::apart(rest, of),
             Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
         }
     } else {
-        Work::apart(async move { handler.call(arguments, context).await }, at_work)
+        Work::apart(async move { handler.call(arguments, context).await }, of)
     };
     // On the heap: what waiting takes is large, and a call that ends at once does without.
     Box::pin(wait(parts, tool, call, Running { work, told }, deadline)).await
@@ -138,8 +137,9 @@ impl Work {
     /// In a task of its own. Its run knows until that has really ended.
     fn apart(
         work: impl Future<Output = Result<Value, ToolError>> + Send + 'static,
-        at_work: Option<AtWork>,
+        of: Option<&Arc<ActiveRun>>,
     ) -> Self {
+        let at_work = of.map(ActiveRun::at_work);
         Self::Task(tokio::spawn(async move {
             let _at_work = at_work;
             work.await
