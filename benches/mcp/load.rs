@@ -84,8 +84,8 @@ impl Client {
         let list: Value =
             serde_json::Deserializer::from_str(&listed[start..]).into_iter().next().unwrap().unwrap();
         let tools = list["result"]["tools"].as_array().unwrap_or_else(|| panic!("{listed}"));
-        let names = tools.iter().filter_map(|tool| tool["name"].as_str());
-        let tool = names.filter(|name| name.ends_with("echo")).next().unwrap();
+        let mut names = tools.iter().filter_map(|tool| tool["name"].as_str());
+        let tool = names.find(|name| name.ends_with("echo")).unwrap();
         client.call =
             client.request("tools/call", json!({ "name": tool, "arguments": { "message": "hello" } }));
         client

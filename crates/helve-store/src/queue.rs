@@ -19,7 +19,7 @@ use crate::request::Request;
 
 /// How long the writer lets records gather that nobody waits for: one fsync for a few calls costs the
 /// processor, and the disk, a fraction of one each.
-const GATHER_TIME: Duration = Duration::from_millis(2);
+const GATHER_TIME: Duration = Duration::from_millis(10);
 /// How many records it lets gather at most.
 const GATHER_MAX: usize = 256;
 
