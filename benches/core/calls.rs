@@ -53,28 +53,28 @@ pub(crate) fn run(scale: f64) {
     let floor = best(ROUNDS, || measure_floor(&tokio, many));
     line("(a) compiled validator and a direct async call", floor, floor);
 
-    let supervised = runtime(tool().read_only(), Arc::new(VolatileLedger::default()));
-    let cost = best(ROUNDS, || measure(&tokio, &supervised, many, 1, Wait::ForCalls));
-    line("(b) the full pipeline in memory, handler in a task of its own", cost, floor);
-    let in_memory = runtime(tool().read_only().instant(), Arc::new(VolatileLedger::default()));
-    let memory = best(ROUNDS, || measure(&tokio, &in_memory, many, 1, Wait::ForCalls));
-    line("(b) the full pipeline in memory, instant handler", memory, floor);
-
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(&folder.path().join("helve.db"), StoreOptions::default()).unwrap());
-    let reading = runtime(tool().read_only().instant(), store.clone());
-    // As a server sees it: bursts that the writer's queue holds. Then a flood that never ends, where
-    // callers go at the writer's pace; CPU counts the writer's thread in both.
-    let burst = best(ROUNDS, || measure(&tokio, &reading, (10_000.0 * scale) as u64, 1, Wait::ForCalls));
-    line("(c) durable journal, read-only instant tool, bursts of 10,000", burst, floor);
-    println!("    (c) / (b): {:.2} in wall time", burst.wall_us() / memory.wall_us());
-    let flood = best(ROUNDS, || measure(&tokio, &reading, many / 2, 1, Wait::ForDisk));
-    line("(c) durable journal, read-only instant tool, a flood", flood, floor);
-    println!(
-        "    (c) / (b): {:.2} in CPU, {:.2} in wall time",
-        flood.cpu_us() / memory.cpu_us(),
-        flood.wall_us() / memory.wall_us()
-    );
+    for handler in ["task", "instant"] {
+        let tool = || if handler == "instant" { tool().read_only().instant() } else { tool().read_only() };
+        let in_memory = runtime(tool(), Arc::new(VolatileLedger::default()));
+        let memory = best(ROUNDS, || measure(&tokio, &in_memory, many, 1, Wait::ForCalls));
+        line(&format!("(b) the full pipeline in memory, {handler} handler"), memory, floor);
+
+        let reading = runtime(tool(), store.clone());
+        // As a server sees it: bursts that the writer's queue holds. Then a flood that never ends, where
+        // callers go at the writer's pace; CPU counts the writer's thread in both.
+        let burst = best(ROUNDS, || measure(&tokio, &reading, (10_000.0 * scale) as u64, 1, Wait::ForCalls));
+        line(&format!("(c) durable journal, read-only {handler} tool, bursts of 10,000"), burst, floor);
+        println!("    (c) / (b): {:.2} in wall time", burst.wall_us() / memory.wall_us());
+        let flood = best(ROUNDS, || measure(&tokio, &reading, many / 2, 1, Wait::ForDisk));
+        line(&format!("(c) durable journal, read-only {handler} tool, a flood"), flood, floor);
+        println!(
+            "    (c) / (b): {:.2} in CPU, {:.2} in wall time",
+            flood.cpu_us() / memory.cpu_us(),
+            flood.wall_us() / memory.wall_us()
+        );
+    }
 
     let changing = runtime(tool().instant(), store.clone());
     let fsync = measure_fsync(folder.path(), (1_000.0 * scale).max(10.0) as u64);
