@@ -20,8 +20,7 @@ pub fn steps(pattern: &str) -> Option<u64> {
     parsed.ok().map(|hir| written_out(&hir))
 }
 
-/// How long an expression is, written out.
-pub(crate) fn written_out(hir: &Hir) -> u64 {
+fn written_out(hir: &Hir) -> u64 {
     let sum = |parts: &[Hir]| parts.iter().map(written_out).fold(0, u64::saturating_add);
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) | HirKind::Class(_) => 1,

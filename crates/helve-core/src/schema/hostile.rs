@@ -286,7 +286,9 @@ fn word_boundaries_take_no_longer_than_other_patterns() {
 #[test]
 fn patterns_that_are_tried_at_every_start_are_as_much_work_as_that() {
     let same = "a".repeat(1 << 20);
-    for pattern in [r"\Ba*c", r"\b{start}a*c", "a*+c", "(?:a{2}+)*c", "a?{3}a*c"] {
+    for pattern in
+        [r"\Ba*c", r"\b{start}a*c", "a*+c", "(?:a{2}+)*c", "a?{3}a*c", r"(?:\b){0}a*c", r"(?:x|\>)?a*c"]
+    {
         let schema = compile(beside_one_that_looks(json!({ "pattern": pattern })));
         let text = said(&schema, &json!({ "x": same }));
         assert!(text.contains("too large"), "{pattern}: {text}");
@@ -309,6 +311,9 @@ fn patterns_that_look_around_are_as_long_as_they_are_written_out() {
         ("back", r"(x?)[ab]*a[ab]{5000}c\1", &mixed),
         ("by name", r"(?<n>x?)(?=x?)[ab]*a[ab]{5000}c\k<n>", &mixed),
         ("at every place from every place", "(?=(?:a(?:[ab]*c)?(?=x?))*)x", &same),
+        ("the same, hidden", r"(?=(?:(?:\b){0}a(?:[ab]*c)?)*)x", &same),
+        ("nothing, often", "(?:(?=a?)(?=a?)){5000}x", &same),
+        ("a boundary, often", r"(?=a)(?:\B\B){50000}x", &same),
         ("the same, deeper", "(?=(?:a(?!(?:a(?:[ab]*c)?(?=x?))*x))*)x", &same),
     ] {
         let schema = compile(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));

@@ -72,7 +72,7 @@ impl Patterns {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        let are_tried = read.values().any(|read| read.as_ref().is_ok_and(|read| read.must_be_tried));
+        let are_tried = read.values().any(|read| read.as_ref().is_ok_and(Read::must_be_tried));
         let known = read.into_iter().map(|(text, read)| (text.to_owned(), Pattern::of(read, are_tried)));
         Self { known: known.collect(), are_tried }
     }

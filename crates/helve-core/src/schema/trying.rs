@@ -3,11 +3,12 @@
 //! Most patterns are matched in one pass over a text. One that looks around or back, or that is possessive,
 //! is tried at every place of it, in every way that leads on, and each attempt may go through all that follows.
 
-use regex_syntax::ast::{self, Ast, ErrorKind, Visitor, parse::Parser};
-use regex_syntax::hir::translate::TranslatorBuilder;
-use regex_syntax::hir::{Hir, HirKind};
+use regex_syntax::ast::parse::Parser;
+use regex_syntax::ast::{
+    AssertionKind, Ast, ErrorKind, GroupKind, Repetition, RepetitionKind, RepetitionRange,
+};
 
-use crate::regexp::written_out;
+use crate::regexp::steps;
 
 /// Most attempts at one text. A match that does not end within them is given up.
 pub(super) const ATTEMPTS_MAX: usize = 4_096;
@@ -24,14 +25,11 @@ const MARKS_MAX: usize = 100;
 /// What groups are called that stand for look-around and for references back.
 const MARK: &str = "helve_mark_";
 
-/// A pattern as the validator reads it, with a group in place of whatever is matched only by trying.
+/// A pattern as the validator reads it.
 pub(super) struct Read {
     translated: String,
-    hir: Hir,
-    looks_back: bool,
-    is_possessive: bool,
-    /// It can be matched by trying only.
-    pub(super) must_be_tried: bool,
+    shape: Shape,
+    looks: bool,
 }
 
 /// Why a pattern is not read.
@@ -45,23 +43,26 @@ pub(super) enum Unread {
 impl Read {
     pub(super) fn of(pattern: &str) -> Result<Self, Unread> {
         let translated = jsonschema_regex::to_rust_regex(pattern).map_err(|()| Unread::NoPattern)?;
-        let (marked, ast, marks) = mark(&translated).ok_or(Unread::Immeasurable)?;
-        let hir = TranslatorBuilder::new().utf8(false).build().translate(&marked, &ast);
-        let hir = hir.map_err(|_| if marks.any() { Unread::Immeasurable } else { Unread::NoPattern })?;
-        let is_possessive = is_possessive(&ast);
-        let must_be_tried = marks.any() || is_possessive;
-        let looks_back = marks.back > 0;
-        Ok(Self { translated: translated.into_owned(), hir, looks_back, is_possessive, must_be_tried })
+        let (ast, marks) = mark(&translated).ok_or(Unread::Immeasurable)?;
+        let within = Within { looks_back: marks.back > 0, cut: false };
+        let shape = Shape::of(&ast, within);
+        Ok(Self { translated: translated.into_owned(), shape, looks: marks.around + marks.back > 0 })
     }
 
     /// How many steps it takes for a byte of text in one pass.
     pub(super) fn steps(&self) -> usize {
-        usize::try_from(written_out(&self.hir)).unwrap_or(usize::MAX)
+        let steps = steps(&self.translated).map(|steps| usize::try_from(steps).unwrap_or(usize::MAX));
+        steps.unwrap_or(self.shape.steps)
+    }
+
+    /// Whether it can be matched by trying only.
+    pub(super) fn must_be_tried(&self) -> bool {
+        self.looks || self.shape.is_possessive
     }
 
     /// Whether it would be tried where one beside it has to be: boundaries of words are no part of one pass then.
     pub(super) fn may_be_tried(&self) -> bool {
-        self.must_be_tried || self.hir.properties().look_set().contains_word()
+        self.shape.is_tried
     }
 
     /// How it is tried.
@@ -70,51 +71,101 @@ impl Read {
             .backtrack_limit(ATTEMPTS_MAX)
             .delegate_size_limit(COMPILED_BYTES_MAX)
             .build();
-        // What is possessive keeps no place to go back to, and the tree no longer says where it stands.
-        let Shape { rounds, .. } = self.shape(&self.hir, self.is_possessive);
-        Tried { steps: self.steps(), rounds, matcher: matcher.ok() }
-    }
-
-    /// What there is in an expression to be tried; `cut` where an attempt, once it succeeded, keeps no place to go
-    /// back to. Then what is repeated in it costs no attempts of those that are counted.
-    fn shape(&self, hir: &Hir, cut: bool) -> Shape {
-        match hir.kind() {
-            HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => Shape::default(),
-            HirKind::Look(_) => {
-                let is_tried = hir.properties().look_set().contains_word();
-                Shape { is_tried, ..Shape::default() }
-            }
-            HirKind::Capture(group) => {
-                let is_mark = group.name.as_ref().is_some_and(|name| name.starts_with(MARK));
-                let within = self.shape(&group.sub, cut || is_mark);
-                Shape { is_tried: within.is_tried || is_mark || self.looks_back, ..within }
-            }
-            HirKind::Repetition(repeated) => {
-                let within = self.shape(&repeated.sub, cut);
-                let is_loop = cut && within.is_tried && repeated.max.is_none();
-                Shape {
-                    is_tried: within.is_tried || self.is_possessive,
-                    rounds: within.rounds + u32::from(is_loop),
-                }
-            }
-            HirKind::Concat(parts) | HirKind::Alternation(parts) => {
-                parts.iter().map(|part| self.shape(part, cut)).fold(Shape::default(), Shape::and)
-            }
-        }
+        Tried { steps: self.shape.steps, rounds: self.shape.rounds, matcher: matcher.ok() }
     }
 }
 
-/// What there is in an expression to be tried.
+/// Where in a pattern an expression stands.
+#[derive(Clone, Copy)]
+struct Within {
+    /// The pattern refers back, so that groups have to be tried.
+    looks_back: bool,
+    /// An attempt, once it succeeded, keeps no place to go back to. What is repeated here costs none of the
+    /// attempts that are counted.
+    cut: bool,
+}
+
+/// What there is in an expression to be tried. Taken from what is written: an expression that says little
+/// may be gone through often, such as `(?:\b){1000000}`.
 #[derive(Default)]
 struct Shape {
+    /// How long it is, written out.
+    steps: usize,
     is_tried: bool,
+    /// It repeats a repetition, such as `a*+`: to who tries that means that nothing is given back.
+    is_possessive: bool,
     /// How many loops within each other go through a text without being counted.
     rounds: u32,
 }
 
 impl Shape {
-    fn and(self, other: Self) -> Self {
-        Self { is_tried: self.is_tried || other.is_tried, rounds: self.rounds.max(other.rounds) }
+    fn of(ast: &Ast, within: Within) -> Self {
+        let one = Self { steps: 1, ..Self::default() };
+        match ast {
+            Ast::Literal(literal) => Self { steps: literal.c.len_utf8(), ..one },
+            Ast::Empty(_)
+            | Ast::Flags(_)
+            | Ast::Dot(_)
+            | Ast::ClassUnicode(_)
+            | Ast::ClassPerl(_)
+            | Ast::ClassBracketed(_) => one,
+            Ast::Assertion(assertion) => Self { is_tried: is_of_words(&assertion.kind), ..one },
+            Ast::Group(group) => {
+                let is_mark =
+                    matches!(&group.kind, GroupKind::CaptureName { name, .. } if name.name.starts_with(MARK));
+                let shape = Self::of(&group.ast, Within { cut: within.cut || is_mark, ..within });
+                Self { is_tried: shape.is_tried || is_mark || within.looks_back, ..shape }
+            }
+            Ast::Repetition(repeated) => Self::repeated(repeated, within),
+            Ast::Alternation(parts) => Self::all(&parts.asts, within),
+            Ast::Concat(parts) => Self::all(&parts.asts, within),
+        }
+    }
+
+    fn repeated(repeated: &Repetition, within: Within) -> Self {
+        let is_possessive = matches!(*repeated.ast, Ast::Repetition(_));
+        let cut = within.cut || is_possessive;
+        let shape = Self::of(&repeated.ast, Within { cut, ..within });
+        let (times, has_end) = match repeated.op.kind {
+            RepetitionKind::ZeroOrOne => (1, true),
+            RepetitionKind::ZeroOrMore | RepetitionKind::OneOrMore => (1, false),
+            RepetitionKind::Range(RepetitionRange::AtLeast(least)) => (least, false),
+            RepetitionKind::Range(RepetitionRange::Exactly(most) | RepetitionRange::Bounded(_, most)) => {
+                (most, true)
+            }
+        };
+        Self {
+            steps: shape.steps.saturating_mul(times.max(1) as usize),
+            is_tried: shape.is_tried || is_possessive,
+            is_possessive: shape.is_possessive || is_possessive,
+            rounds: shape.rounds + u32::from(cut && shape.is_tried && !has_end),
+        }
+    }
+
+    fn all(parts: &[Ast], within: Within) -> Self {
+        parts.iter().map(|part| Self::of(part, within)).fold(Self::default(), |all, part| Self {
+            steps: all.steps.saturating_add(part.steps),
+            is_tried: all.is_tried || part.is_tried,
+            is_possessive: all.is_possessive || part.is_possessive,
+            rounds: all.rounds.max(part.rounds),
+        })
+    }
+}
+
+fn is_of_words(kind: &AssertionKind) -> bool {
+    match kind {
+        AssertionKind::StartLine
+        | AssertionKind::EndLine
+        | AssertionKind::StartText
+        | AssertionKind::EndText => false,
+        AssertionKind::WordBoundary
+        | AssertionKind::NotWordBoundary
+        | AssertionKind::WordBoundaryStart
+        | AssertionKind::WordBoundaryEnd
+        | AssertionKind::WordBoundaryStartAngle
+        | AssertionKind::WordBoundaryEndAngle
+        | AssertionKind::WordBoundaryStartHalf
+        | AssertionKind::WordBoundaryEndHalf => true,
     }
 }
 
@@ -149,19 +200,13 @@ struct Marks {
     back: usize,
 }
 
-impl Marks {
-    fn any(&self) -> bool {
-        self.around + self.back > 0
-    }
-}
-
 /// Puts a group in place of whatever the parser does not know, as often as it stops there. None where it is
 /// something else than look-around or a reference back.
-fn mark(pattern: &str) -> Option<(String, Ast, Marks)> {
+fn mark(pattern: &str) -> Option<(Ast, Marks)> {
     let (mut pattern, mut marks) = (pattern.to_owned(), Marks::default());
     loop {
         let error = match Parser::new().parse(&pattern) {
-            Ok(ast) => return Some((pattern, ast, marks)),
+            Ok(ast) => return Some((ast, marks)),
             Err(error) => error,
         };
         let name = format!("(?P<{MARK}{}>", marks.around + marks.back);
@@ -186,22 +231,4 @@ fn mark(pattern: &str) -> Option<(String, Ast, Marks)> {
         }
         pattern.replace_range(start..end, &group);
     }
-}
-
-/// Whether something is repeated that is a repetition itself, such as `a*+`. In one pass that means nothing
-/// else; to who tries, it means that nothing is given back.
-fn is_possessive(ast: &Ast) -> bool {
-    struct Finds(bool);
-    impl Visitor for Finds {
-        type Output = bool;
-        type Err = std::convert::Infallible;
-        fn finish(self) -> Result<bool, Self::Err> {
-            Ok(self.0)
-        }
-        fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
-            self.0 |= matches!(ast, Ast::Repetition(outer) if matches!(*outer.ast, Ast::Repetition(_)));
-            Ok(())
-        }
-    }
-    ast::visit(ast, Finds(false)).unwrap_or_else(|never| match never {})
 }
