@@ -305,6 +305,14 @@ fn write_canonical(value: &Value, text: &mut String) {
     }
 }
 
+/// Equal, and `1` is `1.0`.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        _ => a == b,
+    }
+}
+
 /// A key as one step of a JSON Pointer.
 pub fn escape_pointer(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")

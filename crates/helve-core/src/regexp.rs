@@ -1,12 +1,14 @@
 //! How much work a regular expression makes of a text.
 //!
 //! Matching takes time in proportion to the text, and cannot be stopped in its middle. How much a byte of it
-//! takes depends on the expression: `(a?){5000}a{5000}` takes half a minute for 50 kB.
+//! takes depends on the expression: `(a?){5000}a{5000}` takes half a minute for 50 kB. A class counts as one step
+//! however many characters it has, as measured: those of other alphabets are no slower, byte for byte.
 
 use regex_syntax::hir::{Hir, HirKind};
 
 /// About how many steps an expression may take for one byte of text: how long it is, written out. None where it
-/// is none, or one that looks around or back, which can take a whole text's length for every byte.
+/// is none, or one that looks around or back. True of engines that go through a text once, as `regex` and ripgrep's
+/// do; others may take a whole text's length for every byte.
 ///
 /// ```
 /// use helve_core::regexp::steps;

@@ -115,8 +115,7 @@ impl Client {
     /// over where the other side agrees (status 101). `protocol` is what `Upgrade` says. There are
     /// no redirects, and after the answer no bounds but the caller's.
     pub async fn upgrade(&self, request: Request, protocol: &'static str) -> Result<Upgraded, NetError> {
-        let request = request.bounded_by(&self.0.policy).redirects(Redirects::Stop);
-        let target = Target::of(&request.url)?;
+        let (request, target) = self.bounded(request.redirects(Redirects::Stop))?;
         let host = target.to_string();
         let checked = self.0.policy.check_target(&target);
         checked.map_err(|refused| NetError::refused(host.clone(), &refused))?;

@@ -145,6 +145,8 @@ pub struct StreamingResponse {
     left: usize,
     /// What was read since others last had their turn.
     turn_bytes: usize,
+    /// A part could not be read: there is no end that would be a good one.
+    is_broken: bool,
 }
 
 impl StreamingResponse {
@@ -172,10 +174,11 @@ impl StreamingResponse {
             limit,
             left: limit,
             turn_bytes: 0,
+            is_broken: false,
         })
     }
 
-    /// The next part of the content, decompressed; `None` after the last.
+    /// The next part of the content, decompressed; `None` after the last. Once a part failed, all do.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         let next = tokio::time::timeout_at(self.deadline, self.next()).await;
         next.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))
@@ -219,8 +222,18 @@ impl StreamingResponse {
         Ok(body.into())
     }
 
-    /// The next part within the limit, however long it takes.
+    /// The next part within the limit, however long it takes. After one that failed there is none.
     async fn next(&mut self) -> Result<Option<Bytes>, NetError> {
+        if self.is_broken {
+            let source = "an earlier part of it could not be read".into();
+            return Err(NetError::Broken { host: self.target.to_string(), source });
+        }
+        let next = self.read_next().await;
+        self.is_broken = next.is_err();
+        next
+    }
+
+    async fn read_next(&mut self) -> Result<Option<Bytes>, NetError> {
         if self.turn_bytes >= TURN_BYTES_MAX {
             self.turn_bytes = 0;
             tokio::task::yield_now().await;
@@ -254,7 +267,7 @@ impl std::fmt::Debug for StreamingResponse {
 
 /// What is still to be read, by the way that it comes.
 pub(crate) enum Content {
-    Plain(plain::Content),
+    Plain(plain::Unpacked),
     Secure(reqwest::Response),
 }
 

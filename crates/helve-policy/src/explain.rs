@@ -70,11 +70,7 @@ impl Policies {
         let Ok(loaded) = &self.state else { return explanation };
         explanation.policies = loaded.policies.len();
         explanation.kept = matches!(&*loaded.plan(request), Plan::Settled(_));
-        let fits = |parsed: &crate::parse::Parsed,
-                    [principal, action, resource]: [&crate::scope::Placed; 3]| {
-            parsed.scope.fits(principal, action, resource)
-        };
-        match loaded.open(request, fits) {
+        match loaded.open(request) {
             Ok(open) => loaded.explain(&open, request, &mut explanation),
             Err(error) => explanation.errors.push(error),
         }

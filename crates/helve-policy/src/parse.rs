@@ -30,7 +30,12 @@ pub(crate) struct Parsed {
     pub(crate) scope: Scope,
     pub(crate) mentions: Mentions,
     pub(crate) guard: Guard,
+    /// What it takes in a set of policies, about: each has its text again.
+    pub(crate) bytes: usize,
 }
+
+/// What a policy takes in a set beside its text, in bytes.
+const POLICY_BYTES: usize = 1 << 10;
 
 impl Parsed {
     pub(crate) fn permits(&self) -> bool {
@@ -141,6 +146,7 @@ fn one(
         scope: Scope::of(policy),
         mentions,
         guard: Guard::of(body.body()),
+        bytes: POLICY_BYTES + policy.to_cedar().map_or(0, |text| text.len()),
         name,
     })
 }

@@ -49,12 +49,23 @@ pub(crate) struct Chosen {
     pub(crate) set: PolicySet,
 }
 
-/// Sets of policies that were chosen before. Many tools share one.
-#[derive(Default)]
-pub(crate) struct ChosenSets(RwLock<HashMap<Box<[u32]>, Arc<Chosen>>>);
+/// Sets of policies that were chosen before. Many tools share one. Each has the text of its policies once more.
+pub(crate) struct ChosenSets {
+    bytes_max: usize,
+    kept: RwLock<KeptSets>,
+}
 
-/// Most policies in all kept sets together, each counted as often as it is in one.
-const KEPT_POLICIES_MAX: usize = 50_000;
+#[derive(Default)]
+struct KeptSets {
+    sets: HashMap<Box<[u32]>, Arc<Chosen>>,
+    bytes: usize,
+}
+
+/// What all kept sets together may take, by the scope of policies.
+pub(crate) const SETS_BYTES_MAX: usize = 64 << 20;
+
+/// And by the arguments of calls, which callers choose: ten fields that may be there make a thousand sets.
+pub(crate) const GUARDED_BYTES_MAX: usize = 8 << 20;
 
 /// The answer of some layers, with or without a person's yes.
 struct Verdict<'a> {
@@ -65,32 +76,44 @@ struct Verdict<'a> {
 }
 
 impl ChosenSets {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, kept: RwLock::default() }
+    }
+
     /// The set of these policies, kept or made. Where there are too many, all are given up, and
     /// `emptied` is called.
     fn get(
         &self,
         indices: Box<[u32]>,
+        bytes: usize,
         make: impl FnOnce(&[u32]) -> Result<PolicySet, String>,
         emptied: impl FnOnce(),
     ) -> Result<Arc<Chosen>, String> {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&indices).cloned();
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner).sets.get(&indices).cloned();
         if let Some(chosen) = kept {
             return Ok(chosen);
         }
         let chosen = Arc::new(Chosen { set: make(&indices)?, indices: indices.clone() });
-        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let count: usize = kept.keys().map(|indices| indices.len() + 1).sum();
-        if count + indices.len() > KEPT_POLICIES_MAX {
-            kept.clear();
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.bytes + bytes > self.bytes_max {
+            *kept = KeptSets::default();
             emptied();
         }
-        kept.insert(indices, Arc::clone(&chosen));
+        // Somebody else may have made the same meanwhile.
+        if kept.sets.insert(indices, Arc::clone(&chosen)).is_none() {
+            kept.bytes += bytes;
+        }
         Ok(chosen)
     }
 
     #[cfg(test)]
     pub(crate) fn sizes(&self) -> Vec<usize> {
-        self.0.read().unwrap().keys().map(|indices| indices.len()).collect()
+        self.kept.read().unwrap().sets.keys().map(|indices| indices.len()).collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.read().unwrap().bytes
     }
 }
 
@@ -106,9 +129,7 @@ impl Loaded {
     }
 
     fn make_plan(&self, request: &PolicyRequest<'_>) -> Plan {
-        let open = match self.open(request, |parsed, [principal, action, resource]| {
-            parsed.scope.fits(principal, action, resource)
-        }) {
+        let open = match self.open(request) {
             Ok(open) => open,
             Err(reason) => return Plan::Settled(denied(reason)),
         };
@@ -119,8 +140,13 @@ impl Loaded {
         if differs { Plan::Open(Box::new(open)) } else { Plan::Settled(self.answer(&open, request)) }
     }
 
-    /// Everything that it takes to answer, with the policies that `fits` picks.
-    pub(crate) fn open(
+    /// Everything that it takes to answer, with the policies whose scope fits.
+    pub(crate) fn open(&self, request: &PolicyRequest<'_>) -> Result<Open, String> {
+        self.open_with(request, |parsed, placed| parsed.scope.fits(placed))
+    }
+
+    /// The same, with the policies that `fits` picks.
+    pub(crate) fn open_with(
         &self,
         request: &PolicyRequest<'_>,
         fits: impl Fn(&Parsed, [&Placed; 3]) -> bool,
@@ -139,9 +165,10 @@ impl Loaded {
             let indices = (0u32..)
                 .zip(&self.policies)
                 .filter(|(_, parsed)| parsed.weight == weight && fits(parsed, placed));
-            let indices = indices.map(|(index, _)| index).collect();
+            let indices: Box<[u32]> = indices.map(|(index, _)| index).collect();
+            let bytes = self.bytes(&indices);
             // Plans hold on to their sets.
-            let chosen = self.sets.get(indices, |indices| self.set(indices), || self.cache.clear())?;
+            let chosen = self.sets.get(indices, bytes, |indices| self.set(indices), || self.cache.clear())?;
             let only_forbids = weight == Weight::Narrows && !self.narrowing_permits;
             layers.push(Layer { chosen, only_forbids });
         }
@@ -167,15 +194,25 @@ impl Loaded {
         PolicySet::from_policies(policies).map_err(|error| error.to_string())
     }
 
-    /// The policies of a layer that may apply to some arguments, which Cedar is shown.
+    /// What a set of policies takes, about.
+    fn bytes(&self, indices: &[u32]) -> usize {
+        indices.iter().map(|index| self.at(*index).bytes).sum()
+    }
+
+    /// The policies of a layer that may apply to some arguments, which Cedar is shown. To make a set takes longer
+    /// than to ask about some that do not apply: it has to leave out half at least.
     fn guarded(&self, layer: &Layer, arguments: &Value) -> Result<Arc<Chosen>, String> {
         let all = &layer.chosen.indices;
         let left: Box<[u32]> =
             all.iter().copied().filter(|index| !self.at(*index).guard.rules_out(arguments)).collect();
-        match left.len() == all.len() {
-            true => Ok(Arc::clone(&layer.chosen)),
-            false => self.guarded.get(left, |indices| self.set(indices), || {}),
+        if left.len() * 2 > all.len() {
+            return Ok(Arc::clone(&layer.chosen));
         }
+        let bytes = self.bytes(&left);
+        if bytes > GUARDED_BYTES_MAX {
+            return Ok(Arc::clone(&layer.chosen));
+        }
+        self.guarded.get(left, bytes, |indices| self.set(indices), || {})
     }
 
     pub(crate) fn at(&self, index: u32) -> &Parsed {

@@ -15,7 +15,7 @@ use crate::file::{PolicyFile, Weight};
 use crate::finding::{Finding, Place, Severity};
 use crate::nesting;
 use crate::parse::{Parsed, parse};
-use crate::plan::{ChosenSets, Plan};
+use crate::plan::{ChosenSets, GUARDED_BYTES_MAX, Plan, SETS_BYTES_MAX};
 
 /// The policy that is in force where nobody wrote another.
 pub const DEFAULT_POLICY: &str = include_str!("../default.cedar");
@@ -213,8 +213,8 @@ impl Loaded {
             checked,
             authorizer: Authorizer::new(),
             cache: Cache::new(),
-            sets: ChosenSets::default(),
-            guarded: ChosenSets::default(),
+            sets: ChosenSets::new(SETS_BYTES_MAX),
+            guarded: ChosenSets::new(GUARDED_BYTES_MAX),
         }
     }
 }

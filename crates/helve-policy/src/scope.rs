@@ -56,7 +56,7 @@ impl Scope {
         Self { principal, action, resource }
     }
 
-    pub(crate) fn fits(&self, principal: &Placed, action: &Placed, resource: &Placed) -> bool {
+    pub(crate) fn fits(&self, [principal, action, resource]: [&Placed; 3]) -> bool {
         self.action.holds(action) && self.resource.holds(resource) && self.principal.holds(principal)
     }
 }

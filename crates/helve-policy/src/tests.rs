@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::guard::Guard;
+use crate::plan::{ChosenSets, GUARDED_BYTES_MAX};
 use crate::{Known, Policies, PolicyFile};
 
 fn tool(name: &str, risk: Risk) -> Tool {
@@ -173,7 +174,7 @@ proptest! {
                 labels: asked.labels,
                 now: jiff::Timestamp::from_second(asked.second).unwrap(),
             };
-            let plain = loaded.answer(&loaded.open(&request, |_, _| true).unwrap(), &request);
+            let plain = loaded.answer(&loaded.open_with(&request, |_, _| true).unwrap(), &request);
             for _ in 0..2 {
                 prop_assert_eq!(&policies.rule(&request), &plain, "{:?}", asked);
             }
@@ -298,6 +299,72 @@ fn of_many_policies_on_arguments_cedar_is_asked_about_those_that_may_apply() {
     let mut sizes = policies.state.as_ref().unwrap().guarded.sizes();
     sizes.sort_unstable();
     assert_eq!(sizes, [1, 2, 2]);
+}
+
+/// What sets were made for calls with these arguments.
+fn asked_with<'p>(policies: &'p Policies, tool: &Tool, given: impl Iterator<Item = Value>) -> &'p ChosenSets {
+    let caller = Caller::principal("ada");
+    for arguments in given {
+        let request = PolicyRequest {
+            caller: &caller,
+            action: Action::Call,
+            resource: PolicyResource::Tool(tool),
+            arguments: Some(&arguments),
+            labels: LabelSet::NONE,
+            now: jiff::Timestamp::UNIX_EPOCH,
+        };
+        assert_eq!(policies.rule(&request).stance, Stance::Allow, "{arguments}");
+    }
+    &policies.state.as_ref().unwrap().guarded
+}
+
+#[test]
+fn sets_that_callers_choose_take_little_memory() {
+    let fields = |count: usize, set: usize| {
+        (0..count).filter(move |n| set >> n & 1 == 1).map(|n| (format!("f{n}"), json!("x")))
+    };
+    let long = "x".repeat(400_000);
+    let forbid = |n: usize| {
+        format!(
+            "@note(\"{long}\") forbid (principal, action in Action::\"call\", resource) \
+             when {{ context.arguments has f{n} && context.arguments.f{n} == \"no\" }};\n\
+             @note(\"{long}\") forbid (principal, action in Action::\"call\", resource) \
+             when {{ context.arguments has f{n} && context.arguments.f{n} == \"x\" && context.approved }};\n"
+        )
+    };
+    let text: String =
+        (0..6).map(forbid).chain(["permit (principal, action, resource);".to_owned()]).collect();
+    let properties: serde_json::Map<_, _> =
+        (0..6).map(|n| (format!("f{n}"), json!({ "type": "string" }))).collect();
+    let tool = Tool::builder("a/x")
+        .description("Does something for a test.")
+        .input_schema(json!({ "type": "object", "properties": properties }))
+        .handler(|_, _| std::future::ready(Ok(Value::Null)))
+        .build()
+        .unwrap();
+    let policies = Policies::unchecked(&[PolicyFile::new("one", text)], std::slice::from_ref(&tool));
+    let given = (0..64).map(|set| Value::Object(fields(6, set).collect()));
+    let sets = asked_with(&policies, &tool, given);
+    assert!(sets.bytes() > 400_000 && sets.bytes() <= GUARDED_BYTES_MAX, "{}", sets.bytes());
+    assert!(sets.sizes().iter().sum::<usize>() * 400_000 <= 2 * GUARDED_BYTES_MAX, "{:?}", sets.sizes());
+}
+
+#[test]
+fn no_set_is_made_that_leaves_out_few() {
+    let forbid = |condition: String| {
+        format!("forbid (principal, action in Action::\"call\", resource) when {{ {condition} }};\n")
+    };
+    let always = (0..50).map(|_| forbid("context.arguments has tags && context.approved".to_owned()));
+    let some = (0..40).map(|n| {
+        forbid(format!("context.arguments has count && context.arguments.count == {n} && context.approved"))
+    });
+    let text: String =
+        always.chain(some).chain(["permit (principal, action, resource);".to_owned()]).collect();
+    let tools = [tool("a/x", Risk::Low)];
+    let policies = Policies::unchecked(&[PolicyFile::new("one", text)], &tools);
+    let given = (0..40).map(|n| json!({ "count": n, "tags": [] }));
+    let sizes = asked_with(&policies, &tools[0], given).sizes();
+    assert!(sizes.is_empty(), "{sizes:?}");
 }
 
 #[test]

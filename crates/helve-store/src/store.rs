@@ -55,7 +55,8 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             queue_entries_max: 65_536,
-            reserve_bytes: 1 << 20,
+            // Some hundred pages: what an end of a call takes is counted in these, and they have 16 KiB.
+            reserve_bytes: 4 << 20,
             pages_max: None,
             memory: MemoryLimits::default(),
             clock: Arc::new(SystemClock),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::expression::{Expression, ExpressionError, Scope};
+use crate::json::same;
 
 /// What a predicate can begin with. The longer ones first, or `>=` would be read as `>`.
 const OPERATORS: [(&str, Operator); 6] = [
@@ -91,14 +92,6 @@ impl Expected {
                 expression.holds(&Scope::new().with(VALUE, value))
             }
         }
-    }
-}
-
-/// Equal, and `1` is `1.0`.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        _ => a == b,
     }
 }
 

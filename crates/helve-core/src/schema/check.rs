@@ -49,8 +49,9 @@ pub(super) struct Checked {
     pub(super) has_secrets: bool,
     /// The schemas that say which draft they are written for.
     pub(super) dialects: Vec<String>,
-    /// How much there is to do for one value at most, unless the schema is recursive.
-    pub(super) work: u64,
+    /// How much there is to do for one value at most, unless the schema is recursive or has a pattern that is
+    /// matched by trying.
+    pub(super) work: Option<u64>,
 }
 
 pub(super) fn problem(at: &str, message: impl Into<String>) -> Problem {
@@ -77,7 +78,8 @@ pub(super) fn follow(looked: Looked) -> Result<Checked, Vec<Problem>> {
     if check.parts > EXPANDED_MAX {
         return Err(vec![too_many_parts("")]);
     }
-    Ok(Checked { document, recursive, has_secrets, dialects, work: check.work })
+    let work = (!recursive && !document.patterns().are_tried()).then_some(check.work);
+    Ok(Checked { document, recursive, has_secrets, dialects, work })
 }
 
 fn too_many_parts(at: &str) -> Problem {
@@ -188,6 +190,7 @@ impl<'a> Walk<'a> {
         if schema.get("$schema").is_some_and(Value::is_string) {
             self.dialects.push(self.at.clone());
         }
+        self.problems.extend(self.document.patterns().immeasurable(schema, &self.at).take(PROBLEMS_MAX));
         self.has_secrets |= super::redact::marks_secret(schema);
         let mut height = 1;
         for child in children(schema) {
@@ -320,7 +323,8 @@ impl<'a> Expansion<'a> {
             None => {}
         }
         self.known.insert(schema, None);
-        let own = Effort { parts: 1, work: 1 + super::cost::breadth(self.document, schema) as u64 };
+        let breadth = super::cost::breadth(self.document, schema) as u64;
+        let own = Effort { parts: 1, work: breadth.saturating_add(1) };
         let mut expanded = Expanded { check: own, mark: own, levels: 1 };
         for child in children(schema) {
             match child.edge {

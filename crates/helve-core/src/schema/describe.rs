@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::Schema;
 use crate::error::FieldError;
-use crate::json::brief;
+use crate::json::{brief, same};
 
 impl FieldError {
     /// An error whose message says all three parts in one line.
@@ -229,21 +229,21 @@ fn unexpected_field(path: &str, key: &str, known: &[String]) -> FieldError {
 }
 
 /// The fields that this object at `path` may have, in the order of their names: not those of an alternative
-/// that a field such as `type` says it is not.
+/// that a field such as `type` says it is not, unless it says so of all.
 pub(super) fn known_fields(schema: &Schema, path: &str, object: &Value) -> Vec<String> {
     let is_other = |properties: &Map<String, Value>| {
         properties.iter().any(|(key, field)| match (field.get("const"), object.get(key)) {
-            (Some(expected), Some(given)) => expected != given,
+            (Some(expected), Some(given)) => !same(expected, given),
             (Some(_), None) | (None, _) => false,
         })
     };
-    let mut known: Vec<String> = schema
-        .at(path)
-        .into_iter()
-        .filter_map(|node| node.get("properties").and_then(Value::as_object))
-        .filter(|properties| !is_other(properties))
-        .flat_map(|properties| properties.keys().cloned())
-        .collect();
+    let nodes = schema.at(path);
+    let all = || nodes.iter().filter_map(|node| node.get("properties").and_then(Value::as_object));
+    let names = |properties: &Map<String, Value>| properties.keys().cloned().collect::<Vec<_>>();
+    let mut known: Vec<_> = all().filter(|properties| !is_other(properties)).flat_map(names).collect();
+    if known.is_empty() {
+        known = all().flat_map(names).collect();
+    }
     known.sort_unstable();
     known.dedup();
     known
@@ -400,6 +400,30 @@ mod tests {
                 "`/dtae`: expected no such field (did you mean `date`?), received an unknown field",
             ]
         );
+    }
+
+    #[test]
+    fn a_field_is_named_beside_one_that_says_it_is_something_else() {
+        let schema = |additional: bool| {
+            json!({ "type": "object", "additionalProperties": additional,
+                "properties": { "version": { "const": 2 }, "name": { "type": "string" } } })
+        };
+        let mut both = lines(schema(false), json!({ "version": 1, "nmae": "x" }));
+        both.sort();
+        assert_eq!(
+            both,
+            [
+                "`/nmae`: expected no such field (did you mean `name`?), received an unknown field",
+                "`/version`: expected 2, received 1",
+            ]
+        );
+        // Numbers are equal however they are written.
+        let either = json!({ "type": "object", "oneOf": [
+            { "properties": { "version": { "const": 1 }, "title": {} } },
+            { "properties": { "version": { "const": 2.0 }, "name": {} } },
+        ], "unevaluatedProperties": false });
+        let one = lines(either, json!({ "version": 2, "other": "x" }));
+        assert_eq!(one, ["`/other`: expected only the fields `name`, `version`, received an unknown field"]);
     }
 
     #[test]

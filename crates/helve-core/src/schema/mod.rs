@@ -18,6 +18,7 @@ mod hostile;
 mod patterns;
 pub mod redact;
 pub mod repair;
+mod trying;
 mod whole;
 
 use std::borrow::Cow;
@@ -62,8 +63,8 @@ struct Compiled {
     defaults: defaults::Defaults,
     /// The schema refers to itself: how much work there is depends on the value.
     recursive: bool,
-    /// How much there is at most for each part of a value, where it does not.
-    work: u64,
+    /// How much there is at most for each part of a value, where that can be said.
+    work: Option<u64>,
     has_secrets: bool,
 }
 
@@ -86,11 +87,11 @@ impl Schema {
     fn follow(looked: check::Looked) -> Result<Self, Vec<Problem>> {
         let checked = check::follow(looked)?;
         let json = checked.document.json();
-        let validator = jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft202012)
-            .with_pattern_options(
-                jsonschema::PatternOptions::fancy_regex().backtrack_limit(100_000).size_limit(1 << 20),
-            )
+        let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
+        let validator = checked
+            .document
+            .patterns()
+            .choose_engine(options)
             .should_validate_formats(true)
             .offline()
             .build(&for_validator(json, &checked.dialects))

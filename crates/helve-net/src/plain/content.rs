@@ -17,15 +17,15 @@ use super::kept::Kept;
 use super::line::Line;
 use crate::error::Source;
 
-/// The content of a response.
-pub(crate) enum Content {
+/// The content of a response, as whoever reads it gets it.
+pub(crate) enum Unpacked {
     /// As it comes.
     Whole(Whole),
     /// It comes packed.
     Packed(Pin<Box<DecompressionBody<Whole>>>),
 }
 
-impl Content {
+impl Unpacked {
     /// The next part; `None` after the last.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Source> {
         loop {
@@ -51,20 +51,20 @@ impl Content {
 }
 
 /// A response whose content is unpacked as it is read, where it came packed.
-pub(super) async fn unpacked(response: Response<Whole>) -> Response<Content> {
+pub(super) async fn unpacked(response: Response<Whole>) -> Response<Unpacked> {
     if !response.headers().contains_key(header::CONTENT_ENCODING) {
-        return response.map(Content::Whole);
+        return response.map(Unpacked::Whole);
     }
-    let unpacking = Decompression::new(Answered(Some(response))).call(Request::new(()));
+    let unpacking = Decompression::new(InHand(Some(response))).call(Request::new(()));
     match unpacking.await {
-        Ok(response) => response.map(|body| Content::Packed(Box::pin(body))),
+        Ok(response) => response.map(|body| Unpacked::Packed(Box::pin(body))),
     }
 }
 
 /// A service that has its answer already.
-struct Answered(Option<Response<Whole>>);
+struct InHand(Option<Response<Whole>>);
 
-impl Service<Request<()>> for Answered {
+impl Service<Request<()>> for InHand {
     type Response = Response<Whole>;
     type Error = Infallible;
     type Future = Ready<Result<Response<Whole>, Infallible>>;

@@ -20,7 +20,7 @@ use hyper::Uri;
 use hyper::header::{self, HeaderValue};
 use url::{Position, Url};
 
-pub(crate) use self::content::Content;
+pub(crate) use self::content::Unpacked;
 use self::content::Whole;
 use self::kept::Kept;
 use self::line::Line;
@@ -57,7 +57,7 @@ impl Plain {
         request: &Request,
         body: Option<Bytes>,
         target: &Target,
-    ) -> Result<hyper::Response<Content>, NetError> {
+    ) -> Result<hyper::Response<Unpacked>, NetError> {
         let broken = |source| NetError::Broken { host: target.to_string(), source };
         let name = request.url.host_str().unwrap_or_default();
         let mut outgoing = outgoing(request, body).map_err(|error| broken(error.into()))?;

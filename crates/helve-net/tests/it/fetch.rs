@@ -76,6 +76,8 @@ async fn a_request_cannot_name_another_host_or_length() {
     for name in ["host", "Content-Length", "transfer-encoding", "connection", "upgrade", "te"] {
         let mut request = Request::get("http://a.test:9/").unwrap();
         request.headers.insert(name.parse::<helve_net::HeaderName>().unwrap(), "5".parse().unwrap());
+        let upgraded = client.upgrade(request.clone(), "websocket").await.unwrap_err();
+        assert!(matches!(upgraded, NetError::BadHeader { .. }), "{name}: {upgraded:?}");
         let error = error(&client, request).await;
         assert!(matches!(error, NetError::BadHeader { .. }), "{name}: {error:?}");
     }

@@ -33,6 +33,34 @@ fn brotli(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn what_broke_off_never_comes_to_a_good_end() {
+    let broken: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345";
+    let packed: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let large: &[u8] =
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n123456\r\n1\r\n7\r\n0\r\n\r\n";
+    for (what, answer) in [("broken", broken), ("packed", packed), ("large", large)] {
+        let (address, _) = raw(move |mut stream| async move {
+            let _ = stream.write_all(answer).await;
+        })
+        .await;
+        let client = client(["127.0.0.1"]);
+        let limit = if what == "large" { 5 } else { 100 };
+        let mut response = client.open(get(address, "/").response_bytes_max(limit)).await.unwrap();
+        let first = loop {
+            match response.chunk().await {
+                Ok(chunk) => assert!(chunk.is_some(), "{what}: a good end"),
+                Err(error) => break error,
+            }
+        };
+        for _ in 0..3 {
+            let again = response.chunk().await;
+            assert!(again.is_err(), "{what}: first {first:?}, then {again:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn decompression_bombs_stop_at_the_limit() {
     let zeros = vec![0; 16 * MIB];
     let bombs = [("gzip", gzip(&zeros)), ("br", brotli(&zeros)), ("deflate", deflate(&zeros))];

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::head::{Head, Last, write_arguments, write_payload};
+use super::{ScopedKey, unwritable};
 use crate::chain::Kind;
 
 /// Largest head or payload. What comes from outside is limited earlier; this keeps a single
@@ -54,9 +55,6 @@ pub(super) enum Fence {
     Closed,
 }
 
-/// A scoped idempotency key.
-type ScopedKey = [u8; 32];
-
 impl RowText {
     pub(super) fn set_entry(&mut self, entry: &Entry, key: Option<&ScopedKey>) -> Result<Kind, JournalError> {
         match entry {
@@ -70,7 +68,7 @@ impl RowText {
         let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind };
         let part_of = (step.run != step.call_id).then_some(step.run);
         self.set_ids(Some(step.call_id), part_of);
-        serde_json::to_writer(&mut self.head, &head).map_err(unwritable)?;
+        serde_json::to_writer(&mut self.head, &head).map_err(|error| unwritable("entry", error))?;
         step.payload.iter().for_each(|payload| self.payload.extend_from_slice(payload.get().as_bytes()));
         self.check_size()?;
         Ok(Kind::Step)
@@ -93,7 +91,7 @@ impl RowText {
             fenced: fence == Fence::Closed,
         };
         self.set_head(&head)?;
-        write_payload(&mut self.payload, &finished.payload).map_err(unwritable)?;
+        write_payload(&mut self.payload, &finished.payload).map_err(|error| unwritable("entry", error))?;
         self.check_size()?;
         Ok(Kind::Finished)
     }
@@ -122,12 +120,13 @@ impl RowText {
     /// A note about a call, or about the journal itself.
     pub(super) fn set_note(&mut self, call_id: Option<CallId>, at: Timestamp) -> Result<(), JournalError> {
         self.set_ids(call_id, None);
-        serde_json::to_writer(&mut self.head, &NoteHead { at, call_id }).map_err(unwritable)
+        serde_json::to_writer(&mut self.head, &NoteHead { at, call_id })
+            .map_err(|error| unwritable("entry", error))
     }
 
     fn set_head(&mut self, head: &Head<'_>) -> Result<(), JournalError> {
         self.set_ids(Some(head.facts.call_id), head.facts.part.as_ref().map(|part| part.run));
-        head.write(&mut self.head, &self.call_id, &mut self.last).map_err(unwritable)
+        head.write(&mut self.head, &self.call_id, &mut self.last).map_err(|error| unwritable("entry", error))
     }
 
     /// Begins a row: without head and payload.
@@ -148,8 +147,4 @@ impl RowText {
         }
         Ok(())
     }
-}
-
-fn unwritable(error: serde_json::Error) -> JournalError {
-    JournalError::new("the entry cannot be written as JSON").with_source(error)
 }

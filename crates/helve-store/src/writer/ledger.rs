@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::encode::Fence;
 use super::rows::Rows;
+use super::unwritable;
 use crate::approvals::table as approvals;
 use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
@@ -255,7 +256,7 @@ impl Group<'_> {
             Job::Finish { entry, claim, status, .. } => {
                 let status = match serde_json::to_string(status) {
                     Ok(status) => status,
-                    Err(error) => return Ok(Verdict::Refused(unwritable(error))),
+                    Err(error) => return Ok(Verdict::Refused(unwritable("outcome", error))),
                 };
                 let kind = match self.rows.text().set_entry(entry, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
@@ -423,8 +424,4 @@ pub(super) fn refuse(error: KeyError) -> rusqlite::Result<Verdict> {
         KeyError::Damaged(error) => Ok(Verdict::Refused(JournalError::new(error.to_string()))),
         KeyError::Sqlite(error) => Err(error),
     }
-}
-
-fn unwritable(error: serde_json::Error) -> JournalError {
-    JournalError::new("the outcome cannot be written as JSON").with_source(error)
 }

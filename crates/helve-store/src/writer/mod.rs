@@ -44,6 +44,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// moment, which others should not suffer often.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
+/// A scoped idempotency key.
 type ScopedKey = [u8; 32];
 
 /// The writing thread's state.
@@ -353,4 +354,8 @@ impl Drop for LastWords {
             tracing::error!(entries = lost, "the journal's writer has ended; these entries are lost");
         }
     }
+}
+
+fn unwritable(what: &str, error: serde_json::Error) -> JournalError {
+    JournalError::new(format!("the {what} cannot be written as JSON")).with_source(error)
 }

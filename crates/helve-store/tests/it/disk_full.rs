@@ -23,11 +23,10 @@ fn open_small(place: &Place) -> Store {
     Store::open(&place.db(), options).unwrap()
 }
 
-/// Room for 100 pages, 60 of them in reserve.
+/// Room for 40 pages beside the reserve.
 fn open_with_reserve(place: &Place) -> Store {
     let mut options = StoreOptions::default();
-    options.pages_max = Some(100);
-    options.reserve_bytes = 60 * 16_384;
+    options.pages_max = Some(40 + u32::try_from(options.reserve_bytes / 16_384).unwrap());
     Store::open(&place.db(), options).unwrap()
 }
 
@@ -96,7 +95,7 @@ async fn a_disk_that_is_full_from_the_beginning_can_be_read() {
     store.commit(call.done(json!("done"))).await.unwrap();
     store.limit_pages(None);
     wait_until("the journal recovers by itself", || store.check().is_ok());
-    assert_eq!(std::fs::metadata(place.reserve()).unwrap().len(), 1 << 20);
+    assert_eq!(std::fs::metadata(place.reserve()).unwrap().len(), 4 << 20);
 }
 
 #[tokio::test]
@@ -111,7 +110,7 @@ async fn a_reserve_that_another_process_gave_up_is_made_again_before_anything_st
     store.commit(SampleCall::new("mail/send").started()).await.unwrap_err();
 }
 
-/// The same on a real disk: `mount -t tmpfs -o size=4m tmpfs <folder>`.
+/// The same on a real disk: `mount -t tmpfs -o size=6m tmpfs <folder>`.
 #[tokio::test]
 #[ignore = "needs HELVE_TEST_SMALL_DISK, an empty folder on a disk of some MiB"]
 async fn a_real_disk_that_fills_leaves_no_call_without_its_end() {

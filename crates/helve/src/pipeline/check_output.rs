@@ -3,7 +3,7 @@
 use helve_core::json::{SizeBounds, size, size_bounds};
 use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
 use serde_json::Value;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::execute::Answer;
 use super::record::OpenRecord;
@@ -13,8 +13,13 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
     let Answer { tool, result, deed: _ } = answer;
     match result {
         Ok(value) => {
+            // Its size first: a schema may take long with what would be refused anyway.
+            let measured = measure(parts, &tool, &value, record.kept_bytes_max())?;
             check_schema(&tool, &value)?;
-            check_size(parts, &tool, &value, record)?;
+            match measured {
+                Measured::Text(text) => record.keep_result(&value, text),
+                Measured::Long { least } => record.keep_size(least),
+            }
             Ok(Status::Done(Output::success(value)))
         }
         Err(error) if returns_failure(&tool, &error) => {
@@ -47,12 +52,15 @@ fn check_schema(tool: &Tool, value: &Value) -> Result<(), ToolError> {
         .with_fields(fields))
 }
 
-fn check_size(
-    parts: &Parts,
-    tool: &Tool,
-    value: &Value,
-    record: &mut OpenRecord<'_>,
-) -> Result<(), ToolError> {
+/// A result that is no larger than allowed.
+enum Measured {
+    /// As JSON.
+    Text(Box<RawValue>),
+    /// It has a text that is too long to be kept, and at least so many bytes.
+    Long { least: usize },
+}
+
+fn measure(parts: &Parts, tool: &Tool, value: &Value, kept_bytes_max: usize) -> Result<Measured, ToolError> {
     let bytes_max = parts.settings.result_bytes_max;
     let check = |bytes: usize| {
         if bytes <= bytes_max {
@@ -63,20 +71,18 @@ fn check_size(
     };
     // Even to look at a long text takes about as long as to read the file that it is from. Of one that is
     // too long to be kept, the size is told without what escapes add, which matters only near the limit.
-    if has_text_beyond(value, record.kept_bytes_max()) {
+    if has_text_beyond(value, kept_bytes_max) {
         let SizeBounds { least, most } = size_bounds(value);
         if most > bytes_max {
             check(size(value))?;
         }
-        record.keep_size(least);
-        return Ok(());
+        return Ok(Measured::Long { least });
     }
     let text = to_raw_value(value).map_err(|error| {
         ToolError::failed("the tool's answer cannot be written as JSON").with_source(error)
     })?;
     check(text.get().len())?;
-    record.keep_result(value, text);
-    Ok(())
+    Ok(Measured::Text(text))
 }
 
 /// Whether a value, or a field of it, is a text of more bytes than this.

@@ -274,6 +274,18 @@ async fn an_answer_beyond_the_limit_is_an_error() {
 }
 
 #[tokio::test]
+async fn an_answer_beyond_the_limit_is_not_held_against_its_schema() {
+    let settings = Settings { result_bytes_max: 1_000, ..Settings::default() };
+    let tool = Tool::builder("long")
+        .description("Promises a short text.")
+        .output_schema(json!({ "type": "object", "properties": { "x": { "pattern": "^z" } } }))
+        .handler(|_, _| std::future::ready(Ok(json!({ "x": "y".repeat(2_000) }))));
+    let bench = Bench::with([tool], |builder| builder.settings(settings));
+    assert_eq!(code(&bench.call("long", json!({})).await), "output_too_large");
+    assert!(bench.last_record().payload.result.is_none());
+}
+
+#[tokio::test]
 async fn a_failure_can_be_made_a_result() {
     let failing = |name: &str, mode| {
         Tool::builder(name)

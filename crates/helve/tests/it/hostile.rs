@@ -113,7 +113,7 @@ async fn hostile_arguments_end_in_a_clear_error() {
         (
             "an exponential pattern with look-ahead",
             lookahead.clone(),
-            json!({ "x": "ab".repeat(2_000) }),
+            json!({ "x": "ab".repeat(1_000) }),
             "matching",
         ),
         ("the same with a long text", lookahead, json!({ "x": "ab".repeat(20_000) }), "bounded time"),
