@@ -11,7 +11,7 @@ use crate::definition::Problem;
 use crate::json::escape_pointer;
 
 /// How many steps of a pattern are as much work as one value without any. At the limits of [`super::cost`] the
-/// worst pattern takes about a second, most take a hundredth of that.
+/// worst pattern takes about a second, or three where it is tried; most take a hundredth of that.
 const STEPS_A_LOOK: usize = 16;
 
 /// No pattern takes fewer steps for a byte than this.
