@@ -68,7 +68,7 @@ fn check_size(
         if most > bytes_max {
             check(size(value))?;
         }
-        record.keep_size(least);
+        record.keep_size(value, least);
         return Ok(());
     }
     let text = to_raw_value(value).map_err(|error| {

@@ -7,7 +7,7 @@ use helve_core::gate::{Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{Facet, Status, Tool, ToolError};
+use helve_core::{Facet, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
@@ -115,7 +115,7 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
     raise(parts, brought, record).await
@@ -133,18 +133,31 @@ pub(super) async fn leave(
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        failed(parts, record).await?;
+        brings_words(parts, record).await?;
     }
     if record.answered_secret() {
         raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
-        return keep_back(parts, record).await;
     }
     Ok(())
 }
 
-/// A secret is not handed to a tool that may send it out, once strangers' words are there too. That it is one
-/// shows only in the answer, when it is too late to ask.
+/// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
+/// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
+/// ask: the call is done and recorded as that, so that it can be undone.
+pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &OpenRecord<'_>) -> Outcome {
+    if outcome.is_success()
+        && let Err(error) = keep_back(parts, record).await
+    {
+        outcome.status = Status::Failed(error.at(Stage::Record));
+        outcome.content = None;
+    }
+    outcome
+}
+
 async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
+    if !parts.settings.labels.holds_for(record.caller()) {
+        return Ok(());
+    }
     let Some(carrier) = carrier(parts, record) else { return Ok(()) };
     let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {

@@ -206,6 +206,22 @@ pub fn left_in_doubt(finished: &Finished) -> bool {
     failed && finished.facts.changes_world && in_doubt(&finished.ending.attempts)
 }
 
+/// Whether what the tool itself did stands, unless it was undone since. A call can fail after that: an effect
+/// fails, its answer is not what it promises, a hook withholds it.
+pub fn left_standing(finished: &Finished) -> bool {
+    let ending = &finished.ending;
+    let has_answered = |last: &Attempt| last.code.is_none() && last.handler == HandlerEnd::Returned;
+    match ending.status {
+        EndStatus::Done => true,
+        EndStatus::Failed | EndStatus::Denied => {
+            finished.facts.changes_world
+                && (ending.code == Some(ErrorCode::EffectFailed)
+                    || ending.attempts.last().is_some_and(has_answered))
+        }
+        EndStatus::Returned | EndStatus::Pending => false,
+    }
+}
+
 /// Whether an effect that should have been taken back could not be.
 fn effects_stand(earlier: &Earlier) -> bool {
     use helve_core::run::StepKind;
@@ -237,10 +253,7 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
     };
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    // A tool can succeed and its effects fail: then its call has failed, and its deed stands.
-    let stands = finished.ending.status == EndStatus::Done
-        || finished.ending.code == Some(ErrorCode::EffectFailed) && finished.facts.changes_world;
-    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| stands);
+    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished));
     let deed = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
@@ -253,7 +266,10 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
             result: json(finished.payload.result.as_ref()),
             effects: effects_before(tool.definition().effects.len(), finished, earlier),
             notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
-            withheld: arguments_withheld || finished.ending.withheld || finished.payload.arguments.is_none(),
+            withheld: arguments_withheld
+                || finished.ending.withheld
+                || finished.payload.arguments.is_none()
+                || finished.payload.result.is_none(),
             undone: earlier.undone,
             tool,
         }

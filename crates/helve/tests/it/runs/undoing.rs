@@ -242,3 +242,36 @@ async fn an_effect_of_a_tool_that_only_reads_stands_until_it_is_taken_back() {
     assert!(undone.is_success(), "{undone:?}");
     assert_eq!(world.done(), ["look", "took back \"made\""]);
 }
+
+/// What a tool answers wrongly it has done all the same.
+#[tokio::test]
+async fn a_deed_whose_answer_is_not_what_it_promises_is_undone() {
+    let world = World::default();
+    let by = |arguments| Undo::Tool { tool: "unbook".to_owned(), arguments };
+    let wrong = |name: &str, arguments: Value| {
+        world
+            .act(name)
+            .output_schema(json!({ "type": "integer" }))
+            .undo(by(Template::parse(arguments).unwrap()))
+    };
+    let tools = [
+        wrong("book", json!({ "what": "{{ arguments }}" })),
+        wrong("book-by-result", json!({ "what": "{{ result.did }}" })),
+        world.act("unbook"),
+    ];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["book"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!((code(&outcome), world.done()), ("output_invalid", vec!["book".to_owned(), "unbook".to_owned()]));
+
+    let outcome = runtime.call(Call::new("book", json!({}))).await;
+    assert_eq!(code(&outcome), "output_invalid");
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!(world.count("unbook"), 2);
+
+    let outcome = runtime.call(Call::new("book-by-result", json!({}))).await;
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.error().unwrap().message().contains("`book-by-result`"), "{undone:?}");
+    assert_eq!(world.count("unbook"), 2, "what it answered is not known");
+}
