@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
-use helve_core::run::{EffectState, Part, PartReport, PartState, WaitingFor};
+use helve_core::run::{EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
 use serde_json::Value;
 
@@ -15,8 +15,6 @@ use crate::runtime::Parts;
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
 
-/// The last part of the path of a call that undoes another one.
-pub(super) const UNDO: &str = "undo";
 /// How the last part of the path of a call begins that an effect makes.
 pub(super) const EFFECT: &str = "effect-";
 
@@ -43,15 +41,10 @@ pub(crate) fn cascade_path(path: &str, index: usize) -> Arc<str> {
     within(Some(path), &format!("{EFFECT}{index}"))
 }
 
-/// Whether the call at `path` undoes another one.
-pub(super) fn is_undo(path: &str) -> bool {
-    path.strip_suffix(UNDO).is_some_and(|outer| outer.is_empty() || outer.ends_with('/'))
-}
-
 /// Whether the call at `path`, at or below `outer`, undoes another one of those there, or is a part of a
-/// call that does. To undo it would be to do again what was undone.
+/// call that does.
 pub(crate) fn undoes_below(outer: &str, path: &str) -> bool {
-    path.strip_prefix(outer).unwrap_or(path).split('/').any(|step| step == UNDO)
+    undoings(path) > undoings(outer)
 }
 
 /// Calls a tool as a part of the call that `context` belongs to.
@@ -302,6 +295,7 @@ fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helve_core::run::is_undo;
 
     #[test]
     fn a_tools_own_steps_never_look_like_ours() {
@@ -312,7 +306,6 @@ mod tests {
             assert!(!is_undo(&join(Some("a"), step)), "{step}");
         }
         assert!(is_undo(&within(Some("a"), UNDO)) && is_undo(&within(None, UNDO)));
-        assert!(!is_undo("a/redundo"));
         assert!(
             undoes_below("", "a/undo") && undoes_below("", "a/undo/b") && undoes_below("a", "a/b/undo/c")
         );

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use helve_core::expression::Scope;
 use helve_core::record::Entry;
-use helve_core::run::{EffectState, PartState, StepKind, Undo};
+use helve_core::run::{EffectState, PartState, StepKind, UNDO, Undo};
 use helve_core::schema::redact::REDACTED;
 use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
-use super::part::{UNDO, call_at, undoes_below, within};
+use super::part::{call_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
 
