@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use helve::{CallId, Caller};
 use helve::memory::MemoryScope;
+use helve::{CallId, Caller};
 use helve_sandbox::{FileIn, FileOut};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

@@ -213,7 +213,9 @@ async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
     // At once, before the list has come.
     browser.eval("void (document.querySelector('#filter').value = 'user771')").await;
     browser.press(&["a"]).await;
-    browser.until("/does not follow the filter yet/.test(document.querySelector('#toasts').textContent)").await;
+    browser
+        .until("/does not follow the filter yet/.test(document.querySelector('#toasts').textContent)")
+        .await;
     browser.eval("void (document.querySelector('#filter').value = '')").await;
     assert_eq!(desk.pending().await, 2, "nothing was decided");
 

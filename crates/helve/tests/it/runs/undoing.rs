@@ -185,11 +185,20 @@ struct Ticket {
 }
 
 impl helve::effect::EffectHandler for Ticket {
-    fn apply(&self, _: Value, _: Value, _: helve::Context) -> helve::BoxFuture<'static, Result<Value, ToolError>> {
+    fn apply(
+        &self,
+        _: Value,
+        _: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<Value, ToolError>> {
         Box::pin(async { Ok(json!("made")) })
     }
 
-    fn roll_back(&self, applied: Value, _: helve::Context) -> helve::BoxFuture<'static, Result<(), ToolError>> {
+    fn roll_back(
+        &self,
+        applied: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<(), ToolError>> {
         let (world, is_broken) = (self.world.clone(), self.is_broken.load(Ordering::SeqCst));
         Box::pin(async move {
             if is_broken {
@@ -262,7 +271,10 @@ async fn a_deed_whose_answer_is_not_what_it_promises_is_undone() {
     let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
     sequence(&runtime, "saga", &["book"], OnError::Undo);
     let outcome = runtime.call(Call::new("saga", json!({}))).await;
-    assert_eq!((code(&outcome), world.done()), ("output_invalid", vec!["book".to_owned(), "unbook".to_owned()]));
+    assert_eq!(
+        (code(&outcome), world.done()),
+        ("output_invalid", vec!["book".to_owned(), "unbook".to_owned()])
+    );
 
     let outcome = runtime.call(Call::new("book", json!({}))).await;
     assert_eq!(code(&outcome), "output_invalid");
