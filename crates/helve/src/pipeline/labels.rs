@@ -7,12 +7,15 @@ use helve_core::gate::{Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{Facet, Outcome, Stage, Status, Tool, ToolError};
+use helve_core::{ErrorCode, Facet, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, WhenMet};
+
+/// Who says it, as the record names them.
+const BY: &str = "labels";
 
 /// What labels say to a call, if anything.
 pub(super) async fn say(
@@ -41,7 +44,7 @@ pub(super) async fn say(
     if let Some(carrier) = carrier
         && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
     {
-        return Ok(Some(Voice::new("labels", stance).because(reason)));
+        return Ok(Some(Voice::new(BY, stance).because(reason)));
     }
     let Some(session) = session.filter(|_| before.has_met() && (egress || mutates)) else { return Ok(None) };
     let does = match (egress, mutates) {
@@ -50,7 +53,7 @@ pub(super) async fn say(
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new("labels", stance).because(reason)))
+    Ok(Some(Voice::new(BY, stance).because(reason)))
 }
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
@@ -100,9 +103,18 @@ fn words(label: Label) -> &'static str {
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = brought(parts, tool);
-    raise(parts, brought, record).await
+    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
+    let brought = brought(parts, &tool);
+    let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
+    // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
+    let was_judged = record.voices().iter().any(|voice| &*voice.by == BY);
+    if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
+        && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
+    {
+        let error = ToolError::new(ErrorCode::PermissionDenied, reason);
+        return Err(error.retryable(true).suggest("call it again, and it is judged by what is there now"));
+    }
+    Ok(())
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
@@ -118,7 +130,7 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
-    raise(parts, brought, record).await
+    raise(parts, brought, record).await.map(drop)
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
@@ -170,21 +182,26 @@ async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolErr
     Err(ToolError::failed(message).suggest("do not repeat it; where it only reads, call it by itself"))
 }
 
-async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+/// Adds labels to the session of a call. What it holds then, where it did not hold them before.
+async fn raise(
+    parts: &Parts,
+    brought: LabelSet,
+    record: &mut OpenRecord<'_>,
+) -> Result<Option<Arc<SessionState>>, ToolError> {
     let caller = Arc::clone(record.caller());
     if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
-        return Ok(());
+        return Ok(None);
     }
     let known = sessions::of(parts, &caller, Fresh::Known).await.map_err(unavailable)?;
     let labels = brought.without(known.map_or(LabelSet::NONE, |session| session.labels()));
     if labels.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
     let taint = Taint { labels, tool, call_id: record.call_id(), at: parts.clock.now() };
-    sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     record.tell_step(StepKind::Labelled { labels });
-    Ok(())
+    Ok(Some(session))
 }
 
 /// Whether a tool's output schema leaves no room for words of others: numbers, truth values and

@@ -261,6 +261,45 @@ async fn a_secret_in_a_large_answer_is_one() {
     assert_eq!((word(&outcome), sent.count()), ("execution_failed", 0), "{outcome:?}");
 }
 
+/// Each is judged before the other has brought anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_calls_at_once_do_not_bring_together_what_one_after_the_other_may_not() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let (inner, writes) = (std::sync::Arc::new(helve::VolatileLedger::default()), AtomicUsize::new(0));
+    let both = std::sync::Barrier::new(2);
+    // The start of the tool that calls is the first write; then each of its parts raises the session's labels.
+    let meet = move |boundary: helve_testkit::Boundary| {
+        let is_before = boundary == helve_testkit::Boundary::Before;
+        if is_before && (1..3).contains(&writes.fetch_add(1, Ordering::SeqCst)) {
+            both.wait();
+        }
+        Ok(())
+    };
+    let ledger = std::sync::Arc::new(helve_testkit::FaultyLedger::new(inner, std::sync::Arc::new(meet)));
+    let labels = LabelSettings { when_met: WhenMet::Deny, ..LabelSettings::default() };
+    let reads = |name: &str, facet| {
+        let tool = Tool::builder(name).description("Reads.").annotations(Annotations::pure()).facets([facet]);
+        tool.handler(async |_, _| Ok(json!("words")))
+    };
+    let sends = Tool::builder("sends").description("Sends what it reads.").facets([Facet::Egress]).handler(
+        |_, context: helve::Context| async move {
+            let read = |name: &'static str| {
+                let context = context.clone();
+                tokio::spawn(async move { context.call_part(name, Call::new(name, json!({}))).await })
+            };
+            let (page, diary) = (read("page"), read("diary"));
+            Ok(json!([page.await.unwrap().is_success(), diary.await.unwrap().is_success()]))
+        },
+    );
+    let builder =
+        helve::Runtime::builder().ledger(ledger).settings(Settings { labels, ..Settings::default() });
+    let builder = builder.tool(reads("page", Facet::ReadsUntrusted)).unwrap();
+    let runtime = builder.tool(reads("diary", Facet::ReadsPrivate)).unwrap().tool(sends).unwrap().build();
+    let got = runtime.call(Call::new("sends", json!({})).by(bot())).await.into_result().unwrap();
+    let handed_over = got.as_array().unwrap().iter().filter(|one| **one == json!(true)).count();
+    assert_eq!(handed_over, 1, "{got}");
+}
+
 #[tokio::test]
 async fn what_is_asked_each_time_cannot_be_allowed_for_the_session() {
     use helve::approvals::{DecideError, Decider, Decision, Remember, Vouch};
