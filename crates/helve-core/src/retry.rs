@@ -47,7 +47,7 @@ impl RetryPolicy {
     pub fn none() -> Self {
         Self {
             retries_max: 0,
-            backoff: Backoff::None,
+            backoff: Backoff::None {},
             retryable_codes: Vec::new(),
             never_codes: Vec::new(),
             retry_unknown: false,
@@ -141,8 +141,8 @@ impl From<RetryableCode> for ErrorCode {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
-    /// Not at all.
-    None,
+    /// Not at all. With braces: of a variant without, serde ignores what else is said.
+    None {},
     /// Always the same time.
     Fixed {
         /// Milliseconds.
@@ -186,7 +186,7 @@ impl Backoff {
     fn delay_ms(&self, attempt: u32, random: f64) -> f64 {
         let earlier = attempt.saturating_sub(1);
         match self {
-            Self::None => 0.0,
+            Self::None {} => 0.0,
             Self::Fixed { delay_ms } => *delay_ms as f64,
             Self::Linear { base_ms, increment_ms } => {
                 *base_ms as f64 + *increment_ms as f64 * f64::from(earlier)
@@ -204,6 +204,15 @@ impl Backoff {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backoff_takes_what_is_its_own_and_nothing_else() {
+        let read = |json: &str| serde_json::from_str::<Backoff>(json);
+        assert_eq!(read(r#"{"type":"none"}"#).unwrap(), Backoff::None {});
+        assert!(read(r#"{"type":"none","delay_ms":5}"#).is_err());
+        assert!(read(r#"{"type":"fixed","delay_ms":5,"base_ms":5}"#).is_err());
+        assert_eq!(serde_json::to_string(&Backoff::None {}).unwrap(), r#"{"type":"none"}"#);
+    }
 
     #[test]
     fn waits_follow_the_seeds_numbers() {

@@ -29,6 +29,32 @@ pub struct Part {
     pub path: Arc<str>,
 }
 
+/// The step of a path at which a call undoes the one that the path leads to until there. A tool's own steps are
+/// never spelled so.
+pub const UNDO: &str = "undo";
+
+/// Whether the call at `path` undoes another one.
+///
+/// ```
+/// use helve_core::run::is_undo;
+/// assert!(is_undo("undo") && is_undo("hotel/undo"));
+/// assert!(!is_undo("hotel/undo/ask") && !is_undo("hotel/~2undo"));
+/// ```
+pub fn is_undo(path: &str) -> bool {
+    path.rsplit('/').next() == Some(UNDO)
+}
+
+/// How many calls on the way to `path`, the one there included, undo another one. To undo any of those would
+/// be to do again what was undone.
+///
+/// ```
+/// use helve_core::run::undoings;
+/// assert_eq!(["hotel", "undo", "hotel/undo/ask", "hotel/undo/ask/undo"].map(undoings), [0, 1, 1, 2]);
+/// ```
+pub fn undoings(path: &str) -> usize {
+    path.split('/').filter(|step| *step == UNDO).count()
+}
+
 /// Something that happened in the middle of a run.
 #[derive(Debug, Clone)]
 pub struct Step {

@@ -73,20 +73,22 @@ pub(crate) enum Used<'t> {
 
 /// The filters and tests that an expression uses.
 pub(crate) fn used(text: &str) -> Vec<Used<'_>> {
-    let words: Vec<_> = words(text).map(|(_, word)| word).collect();
+    let words: Vec<_> = words(text).collect();
     let mut found = Vec::new();
     for at in 0..words.len() {
-        let is_field = at > 0 && words[at - 1] == Word::Mark('.');
+        let is_field = at > 0 && words[at - 1].1 == Word::Mark('.');
         match &words[at..] {
-            [Word::Mark('|'), Word::Plain(filter), rest @ ..] => {
-                found.push(Used::Filter(filter));
-                found.extend(given(filter, rest));
+            [(_, Word::Mark('|')), rest @ ..] => {
+                if let Some((filter, rest)) = name(text, rest) {
+                    found.push(Used::Filter(filter));
+                    found.extend(given(filter, rest));
+                }
             }
-            [Word::Plain("is"), Word::Plain("not"), Word::Plain(test), ..]
-            | [Word::Plain("is"), Word::Plain(test), ..]
+            [(_, Word::Plain("is")), (_, Word::Plain("not")), rest @ ..]
+            | [(_, Word::Plain("is")), rest @ ..]
                 if !is_field =>
             {
-                found.push(Used::Test(test));
+                found.extend(name(text, rest).map(|(test, _)| Used::Test(test)));
             }
             _ => {}
         }
@@ -94,14 +96,28 @@ pub(crate) fn used(text: &str) -> Vec<Used<'_>> {
     found
 }
 
+/// The name of a filter or a test, with its dots, and what follows it.
+fn name<'t, 'w>(text: &'t str, words: &'w [(usize, Word<'t>)]) -> Option<(&'t str, &'w [(usize, Word<'t>)])> {
+    let [(start, Word::Plain(first)), rest @ ..] = words else { return None };
+    let (mut end, mut rest) = (start + first.len(), rest);
+    while let [(_, Word::Mark('.')), (at, Word::Plain(part)), after @ ..] = rest {
+        (end, rest) = (at + part.len(), after);
+    }
+    Some((&text[*start..end], rest))
+}
+
 /// The filter or test that a filter is given to apply to each item.
-fn given<'t>(filter: &str, rest: &[Word<'t>]) -> Option<Used<'t>> {
-    match (filter, rest) {
-        ("map", [Word::Mark('('), Word::Quoted(name), ..]) => Some(Used::Filter(name)),
-        ("select" | "reject", [Word::Mark('('), Word::Quoted(name), ..]) => Some(Used::Test(name)),
+fn given<'t>(filter: &str, rest: &[(usize, Word<'t>)]) -> Option<Used<'t>> {
+    let mut rest = rest.iter().map(|(_, word)| *word);
+    let mut next = || rest.next();
+    match (filter, [next(), next(), next(), next()]) {
+        ("map", [Some(Word::Mark('(')), Some(Word::Quoted(name)), ..]) => Some(Used::Filter(name)),
+        ("select" | "reject", [Some(Word::Mark('(')), Some(Word::Quoted(name)), ..]) => {
+            Some(Used::Test(name))
+        }
         (
             "selectattr" | "rejectattr",
-            [Word::Mark('('), Word::Quoted(_), Word::Mark(','), Word::Quoted(name), ..],
+            [Some(Word::Mark('(')), Some(Word::Quoted(_)), Some(Word::Mark(',')), Some(Word::Quoted(name))],
         ) => Some(Used::Test(name)),
         _ => None,
     }
@@ -137,6 +153,7 @@ mod tests {
             ("a | map('upper') | map(attribute='x')", &[Filter("map"), Filter("upper"), Filter("map")]),
             ("a | selectattr('x', 'odd')", &[Filter("selectattr"), Test("odd")]),
             ("a | reject('odd')", &[Filter("reject"), Test("odd")]),
+            ("a | default.foo(b) and a is odd.x", &[Filter("default.foo"), Test("odd.x")]),
         ] {
             assert_eq!(used(text), expected, "{text}");
         }

@@ -1,6 +1,8 @@
 //! Serves what a runtime and the servers behind it have: tools, and through the same pipeline resources,
 //! prompts, subscriptions and completions.
 
+mod answer;
+
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,28 +11,29 @@ use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::session::SessionKey;
 use helve::{
-    Access, ApprovalId, BoxFuture, Call, Caller, ErrorCode, Outcome, Pending, PolicyResource, Runtime,
-    Stance, Status, ToolError,
+    Access, ApprovalId, BoxFuture, Caller, ErrorCode, Pending, PolicyResource, Runtime, Served, Stance,
+    ToolError,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
 
+use self::answer::{answer_of, arguments_of, call_of, gone};
 use crate::client::connection::Ask;
 use crate::client::link::LinkError;
 use crate::links::Links;
 use crate::message::{Fields, RpcError, raw};
 use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
-    ToolAnswer, ToolCall, Visitor, arguments, no_resource, renamed,
+    ToolAnswer, ToolCall, Visitor, no_resource, renamed,
 };
 use crate::servers::lines::Behalf;
-use crate::servers::{Offer, Piece, Server, ServerEvent, ServerEventKind, Servers, Wish, served};
+use crate::servers::{
+    Offer, Piece, Server, ServerEvent, ServerEventKind, Servers, Watching, Wish, served, to_watch,
+};
 
 /// How long a client's first list or call waits for servers that are still being connected.
 const SETTLE_MAX: Duration = Duration::from_secs(15);
-/// Helve itself refused, and somebody else may not be refused.
-const REFUSED: i64 = -32000;
 /// The longest instructions that are passed on.
 const INSTRUCTIONS_BYTES_MAX: usize = 32 << 10;
 
@@ -46,8 +49,8 @@ pub struct Gateway {
     watched: Mutex<Watched>,
 }
 
-/// Which servers were asked to tell of a resource, for each session and address: one for each time.
-type Watched = HashMap<(Arc<str>, String), Vec<Arc<str>>>;
+/// What each session watches, by its address: once for each time that it asked.
+type Watched = HashMap<(Arc<str>, String), Vec<Watching>>;
 
 impl Gateway {
     /// Serves `runtime`, and `servers` whose tools are in its registry.
@@ -230,17 +233,16 @@ impl Gateway {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server that was asked to tell a visitor of a resource. It is not asked twice to stop.
-    fn take_watched(&self, uri: &str, visitor: &Visitor) -> Option<Arc<Server>> {
+    /// What a visitor watches, once.
+    fn take_watched(&self, uri: &str, visitor: &Visitor) -> Option<Watching> {
         let key = (Arc::clone(&visitor.session), uri.to_owned());
         let mut watched = self.watched();
-        let names = watched.get_mut(&key)?;
-        let name = names.pop();
-        if names.is_empty() {
+        let of_uri = watched.get_mut(&key)?;
+        let watching = of_uri.pop();
+        if of_uri.is_empty() {
             watched.remove(&key);
         }
-        drop(watched);
-        self.servers.all().into_iter().find(|server| Some(server.name()) == name.as_deref())
+        watching
     }
 
     /// Remembers what a result spoke of, so that it can be read.
@@ -257,9 +259,9 @@ impl Gateway {
         }
     }
 
-    /// Does with a piece of a server what somebody wants, through the pipeline. What the caller may not have is not there for it;
-    /// the journal knows better.
-    async fn read(
+    /// Does with a piece of a server what somebody wants. What the caller may not have is not there for it; the
+    /// journal knows better.
+    async fn use_piece(
         &self,
         server: &Arc<Server>,
         (piece, wish): (Piece, Wish),
@@ -267,8 +269,19 @@ impl Gateway {
         incoming: Incoming,
         hidden: impl FnOnce() -> RpcError,
     ) -> Result<Arc<RawValue>, RpcError> {
-        let unfit = |reason| RpcError::new(RpcError::INTERNAL, reason);
         let served = served(server, piece, wish).map_err(unfit)?;
+        self.through(server, (piece, served), arguments, incoming, hidden).await
+    }
+
+    /// The same, through the pipeline.
+    async fn through(
+        &self,
+        server: &Server,
+        (piece, served): (Piece, Served),
+        arguments: Value,
+        incoming: Incoming,
+        hidden: impl FnOnce() -> RpcError,
+    ) -> Result<Arc<RawValue>, RpcError> {
         let call = call_of(served.tool.name().as_str(), arguments, incoming);
         if server.config().tools.denies(piece.name()) {
             let message = format!(
@@ -291,69 +304,8 @@ impl Gateway {
     }
 }
 
-/// What a client asks to read, as a call.
-fn call_of(tool: &str, arguments: Value, incoming: Incoming) -> Call {
-    let mut call = Call::new(tool, arguments)
-        .by(incoming.visitor.caller)
-        .cancellation(incoming.cancellation)
-        .client(incoming.client);
-    call.trace_parent = incoming.trace_parent;
-    call
-}
-
-/// What a client asks for, without what it said of its own requests.
-fn arguments_of(params: &RawValue) -> Result<Value, RpcError> {
-    let mut arguments = arguments(Some(params))?;
-    if let Some(fields) = arguments.as_object_mut() {
-        for own in ["_meta", "inputResponses", "requestState", "task"] {
-            fields.remove(own);
-        }
-    }
-    Ok(arguments)
-}
-
-/// What came of reading: what the server answered as it is, unless Helve itself refused.
-fn answer_of(outcome: Outcome, hidden: impl FnOnce() -> RpcError) -> Result<Arc<RawValue>, RpcError> {
-    let said = outcome.content;
-    match outcome.status {
-        // Without what the server said, a hook has put something else in its place.
-        Status::Done(output) => Ok(said.unwrap_or_else(|| raw(&output.value).into())),
-        Status::Failed(error) if error.code() == ErrorCode::NotAuthorized => Err(hidden()),
-        Status::Failed(error) => {
-            let own = said.filter(|_| error.code() == ErrorCode::ExecutionFailed);
-            let own = own.and_then(|said| serde_json::from_str::<RpcError>(said.get()).ok());
-            Err(own.unwrap_or_else(|| refusal(&error)))
-        }
-        Status::Pending(pending) => {
-            let message = format!(
-                "a person must approve this first ({}): {}; ask for it again once it was given",
-                pending.approval_id,
-                pending.reasons.join("; ")
-            );
-            Err(RpcError::new(REFUSED, message).with_data(&json!({
-                "code": "approval_required",
-                "approval_id": pending.approval_id,
-                "reasons": pending.reasons,
-            })))
-        }
-    }
-}
-
-/// Why nothing was read, as a client sees it.
-fn refusal(error: &ToolError) -> RpcError {
-    let mut message = error.message().to_owned();
-    for advice in error.suggestions() {
-        message.push_str(&format!("; {advice}"));
-    }
-    let code = match error.code() {
-        ErrorCode::PermissionDenied
-        | ErrorCode::HookDenied
-        | ErrorCode::ApprovalDenied
-        | ErrorCode::ApprovalExpired
-        | ErrorCode::RateLimit => REFUSED,
-        _ => RpcError::INTERNAL,
-    };
-    RpcError::new(code, message).with_data(&json!({ "code": error.code() }))
+fn unfit(reason: String) -> RpcError {
+    RpcError::new(RpcError::INTERNAL, reason)
 }
 
 fn with_namespace(server: &Server, own: &str) -> String {
@@ -361,15 +313,6 @@ fn with_namespace(server: &Server, own: &str) -> String {
         "" => own.to_owned(),
         namespace => format!("{namespace}__{own}"),
     }
-}
-
-/// A server's failure to answer, as its client sees it.
-fn gone(server: &Server, error: &LinkError, caller: &Caller) -> RpcError {
-    let mut message = format!("MCP server `{}`: {error}", server.name());
-    if let Some(advice) = error.advice(server.name(), server.principal_of(caller)) {
-        message.push_str(&format!("; {advice}"));
-    }
-    RpcError::new(RpcError::INTERNAL, message)
 }
 
 fn behalf(visitor: &Visitor) -> Behalf<'_> {
@@ -496,7 +439,7 @@ impl Backend for Gateway {
                 return Err(no_resource(&uri));
             };
             let wish = (Piece::Resource, Wish::Read);
-            self.read(&server, wish, arguments, incoming, || no_resource(&uri)).await
+            self.use_piece(&server, wish, arguments, incoming, || no_resource(&uri)).await
         })
     }
 
@@ -509,7 +452,7 @@ impl Backend for Gateway {
                 return Err(none());
             };
             arguments["name"] = own.into();
-            self.read(&server, (Piece::Prompt, Wish::Read), arguments, incoming, none).await
+            self.use_piece(&server, (Piece::Prompt, Wish::Read), arguments, incoming, none).await
         })
     }
 
@@ -525,7 +468,7 @@ impl Backend for Gateway {
                 return Err(none());
             };
             arguments[piece.named_by()] = own.into();
-            self.read(&server, (piece, Wish::Complete), arguments, incoming, none).await
+            self.use_piece(&server, (piece, Wish::Complete), arguments, incoming, none).await
         })
     }
 
@@ -537,9 +480,12 @@ impl Backend for Gateway {
                 self.refuse(Piece::Resource, arguments, incoming).await;
                 return Err(no_resource(&uri));
             };
-            let wish = (Piece::Resource, Wish::Watch);
-            self.read(&server, wish, arguments, incoming, || no_resource(&uri)).await?;
-            self.watched().entry((visitor.session, uri)).or_default().push(server.name().into());
+            // Dropped where anything fails from here on, and with it what the server was asked for.
+            let (served, slot) = to_watch(&self.servers, &server).map_err(unfit)?;
+            let served = (Piece::Resource, served);
+            self.through(&server, served, arguments, incoming, || no_resource(&uri)).await?;
+            let watching = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+            self.watched().entry((visitor.session, uri)).or_default().extend(watching);
             Ok(())
         })
     }
@@ -548,9 +494,9 @@ impl Backend for Gateway {
         Box::pin(async move {
             // Whatever it may have by now: that it no longer wants to hear of it is no news to that server,
             // and to no other one.
-            let Some(server) = self.take_watched(&uri, &visitor) else { return Ok(()) };
-            let wanted = server.want_updates(&uri, false, &visitor.caller).await;
-            wanted.map_err(|error| gone(&server, &error, &visitor.caller))?
+            let Some(watching) = self.take_watched(&uri, &visitor) else { return Ok(()) };
+            let Some(server) = watching.server() else { return Ok(()) };
+            watching.end().await.map_err(|error| gone(&server, &error, &visitor.caller))?
         })
     }
 

@@ -130,11 +130,14 @@ impl KnownSessions {
         let hash = |known: &Known| self.hasher.hash_one(whose(&known.key));
         let new = Known { key, at: Instant::now(), state };
         let mut known = lock(&self.known);
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
+        let is_full = known.len() >= KNOWN_MAX;
         match known.entry(hash(&new), |one| one.key == new.key, hash) {
             Entry::Occupied(mut former) => *former.get_mut() = new,
+            // All at once: whichever is needed again is looked up again.
+            Entry::Vacant(_) if is_full => {
+                known.clear();
+                known.insert_unique(hash(&new), new, hash);
+            }
             Entry::Vacant(place) => drop(place.insert(new)),
         }
     }
@@ -224,4 +227,21 @@ pub(crate) async fn apply(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_that_is_new_makes_room() {
+        let (known, state) = (KnownSessions::default(), Arc::new(SessionState::new(Timestamp::UNIX_EPOCH)));
+        let caller = |number: usize| Caller::agent("bot").session(format!("s-{number}"));
+        let keep = |number| known.keep(SessionKey::of(&caller(number)), Arc::clone(&state));
+        (0..KNOWN_MAX).for_each(keep);
+        keep(7);
+        assert!(known.find(&caller(KNOWN_MAX - 1)).is_some(), "what is known is kept anew");
+        keep(KNOWN_MAX);
+        assert!(known.find(&caller(KNOWN_MAX)).is_some() && known.find(&caller(7)).is_none());
+    }
 }

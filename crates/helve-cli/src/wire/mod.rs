@@ -39,7 +39,7 @@ pub(crate) use integrations::ByVariable;
 pub(crate) use journal::{open_audit, open_store};
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
-pub(crate) use tools::{Made, Maker, missing_programs, registry, tools};
+pub(crate) use tools::{Made, Maker, known_here, missing_programs, registry, tools};
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;

@@ -90,6 +90,23 @@ fn guard(entry: &ToolEntry, mut made: Made, loaded: &Loaded) -> Result<Made, Def
     Ok(made)
 }
 
+/// The tools that can be known without asking anybody over a network, for looking at and not for calling. One
+/// that cannot be made is left out.
+pub(crate) fn known_here(loaded: &Loaded) -> Registry {
+    let registry = Registry::with_limit(loaded.config.registry.tools_max);
+    let maker = Maker::new(&loaded.config, super::sandbox(loaded));
+    let web_tools = web::tools(loaded, maker.client.clone(), &maker.launcher);
+    let shipped =
+        builtin(loaded, &maker.launcher).into_iter().chain(web_tools.into_iter().flat_map(|(web, _)| web));
+    let mut all = vec![(Layer::BuiltIn, shipped.collect())];
+    let entries = loaded.tools.iter().filter(|entry| entry.remote_document().is_none());
+    all.extend(entries.filter_map(|entry| Some((entry.layer, maker.make(entry, &registry).ok()?.tools))));
+    for (layer, tools) in all {
+        let _left_out = registry.register_many(layer, tools);
+    }
+    registry
+}
+
 fn register_builtin(registry: &Registry, all: Vec<Tool>, without: &[String]) -> Result<Vec<Remark>, Failure> {
     let names: Vec<_> = all.iter().map(|tool| tool.name().to_string()).collect();
     let unknown = without.iter().filter(|one| *one != "*" && !names.contains(one));

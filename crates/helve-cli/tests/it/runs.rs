@@ -418,6 +418,29 @@ fn after_a_rollback_only_what_stands_is_named_and_no_undo_is_offered_that_can_do
 }
 
 #[test]
+fn whoever_looks_at_a_run_does_not_wait_for_an_api_that_is_down() {
+    let home = home();
+    assert_eq!(home.run(&["call", "burn"]).code, 0);
+    assert_eq!(home.run(&["call", "files/write"]).code, 0);
+    // It takes whoever comes, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let api = format!(
+        "[net]\nallow = [\"127.0.0.1:{port}\"]\n{TOOLS}\n[[openapi]]\nnamespace = \"api\"\n\
+         document = \"http://127.0.0.1:{port}/openapi.json\"\n"
+    );
+    home.write("helve.toml", api);
+    let next = |tool: &str| {
+        let run = list(&home, &[]).into_iter().find(|one| one["tool"] == tool).unwrap()["run"].clone();
+        home.json(&["runs", "show", run.as_str().unwrap()])["next"].to_string()
+    };
+    assert_eq!(next("burn"), "[]", "what burned stays burned");
+    assert!(next("files/write").contains("helve runs undo"));
+    silent.set_nonblocking(true).unwrap();
+    assert!(silent.accept().is_err(), "nobody asked the API");
+}
+
+#[test]
 fn whoever_asks_for_what_is_not_there_learns_where_to_look() {
     let empty = Home::new();
     assert_says(&empty.run(&["runs", "list"]), 0, &["no run yet"]);

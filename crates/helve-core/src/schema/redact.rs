@@ -110,17 +110,22 @@ impl Redactor {
 
     /// The value without its secrets; borrowed where there are none.
     pub fn redact<'v>(&self, schema: Option<&Schema>, value: &'v Value) -> Cow<'v, Value> {
-        let schema = schema.filter(|schema| schema.0.has_secrets);
-        if schema.is_none() && !self.finds(value) {
+        if !self.has_secret(schema, value) {
             return Cow::Borrowed(value);
         }
+        let schema = schema.filter(|schema| schema.0.has_secrets);
         let Some(schema) = schema else { return Cow::Owned(self.copy(value)) };
         let document = schema.document();
         let reader = Reader { redactor: self, document, budget: Budget::new(LOOKS_MAX) };
         Cow::Owned(reader.copy(&reader.all([document.json()]), value))
     }
 
-    /// The same for arguments that do not fit their schema. Where that knows of secrets, only what
+    /// Whether a value holds what its schema, or a name, calls a secret. Texts are not looked into.
+    pub fn has_secret(&self, schema: Option<&Schema>, value: &Value) -> bool {
+        schema.is_some_and(|schema| schema.0.has_secrets) || self.finds(value)
+    }
+
+    /// Arguments that do not fit their schema without their secrets. Where that knows of any, only what
     /// it knows too is shown: a secret may stand under a misspelled name or in the wrong shape.
     pub fn redact_refused<'v>(&self, schema: &Schema, value: &'v Value) -> Cow<'v, Value> {
         let document = schema.document();

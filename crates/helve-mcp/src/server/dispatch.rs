@@ -133,14 +133,24 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
 
 async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
-    if session.add_subscription(&uri)? {
-        let subscribed = watch(session, asked, uri.clone()).await;
-        if let Err(error) = subscribed {
-            session.remove_subscription(&uri);
-            return Err(error);
+    let Some(number) = session.add_subscription(&uri)? else { return Ok(nothing()) };
+    let subscribed = watch(session, asked, uri.clone()).await;
+    let is_wanted = session.has_subscription(&uri, number);
+    match subscribed {
+        Ok(()) if is_wanted => Ok(nothing()),
+        Ok(()) => {
+            // Taken back while it was asked for, or the client has gone.
+            let backend = Arc::clone(&session.shared.backend);
+            backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
+            Ok(nothing())
+        }
+        Err(error) => {
+            if is_wanted {
+                session.remove_subscription(&uri);
+            }
+            Err(error)
         }
     }
-    Ok(nothing())
 }
 
 /// Has the backend tell of changes to a resource, on behalf of a request.

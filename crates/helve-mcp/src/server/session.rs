@@ -1,7 +1,7 @@
 //! One client's session, whatever the transport.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +37,9 @@ pub struct Session {
     ended: AtomicBool,
     running: Mutex<HashMap<Id, CancellationToken>>,
     pub(super) pending: Arc<Pending>,
-    subscriptions: Mutex<HashSet<Arc<str>>>,
+    /// The resources that the client watches, each with the number of the request that asked for it.
+    subscriptions: Mutex<HashMap<Arc<str>, u64>>,
+    subscribed: AtomicU64,
     general: Mutex<Arc<dyn Outlet>>,
 }
 
@@ -87,6 +89,7 @@ impl Session {
             running: Mutex::default(),
             pending: Arc::default(),
             subscriptions: Mutex::default(),
+            subscribed: AtomicU64::new(0),
             general: Mutex::new(Arc::new(Nowhere)),
         })
     }
@@ -244,7 +247,7 @@ impl Session {
             drop(listen::Watched {
                 session: self.visitor(peer),
                 backend: Arc::clone(&self.shared.backend),
-                watched,
+                watched: watched.into_keys().collect(),
             });
         }
     }
@@ -259,7 +262,7 @@ impl Session {
             let Some(change) = change.heard_by(&self.caller) else { continue };
             let is_wanted = match change {
                 Change::Tools | Change::Resources | Change::Prompts => true,
-                Change::Resource(uri) => self.subscriptions().contains(uri),
+                Change::Resource(uri) => self.subscriptions().contains_key(uri),
                 Change::Of(..) => false,
             };
             if is_wanted && !outlet.send(watch::notification(change, None)) {
@@ -280,21 +283,31 @@ impl Session {
         self.level.store(level as u8, Ordering::Relaxed);
     }
 
-    /// Notes that the client watches a resource. False where it did so already.
-    pub(super) fn add_subscription(&self, uri: &str) -> Result<bool, RpcError> {
+    /// Notes that the client watches a resource. Nothing where it did so already, else the number under which.
+    pub(super) fn add_subscription(&self, uri: &str) -> Result<Option<u64>, RpcError> {
         let mut subscriptions = self.subscriptions();
+        if subscriptions.contains_key(uri) {
+            return Ok(None);
+        }
         if subscriptions.len() >= SUBSCRIPTIONS_MAX {
             return Err(RpcError::new(-32000, "too many subscriptions"));
         }
-        Ok(subscriptions.insert(uri.into()))
+        let number = self.subscribed.fetch_add(1, Ordering::Relaxed);
+        subscriptions.insert(uri.into(), number);
+        Ok(Some(number))
+    }
+
+    /// Whether the client still watches a resource as it asked to under this number.
+    pub(super) fn has_subscription(&self, uri: &str, number: u64) -> bool {
+        self.subscriptions().get(uri) == Some(&number)
     }
 
     /// Notes that the client watches a resource no longer. False where it never did.
     pub(super) fn remove_subscription(&self, uri: &str) -> bool {
-        self.subscriptions().remove(uri)
+        self.subscriptions().remove(uri).is_some()
     }
 
-    fn subscriptions(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {
+    fn subscriptions(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, u64>> {
         self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

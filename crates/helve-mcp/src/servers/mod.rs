@@ -38,10 +38,11 @@ pub use login::{caller_login, shared_login};
 pub use offer::Offer;
 use offer::text as text_of;
 pub use probe::{Called, Probe, Report, ReportError, Stage};
-pub(crate) use served::{Piece, Wish, served};
+pub(crate) use served::{Piece, Wish, served, to_watch};
 use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
+pub(crate) use updates::Watching;
 
 /// How many changes are kept for somebody who is slow to hear them.
 const EVENTS_KEPT: usize = 256;

@@ -2,7 +2,7 @@
 //! of changes to it, or to have its arguments completed, tells the server an address or words as well, and
 //! takes the same way under the same name: what is said of reading it holds for that too.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use helve::json::{JsonLimits, parse};
 use helve::{
@@ -11,10 +11,13 @@ use helve::{
 };
 use serde_json::{Map, Value, json};
 
+use super::Servers;
 use super::lines::Behalf;
 use super::result::{self, bytes_of, cleaned};
 use super::server::Server;
 use super::tool::{RESULT, ask_for, passed_on};
+use super::updates::Watching;
+use crate::client::link::LinkError;
 use crate::message::{Fields, Raw, RpcError, raw};
 use crate::text;
 
@@ -30,18 +33,28 @@ pub(crate) enum Piece {
 pub(crate) enum Wish {
     /// To have it.
     Read,
-    /// To hear when it changes.
-    Watch,
     /// To have an argument of it completed.
     Complete,
 }
 
-/// How many wishes there can be, of all pieces together.
-pub(super) const WISHES: usize = 6;
+/// What does with the pieces of a server what somebody wants, each made once.
+#[derive(Default)]
+pub(super) struct Readers {
+    resource: OnceLock<Tool>,
+    prompt: OnceLock<Tool>,
+    completes_resource: OnceLock<Tool>,
+    completes_prompt: OnceLock<Tool>,
+}
 
-/// Which of them it is.
-pub(super) fn wish_number(piece: Piece, wish: Wish) -> usize {
-    piece as usize * 3 + wish as usize
+impl Readers {
+    fn of(&self, piece: Piece, wish: Wish) -> &OnceLock<Tool> {
+        match (piece, wish) {
+            (Piece::Resource, Wish::Read) => &self.resource,
+            (Piece::Prompt, Wish::Read) => &self.prompt,
+            (Piece::Resource, Wish::Complete) => &self.completes_resource,
+            (Piece::Prompt, Wish::Complete) => &self.completes_prompt,
+        }
+    }
 }
 
 impl Piece {
@@ -88,7 +101,6 @@ impl Piece {
         match (self, wish) {
             (Self::Resource, Wish::Read) => "Reads a resource of an MCP server.",
             (Self::Prompt, Wish::Read) => "Gets a prompt of an MCP server.",
-            (Self::Resource | Self::Prompt, Wish::Watch) => "Asks an MCP server to tell of changes.",
             (Self::Resource | Self::Prompt, Wish::Complete) => "Has an MCP server complete an argument.",
         }
     }
@@ -96,18 +108,39 @@ impl Piece {
 
 /// A piece of a server, to be read. Whether the operator denies it is for the gateway to ask.
 pub(crate) fn served(server: &Arc<Server>, piece: Piece, wish: Wish) -> Result<Served, String> {
-    let tool = server.reader(piece, wish, || tool(server, piece, wish))?;
-    let (action, named_by) = (piece.action(), piece.named_by());
+    let kept = server.readers().of(piece, wish);
+    let tool = match kept.get() {
+        Some(tool) => tool.clone(),
+        None => {
+            let handler = Reader { server: Arc::downgrade(server), piece, wish };
+            let made = tool(server, piece, piece.description(wish), Arc::new(handler))?;
+            kept.get_or_init(|| made).clone()
+        }
+    };
     let asks = match wish {
-        Wish::Read | Wish::Watch => Asks::Person,
+        Wish::Read => Asks::Person,
         Wish::Complete => Asks::Nobody,
     };
-    Ok(Served { tool, action, server: server.name().into(), named_by, asks })
+    Ok(as_served(server, piece, tool, asks))
+}
+
+/// A resource of a server, to be heard of. Once the server was asked, what is watched lies in the slot.
+pub(crate) fn to_watch(servers: &Servers, server: &Arc<Server>) -> Result<(Served, Slot), String> {
+    let slot = Slot::default();
+    let handler = Watcher { servers: servers.clone(), server: Arc::clone(server), slot: Arc::clone(&slot) };
+    let description = "Asks an MCP server to tell of changes.";
+    let tool = tool(server, Piece::Resource, description, Arc::new(handler))?;
+    Ok((as_served(server, Piece::Resource, tool, Asks::Person), slot))
+}
+
+fn as_served(server: &Server, piece: Piece, tool: Tool, asks: Asks) -> Served {
+    let (action, named_by) = (piece.action(), piece.named_by());
+    Served { tool, action, server: server.name().into(), named_by, asks }
 }
 
 /// What reads the pieces of a server. The operator's rules for the server's tools hold for it as well, so
 /// that it brings into a session what they would bring; only `allow` is for tools alone.
-fn tool(server: &Arc<Server>, piece: Piece, wish: Wish) -> Result<Tool, String> {
+fn tool(server: &Server, piece: Piece, description: &str, handler: Arc<dyn Handler>) -> Result<Tool, String> {
     let config = server.config();
     // Without a namespace its own name says whose it is.
     let namespace = Some(config.namespace(server.name())).filter(|namespace| !namespace.is_empty());
@@ -117,16 +150,15 @@ fn tool(server: &Arc<Server>, piece: Piece, wish: Wish) -> Result<Tool, String> 
         "properties": { piece.named_by(): { "type": "string" } },
         "required": [piece.named_by()],
     });
-    let handler = Reader { server: Arc::downgrade(server), piece, wish };
     let mut tool = Tool::builder(&name)
-        .description(piece.description(wish))
+        .description(description)
         .input_schema(schema)
         .category(Category::Custom)
         .risk(config.tools.risk_of(piece.name()).unwrap_or(Risk::Low))
         .source(Source::Mcp)
         .read_only()
         .timeout(config.timeout_total())
-        .shared_handler(Arc::new(handler));
+        .shared_handler(handler);
     if let Some(facets) = config.tools.facets_of(piece.name()) {
         tool = tool.facets(facets);
     }
@@ -150,7 +182,6 @@ impl Handler for Reader {
             let server = server.ok_or_else(gone)?;
             match wish {
                 Wish::Read => ask(&server, piece.method(), params(&arguments), &context).await,
-                Wish::Watch => watch(&server, &arguments, &context).await,
                 Wish::Complete if !server.greeting().is_some_and(|greeting| greeting.has("completions")) => {
                     Ok(json!({ "completion": { "values": [] } }))
                 }
@@ -159,6 +190,46 @@ impl Handler for Reader {
                     ask(&server, "completion/complete", params, &context).await
                 }
             }
+        })
+    }
+
+    fn implementation(&self) -> Implementation {
+        Implementation::Mcp
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+
+    fn is_light(&self) -> bool {
+        true
+    }
+}
+
+/// Where what is watched is put. Whoever is left with it last decides whether it lives on: a call that was
+/// taken back, or failed afterwards, leaves nothing watched.
+pub(crate) type Slot = Arc<Mutex<Option<Watching>>>;
+
+/// Asks a server to tell when a resource changes.
+struct Watcher {
+    servers: Servers,
+    server: Arc<Server>,
+    slot: Slot,
+}
+
+impl Handler for Watcher {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        let (servers, server, slot) =
+            (self.servers.clone(), Arc::clone(&self.server), Arc::clone(&self.slot));
+        Box::pin(async move {
+            let uri = arguments.get(Piece::Resource.named_by()).and_then(Value::as_str).unwrap_or_default();
+            let lost = |error: LinkError| {
+                error.into_tool_error(server.name(), server.principal_of(context.caller()))
+            };
+            let watching = servers.watch(&server, uri, context.caller()).await.map_err(lost)?;
+            let watching = watching.map_err(|error| said_no(&server, error, &context))?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(watching);
+            Ok(json!({}))
         })
     }
 
@@ -191,15 +262,6 @@ fn completion(piece: Piece, mut arguments: Value) -> Fields {
     params
 }
 
-/// Asks the server to tell when a resource changes.
-async fn watch(server: &Arc<Server>, arguments: &Value, context: &Context) -> Result<Value, ToolError> {
-    let uri = arguments.get(Piece::Resource.named_by()).and_then(Value::as_str).unwrap_or_default();
-    let told = server.want_updates(uri, true, context.caller()).await;
-    let told =
-        told.map_err(|error| error.into_tool_error(server.name(), server.principal_of(context.caller())))?;
-    told.map(|()| json!({})).map_err(|error| said_no(server, error, context))
-}
-
 /// Asks the server something, and answers what it said.
 async fn ask(
     server: &Arc<Server>,
@@ -212,9 +274,7 @@ async fn ask(
     if let Some(about) = client.and_then(|client| client.meta()).and_then(passed_on) {
         params.set("_meta", about.to_raw());
     }
-    let lost = |error: crate::client::link::LinkError| {
-        error.into_tool_error(server.name(), server.principal_of(context.caller()))
-    };
+    let lost = |error: LinkError| error.into_tool_error(server.name(), server.principal_of(context.caller()));
     let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
     let connection = server.connection(behalf).await.map_err(lost)?;
     let ask = ask_for(server, context, method, params);

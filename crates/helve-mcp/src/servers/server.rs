@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
-use helve::{Registry, Tool, ToolName};
+use helve::{Registry, ToolName};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast, watch};
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ use super::discover::LAYER;
 use super::in_process::Service;
 use super::lines::{Line, Slot};
 use super::offer::Offer;
-use super::served::{Piece, WISHES, Wish, wish_number};
+use super::served::Readers;
 use super::status::ServerState;
 use super::updates::Watched;
 use super::{ServerEvent, ServerEventKind, Surroundings};
@@ -67,7 +67,7 @@ pub(crate) struct Server {
     /// The value that it is, where it is one of this process.
     service: OnceLock<Service>,
     /// What reads its resources and its prompts, once somebody did.
-    readers: [OnceLock<Tool>; WISHES],
+    readers: Readers,
     /// The resources whose changes somebody wants to hear of.
     pub(super) watched: watch::Sender<Watched>,
 }
@@ -113,7 +113,7 @@ impl Server {
             challenge: Mutex::default(),
             tasks: Mutex::default(),
             service: OnceLock::new(),
-            readers: Default::default(),
+            readers: Readers::default(),
             watched: watch::Sender::default(),
         })
     }
@@ -154,18 +154,9 @@ impl Server {
         self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
     }
 
-    /// What does with a piece of it what somebody wants, made once.
-    pub(super) fn reader(
-        &self,
-        piece: Piece,
-        wish: Wish,
-        make: impl FnOnce() -> Result<Tool, String>,
-    ) -> Result<Tool, String> {
-        let kept = &self.readers[wish_number(piece, wish)];
-        match kept.get() {
-            Some(tool) => Ok(tool.clone()),
-            None => make().map(|tool| kept.get_or_init(|| tool).clone()),
-        }
+    /// What does with its pieces what somebody wants.
+    pub(super) fn readers(&self) -> &Readers {
+        &self.readers
     }
 
     pub(super) fn other_namespaces(&self) -> impl Iterator<Item = &str> {

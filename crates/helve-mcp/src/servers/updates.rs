@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::Servers;
 use super::lines::{Behalf, Line};
 use super::server::{STEADY, Server, backoff};
 use crate::client::connection::{Ask, Connection, Greeting};
@@ -27,67 +28,145 @@ const LISTEN_MAX: Duration = Duration::from_secs(3600);
 /// How long the request before is kept when what is wanted changes, so that nothing falls between.
 const OVERLAP: Duration = Duration::from_secs(1);
 
-/// The resources that are watched, over whose line, and by how many.
-pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), u32>;
+/// The resources that are watched, and over whose line.
+pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), Watchers>;
 
-impl Server {
-    /// Says that somebody wants to hear when a resource changes, or that one of them no longer does.
-    /// What is wanted is asked for again whenever the server is connected anew.
-    pub(crate) async fn want_updates(
-        self: &Arc<Self>,
-        uri: &str,
-        wanted: bool,
-        caller: &Caller,
-    ) -> Result<Result<(), RpcError>, LinkError> {
-        // However many connections a caller has, one is enough to hear of changes.
-        let line = self.line(Behalf { caller, client: None })?;
-        match wanted {
-            true => self.watch(uri, &line).await,
-            false => self.unwatch(uri, &line).await,
-        }
+/// Those who watch one resource over one line.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Watchers {
+    count: u32,
+    asked: Asked,
+}
+
+/// What a server of the session era knows of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Asked {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It was asked, and may have heard.
+    Perhaps,
+    /// It has agreed.
+    Agreed,
+}
+
+/// That somebody wants to hear when a resource changes. It counts as long as this lives, whatever becomes of
+/// the request that it was made by.
+pub(crate) struct Watching {
+    servers: Servers,
+    server: Arc<str>,
+    line: Line,
+    uri: String,
+    is_over: bool,
+}
+
+impl Watching {
+    /// The server that tells of it. Looked up by its name: it may have been configured anew since, and has
+    /// inherited then what was wanted of the one before it.
+    pub(crate) fn server(&self) -> Option<Arc<Server>> {
+        self.servers.get(&self.server)
     }
 
+    /// Says that it is no longer wanted, and waits until the server knows.
+    pub(crate) async fn end(mut self) -> Result<Result<(), RpcError>, LinkError> {
+        self.is_over = true;
+        let Some(server) = self.server() else { return Ok(Ok(())) };
+        match server.forget(&self.uri, &self.line) {
+            Some(connection) => Ok(tell(&connection, "resources/unsubscribe", &self.uri).await?.map(drop)),
+            None => Ok(Ok(())),
+        }
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let Some(server) = self.server().filter(|_| !self.is_over) else { return };
+        let Some(connection) = server.forget(&self.uri, &self.line) else { return };
+        // Without a runtime the process ends, and nothing is watched anyway.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let uri = std::mem::take(&mut self.uri);
+        runtime.spawn(async move {
+            if !matches!(tell(&connection, "resources/unsubscribe", &uri).await, Ok(Ok(_))) {
+                tracing::debug!(server = server.name(), uri, "a resource is still watched");
+            }
+        });
+    }
+}
+
+impl Servers {
+    /// Asks a server to tell when a resource changes. What is wanted is asked for again whenever the server
+    /// is connected anew.
+    pub(crate) async fn watch(
+        &self,
+        server: &Arc<Server>,
+        uri: &str,
+        caller: &Caller,
+    ) -> Result<Result<Watching, RpcError>, LinkError> {
+        // However many connections a caller has, one is enough to hear of changes.
+        let line = server.line(Behalf { caller, client: None })?;
+        let key = (line.principal.clone(), uri.to_owned());
+        if server.watched.borrow().len() >= WATCHED_MAX {
+            return Ok(Err(RpcError::new(RpcError::INTERNAL, "too many resources are subscribed to")));
+        }
+        let connection = server.connection_over(&line).await?;
+        // Counted first: whoever stops waiting for the server leaves nothing behind.
+        server.watched.send_if_modified(|watched| {
+            let watchers = watched.entry(key.clone()).or_default();
+            watchers.count += 1;
+            watchers.count == 1
+        });
+        let (servers, name, uri) = (self.clone(), server.name().into(), uri.to_owned());
+        let watching = Watching { servers, server: name, line, uri, is_over: false };
+        if connection.greeting().era == Era::Session && server.asked(&key) != Asked::Agreed {
+            server.set_asked(&key, Asked::Perhaps);
+            if let Err(error) = tell(&connection, "resources/subscribe", &watching.uri).await? {
+                server.set_asked(&key, Asked::Nothing);
+                return Ok(Err(error));
+            }
+            server.set_asked(&key, Asked::Agreed);
+        }
+        Ok(Ok(watching))
+    }
+}
+
+impl Server {
     /// Whether changes are wanted over somebody's line.
     pub(super) fn is_watched(&self, principal: &Option<Arc<str>>) -> bool {
         principal.is_some() && self.watched.borrow().keys().any(|(of, _)| of == principal)
     }
 
-    async fn watch(self: &Arc<Self>, uri: &str, line: &Line) -> Result<Result<(), RpcError>, LinkError> {
-        let key = (line.principal.clone(), uri.to_owned());
-        if self.watched.borrow().len() >= WATCHED_MAX {
-            return Ok(Err(RpcError::new(RpcError::INTERNAL, "too many resources are subscribed to")));
-        }
-        let connection = self.connection_over(line).await?;
-        let is_first = !self.watched.borrow().contains_key(&key);
-        if is_first
-            && connection.greeting().era == Era::Session
-            && let Err(error) = tell(&connection, "resources/subscribe", uri).await?
-        {
-            return Ok(Err(error));
-        }
-        self.watched.send_if_modified(|watched| {
-            let count = watched.entry(key.clone()).or_default();
-            *count += 1;
-            *count == 1
-        });
-        Ok(Ok(()))
+    fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
+        self.watched.borrow().get(key).map_or(Asked::Nothing, |watchers| watchers.asked)
     }
 
-    async fn unwatch(self: &Arc<Self>, uri: &str, line: &Line) -> Result<Result<(), RpcError>, LinkError> {
-        let key = (line.principal.clone(), uri.to_owned());
-        let is_last = self.watched.send_if_modified(|watched| match watched.get_mut(&key) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
+    /// Notes what the server knows. What it has agreed to for another one holds.
+    fn set_asked(&self, key: &(Option<Arc<str>>, String), asked: Asked) {
+        self.watched.send_if_modified(|watched| {
+            if let Some(watchers) = watched.get_mut(key).filter(|known| known.asked != Asked::Agreed) {
+                watchers.asked = asked;
             }
-            Some(_) => watched.remove(&key).is_some(),
-            None => false,
+            false
+        });
+    }
+
+    /// One of those who wanted to hear of a resource no longer does. The connection over which the server is to
+    /// be told, where nobody does any more.
+    fn forget(&self, uri: &str, line: &Line) -> Option<Arc<Connection>> {
+        let key = (line.principal.clone(), uri.to_owned());
+        let mut asked = Asked::Nothing;
+        self.watched.send_if_modified(|watched| {
+            let Some(watchers) = watched.get_mut(&key) else { return false };
+            watchers.count = watchers.count.saturating_sub(1);
+            let is_last = watchers.count == 0;
+            if is_last {
+                asked = watchers.asked;
+                watched.remove(&key);
+            }
+            is_last
         });
         // A server that is not there has forgotten it already.
-        match self.live(line).filter(|connection| is_last && connection.greeting().era == Era::Session) {
-            Some(connection) => Ok(tell(&connection, "resources/unsubscribe", uri).await?.map(drop)),
-            None => Ok(Ok(())),
-        }
+        let connection = self.live(line).filter(|_| asked != Asked::Nothing)?;
+        (connection.greeting().era == Era::Session).then_some(connection)
     }
 
     /// Asks a server of the session era again for what was asked of it before it went away.

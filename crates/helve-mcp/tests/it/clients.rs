@@ -46,7 +46,7 @@ impl Client {
 
     /// The answer to a request. What comes before it is kept.
     pub(crate) async fn ask(&mut self, request: Value) -> Value {
-        self.write.write_all(format!("{request}\n").as_bytes()).await.unwrap();
+        self.send(&request).await;
         loop {
             let message = self.hear().await;
             if message["id"] == request["id"] && message.get("method").is_none() {
@@ -59,6 +59,11 @@ impl Client {
     /// Waits until it was told something.
     pub(crate) async fn told(&mut self, method: &str) -> Value {
         self.heard_of(|heard| heard["method"] == method).await
+    }
+
+    /// Says something, and waits for no answer.
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
     /// Waits until it was told that a resource has changed.

@@ -27,6 +27,7 @@ use helve_testkit::faulty::{Boundary, FaultyLedger};
 use serde_json::{Value, json};
 
 use crate::clients::Client;
+use crate::plain::eventually;
 use crate::setup::surroundings;
 
 type Heard = Arc<Mutex<Vec<(String, Value)>>>;
@@ -53,6 +54,12 @@ fn serve(listener: tokio::net::TcpListener, heard: &Heard) {
             let params = message["params"].clone();
             let method = message["method"].as_str().unwrap_or_default().to_owned();
             heard.lock().unwrap().push((method.clone(), params.clone()));
+            let wait_ms = match (method.as_str(), params["uri"].as_str()) {
+                ("resources/subscribe", Some("note://x/slow")) => 700,
+                ("resources/subscribe", Some("note://x/stuck")) => 60_000,
+                _ => 0,
+            };
+            tokio::time::sleep(std::time::Duration::from_millis(wait_ms)).await;
             if message["id"].is_null() {
                 return (axum::http::StatusCode::ACCEPTED, String::new());
             }
@@ -361,6 +368,36 @@ async fn addresses_to_hear_of_and_words_to_complete_go_the_way_of_reads() {
     let ended: Vec<_> = ended.iter().filter(|(method, _)| method == "resources/unsubscribe").collect();
     assert_eq!(ended.len(), 1, "{ended:?}");
     assert_eq!(ended[0].1["uri"], "note://x/1");
+}
+
+/// However a client gives up what it has asked to hear of, before the server has answered.
+#[tokio::test]
+async fn what_is_given_up_while_the_server_is_asked_is_not_watched() {
+    let (slow, stuck) = ("note://x/slow", "note://x/stuck");
+    for (way, uri) in
+        [("cancelled", slow), ("cancelled", stuck), ("unsubscribed", slow), ("gone", slow), ("gone", stuck)]
+    {
+        let behind = Behind::new(|_| {}, |builder| builder).await;
+        let mut ada = behind.client("ada").await;
+        let mut asked = subscribe(uri);
+        asked["id"] = json!("s");
+        ada.send(&asked).await;
+        eventually("the server is asked", async || behind.asked("resources/subscribe") == 1).await;
+        assert_eq!(behind.asked("resources/unsubscribe"), 0);
+        let cancel =
+            json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": "s" } });
+        match way {
+            "cancelled" => ada.send(&cancel).await,
+            "unsubscribed" => ada.send(&request("resources/unsubscribe", json!({ "uri": uri }))).await,
+            _ => drop(ada),
+        }
+        let is_over = async || behind.asked("resources/unsubscribe") == 1;
+        eventually(&format!("{uri} is {way} and no longer watched"), is_over).await;
+        // Nothing is left behind: whoever asks anew asks the server anew.
+        let again = behind.client("bob").await.ask(subscribe(slow)).await;
+        assert_eq!(again["result"], json!({}), "{way}");
+        assert_eq!(behind.asked("resources/subscribe"), 2, "{way}");
+    }
 }
 
 #[tokio::test]

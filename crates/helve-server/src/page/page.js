@@ -97,18 +97,30 @@ function fill(text) {
   tick();
 }
 
+const field = "input:not([type=checkbox]), textarea, select";
+const isWriting = (within = document) => within.contains(document.activeElement) && document.activeElement.matches(field);
+
+function stopWriting(within) {
+  if (isWriting(within)) document.activeElement.blur();
+}
+
+// Whoever writes goes on writing: else their next letters are keys, and decide.
+function focusOn(element) {
+  if (!isWriting()) element?.focus({ preventScroll: true });
+}
+
 async function open(id, { push = true, view = "detail", focus = true } = {}) {
   const turn = ++asked;
   const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
   const text = await answer.text();
-  // Somebody may have gone on meanwhile.
-  if (turn !== asked) return;
+  // Somebody may have gone on meanwhile, or begun to write an answer to what is shown.
+  if (turn !== asked || isWriting(detail)) return;
   if (!answer.ok) return toast("This question cannot be shown", "bad");
   fill(text);
   mark(id);
   inbox.dataset.view = view;
   if (push) history.pushState({ id }, "", `/approvals/${id}${before ? `?before=${before}` : ""}`);
-  if (focus) $("h2", detail)?.focus({ preventScroll: true });
+  if (focus) focusOn($("h2", detail));
 }
 
 function step(by) {
@@ -129,13 +141,20 @@ const typed = () => $("#filter").value.trim();
 const isListed = () => rows().some((row) => row.dataset.id === current());
 
 // Shows one of those that are listed, once another filter holds: whoever then decides by a key means that.
+let followed = 0;
 function followFilter() {
-  const isWriting = $(".acts details[open]", detail);
-  if (isListed() || isWriting || (current() && !listed)) return;
+  // What the filter before this was about to show is not wanted any more.
+  if (asked === followed) asked++;
+  const isAnswering = $(".acts details[open]", detail);
+  if (isListed() || isAnswering || (current() && !listed)) return;
   const first = rows()[0];
-  if (first) return open(first.dataset.id, { push: false, view: inbox.dataset.view, focus: false });
-  asked++;
-  detail.replaceChildren();
+  if (first) {
+    open(first.dataset.id, { push: false, view: inbox.dataset.view, focus: false });
+    followed = asked;
+  } else {
+    asked++;
+    detail.replaceChildren();
+  }
 }
 
 let reloading = false;
@@ -201,6 +220,7 @@ async function send(form) {
       const next = gone(id);
       reload();
       if (turn !== asked) return;
+      stopWriting(form);
       // On a narrow screen the list comes next, not a question that nobody asked for.
       if (next && !narrow()) return await open(next);
     }
@@ -210,7 +230,7 @@ async function send(form) {
       return toast("This did not work; load the page again", "bad");
     }
     fill(text);
-    ($("[data-first]", detail) ?? $("details[open] textarea", detail) ?? $("h2", detail))?.focus();
+    focusOn($("[data-first]", detail) ?? $("details[open] textarea", detail) ?? $("h2", detail));
   } catch (error) {
     mine.delete(id);
     toast(`The server does not answer: ${error.message}`, "bad");
@@ -228,7 +248,8 @@ function act(key) {
   const target = $(`.acts [data-key="${key}"]`, detail);
   if (!target || Date.now() - shownAt < 350) return;
   // A question that the filter leaves out is not the one that is meant.
-  if (typed() !== listed || (listed && !isListed())) return toast("The filter leaves this question out; nothing was decided", "warn");
+  if (typed() !== listed) return toast("The list does not follow the filter yet; nothing was decided", "warn");
+  if (listed && !isListed()) return toast("The filter leaves this question out; nothing was decided", "warn");
   if (target.tagName === "DETAILS") {
     $$(".acts details", detail).forEach((one) => (one.open = one === target ? !one.open : false));
     if (target.open) {
@@ -242,20 +263,20 @@ function act(key) {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey) {
-    const field = event.target.closest?.("[data-submit]");
-    if (event.key === "Enter" && field && !event.altKey && !event.repeat) field.form.requestSubmit();
+    const sent = event.target.closest?.("[data-submit]");
+    if (event.key === "Enter" && sent && !event.altKey && !event.repeat) sent.form.requestSubmit();
     return;
   }
   if (keys.open) return;
-  const field = event.target.closest?.("input:not([type=checkbox]), textarea, select");
+  const written = event.target.closest?.(field);
   if (event.key === "Escape") {
     const opened = $(".acts details[open]", detail ?? document);
     if (opened) opened.open = false;
-    if (field) field.blur();
+    if (written) written.blur();
     if (opened) $("h2", detail).focus({ preventScroll: true });
     return;
   }
-  if (field) return;
+  if (written) return;
   if (event.key === "?") return void keys.showModal();
   if (!inbox) return;
   const does = {
@@ -301,6 +322,7 @@ function startInbox() {
   });
   addEventListener("popstate", (event) => {
     const id = event.state?.id;
+    stopWriting(detail);
     if (id) open(id, { push: false });
     else inbox.dataset.view = "list";
   });
@@ -329,22 +351,23 @@ async function catchUp() {
   if (!answer.ok) return;
   const state = $("article", new DOMParser().parseFromString(await answer.text(), "text/html"))?.dataset.state;
   // A question that still waits stays as it is: somebody may be writing an answer.
-  if (state && state !== "pending") await closed(id, `${state} meanwhile`);
+  if (state && state !== "pending") await closed(id, state, `${state} meanwhile`);
 }
 
 async function changed(event) {
   const { id, state, by } = JSON.parse(event.data);
   if (state === "pending") return reload();
   reload();
-  await closed(id, `${state} by ${by ?? "nobody"} meanwhile`);
+  await closed(id, state, `${state} by ${by ?? "nobody"} meanwhile`);
 }
 
-async function closed(id, said) {
+async function closed(id, state, said) {
   if (id !== current() || mine.has(id) || !isPending()) return;
-  // Decided elsewhere while somebody looks at it: it is said, and nothing moves by itself.
-  asked++;
+  // Decided elsewhere while somebody looks at it: it is said, and nothing moves by itself. Keys decide nothing
+  // from now on; an answer that is being written stays, and the server refuses it.
   toast(said, "warn");
-  await open(id, { push: false, view: inbox.dataset.view });
+  $("article", detail).dataset.state = state;
+  await open(id, { push: false, view: inbox.dataset.view, focus: detail.contains(document.activeElement) });
 }
 
 // ---- Streams ----------------------------------------------------------------------------------

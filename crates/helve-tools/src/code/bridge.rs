@@ -23,8 +23,10 @@ const CALLS_MAX: u32 = 1_000;
 /// Longest request.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// Serves until it is dropped. Each call is a part of the call that `context` belongs to. `stop` is
-/// cancelled when a call waits for a person: then the code has to wait as well, and begins anew.
+/// Serves until it is dropped, or until `stop` is cancelled because a call waits for a person: then the code
+/// has to wait as well, and begins anew. What is being answered ends before this does: cut off, it would be
+/// in the record as failed, though it may have happened, and the code would do it again. Each call is a part
+/// of the call that `context` belongs to.
 pub(super) async fn serve(listener: TcpListener, context: Context, stop: CancellationToken) {
     let ready = listener.set_nonblocking(true).and_then(|()| tokio::net::TcpListener::from_std(listener));
     let Ok(listener) = ready else { return };
@@ -32,8 +34,18 @@ pub(super) async fn serve(listener: TcpListener, context: Context, stop: Cancell
     // Dropped with this, and with it whatever is being answered.
     let mut answering = JoinSet::new();
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let Ok((connection, _)) = listener.accept().await else { return };
+        let next = async {
+            let permit = Arc::clone(&room).acquire_owned().await.ok()?;
+            Some((listener.accept().await.ok()?, permit))
+        };
+        let ((connection, _), permit) = tokio::select! {
+            biased;
+            () = stop.cancelled() => break,
+            next = next => match next {
+                Some(next) => next,
+                None => return,
+            },
+        };
         while answering.try_join_next().is_some() {}
         let (context, steps, stop) = (context.clone(), Arc::clone(&steps), stop.clone());
         answering.spawn(async move {
@@ -42,6 +54,7 @@ pub(super) async fn serve(listener: TcpListener, context: Context, stop: Cancell
             drop(permit);
         });
     }
+    while answering.join_next().await.is_some() {}
 }
 
 async fn answer(

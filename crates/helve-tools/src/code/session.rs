@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use helve::Caller;
 use helve::memory::MemoryScope;
+use helve::{CallId, Caller};
 use helve_sandbox::{FileIn, FileOut};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -24,6 +24,9 @@ const LEFT_MAX: Duration = Duration::from_secs(60);
 const OWNER_SESSIONS_MAX: usize = 100;
 const OWNER_BYTES_MAX: u64 = 2 << 30;
 
+/// So many calls are remembered that changed a session: whether one did is asked soon after it, if ever.
+const CALLS_MAX: usize = 100;
+
 /// A session that nobody else uses until this is dropped.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -31,8 +34,16 @@ pub(super) struct Session {
     _lock: File,
 }
 
+/// What stands before the contents.
 #[derive(Serialize, Deserialize)]
 struct Head {
+    /// The calls that changed it, the last one last.
+    calls: Vec<CallId>,
+    files: Vec<FileHead>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FileHead {
     path: String,
     bytes: u64,
     executable: bool,
@@ -43,27 +54,24 @@ impl Session {
     /// nor do two of one caller's own sessions. What one of them has read would reach the other unlabelled.
     pub(super) fn open(folder: &Path, caller: &Caller, name: &str) -> io::Result<Option<Self>> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        let owner = MemoryScope::LongTerm.owner(caller);
-        let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, caller.session, name])));
-        let id = format!("{owner}-{own}");
+        let (owner, id) = owner_and_id(caller, name);
         let Some(lock) = lock(folder, &id)? else { return Ok(None) };
         forget(folder, &owner, &id);
         clear(folder, &id);
         Ok(Some(Self { file: folder.join(id), _lock: lock }))
     }
 
+    /// Whether a call has kept its files there. Asked of a call that was cut short, it needs no lock: what is
+    /// there is replaced at once or not at all.
+    pub(super) fn was_kept_by(folder: &Path, caller: &Caller, name: &str, call: CallId) -> io::Result<bool> {
+        let (_, id) = owner_and_id(caller, name);
+        Ok(read_head(&folder.join(id))?.is_some_and(|(head, _)| head.calls.contains(&call)))
+    }
+
     /// The files of the call before.
     pub(super) fn load(&self) -> io::Result<Vec<FileIn>> {
-        let mut file = match File::open(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            opened => opened?,
-        };
-        let mut length = [0; 8];
-        file.read_exact(&mut length)?;
-        let mut head = Vec::new();
-        (&mut file).take(u64::from_le_bytes(length)).read_to_end(&mut head)?;
-        let heads: Vec<Head> = serde_json::from_slice(&head)?;
-        heads
+        let Some((head, mut file)) = read_head(&self.file)? else { return Ok(Vec::new()) };
+        head.files
             .into_iter()
             .map(|head| {
                 let mut content = Vec::new();
@@ -73,21 +81,24 @@ impl Session {
             .collect()
     }
 
-    /// Keeps the files for the next call. What is there is replaced at once or not at all.
-    pub(super) fn save(&self, files: &[FileOut]) -> io::Result<()> {
+    /// Keeps the files that `call` left for the next one. What is there is replaced at once or not at all.
+    pub(super) fn save(&self, call: CallId, files: &[FileOut]) -> io::Result<()> {
+        let mut calls = read_head(&self.file)?.map(|(head, _)| head.calls).unwrap_or_default();
+        calls.push(call);
+        calls.drain(..calls.len().saturating_sub(CALLS_MAX));
         let kept: Vec<_> = files
             .iter()
             .filter_map(|file| Some((file.path.to_str()?, file.content.as_deref()?, file.executable)))
             .collect();
-        let heads: Vec<_> = kept
+        let files = kept
             .iter()
-            .map(|(path, content, executable)| Head {
+            .map(|(path, content, executable)| FileHead {
                 path: (*path).to_owned(),
                 bytes: content.len() as u64,
                 executable: *executable,
             })
             .collect();
-        let head = serde_json::to_vec(&heads)?;
+        let head = serde_json::to_vec(&Head { calls, files })?;
         let new = self.file.with_extension("new");
         let mut file = File::create(&new)?;
         file.write_all(&(head.len() as u64).to_le_bytes())?;
@@ -96,6 +107,27 @@ impl Session {
         file.sync_all()?;
         fs::rename(new, &self.file)
     }
+}
+
+/// Names of whose a session is, and of the session itself.
+fn owner_and_id(caller: &Caller, name: &str) -> (String, String) {
+    let owner = MemoryScope::LongTerm.owner(caller);
+    let (owner, own) = (digest(&json!([owner])), digest(&json!([owner, caller.session, name])));
+    let id = format!("{owner}-{own}");
+    (owner, id)
+}
+
+/// What stands before the contents, and the file from there on. `None` where nothing is kept.
+fn read_head(path: &Path) -> io::Result<Option<(Head, File)>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    let mut head = Vec::new();
+    (&mut file).take(u64::from_le_bytes(length)).read_to_end(&mut head)?;
+    Ok(Some((serde_json::from_slice(&head)?, file)))
 }
 
 fn digest(text: &Value) -> String {
@@ -187,6 +219,27 @@ mod tests {
         }
     }
 
+    fn call() -> CallId {
+        CallId::new(Default::default())
+    }
+
+    #[test]
+    fn a_session_knows_which_calls_changed_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let calls: Vec<_> = (0..CALLS_MAX + 1).map(|_| call()).collect();
+        let session = open(folder.path(), "ada", "x").unwrap();
+        let kept_by = |who: &str, call: CallId| {
+            Session::was_kept_by(folder.path(), &Caller::principal(who), "x", call).unwrap()
+        };
+        assert!(!kept_by("ada", calls[0]), "nothing is kept yet");
+        session.save(calls[0], &[file(b"x")]).unwrap();
+        assert!(kept_by("ada", calls[0]) && !kept_by("ada", calls[1]) && !kept_by("bob", calls[0]));
+        calls[1..].iter().for_each(|call| session.save(*call, &[file(b"y")]).unwrap());
+        assert!(kept_by("ada", calls[1]) && kept_by("ada", calls[CALLS_MAX]));
+        assert!(!kept_by("ada", calls[0]), "so many and no more");
+        assert_eq!(session.load().unwrap()[0].content, b"y");
+    }
+
     #[test]
     fn a_session_is_one_calls_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -203,7 +256,7 @@ mod tests {
     fn calls_that_kept_nothing_leave_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let kept = open(folder.path(), "ada", "kept").unwrap();
-        kept.save(&[file(b"kept")]).unwrap();
+        kept.save(call(), &[file(b"kept")]).unwrap();
         let id = kept.file.file_name().unwrap().to_str().unwrap().to_owned();
         // One in use, one that ended early, and one that died while it wrote.
         let used = open(folder.path(), "ada", "used").unwrap();
@@ -232,11 +285,11 @@ mod tests {
     #[test]
     fn an_owner_keeps_so_many_and_loses_none_to_others() {
         let folder = tempfile::tempdir().unwrap();
-        open(folder.path(), "bob", "his").unwrap().save(&[file(b"bob's")]).unwrap();
+        open(folder.path(), "bob", "his").unwrap().save(call(), &[file(b"bob's")]).unwrap();
         let used = open(folder.path(), "ada", "used").unwrap();
-        used.save(&[file(b"used")]).unwrap();
+        used.save(call(), &[file(b"used")]).unwrap();
         for n in 0..OWNER_SESSIONS_MAX + 20 {
-            open(folder.path(), "ada", &format!("n{n}")).unwrap().save(&[file(b"x")]).unwrap();
+            open(folder.path(), "ada", &format!("n{n}")).unwrap().save(call(), &[file(b"x")]).unwrap();
         }
         let kept = fs::read_dir(folder.path()).unwrap().flatten();
         let kept = kept.filter(|entry| entry.path().extension().is_none()).count();

@@ -12,7 +12,8 @@ use helve_sandbox::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use super::files::{self, Artifact, Given};
 use super::language::{Language, OWN_DIR, with_require};
@@ -146,6 +147,7 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
     };
     let runner =
         Arc::new(Runner { options, sandbox, limits, warm: Warm::default(), active: Active::default() });
+    let recalling = Arc::clone(&runner);
     Tool::function(
         "code-execute",
         format!(
@@ -186,10 +188,9 @@ pub fn code_tool(options: CodeOptions, sandbox: Sandbox, limits: Limits) -> Tool
         open_world,
     })
     .facets(facets)
-    // What it does outside of its box it does by other tools, which know how far they have come: so it can run
-    // again when a person has decided about one of them. Of what it did over a network nobody knows.
-    .recall_handled(move |_: serde_json::Value, _: Context| async move {
-        Ok(if open_world { Recalled::Unknown } else { Recalled::DidNotHappen })
+    .recall_handled(move |input: Value, context: Context| {
+        let recalled = recalling.recall(&input, &context);
+        async move { Ok(recalled) }
     })
 }
 
@@ -234,26 +235,47 @@ impl Runner {
         let stdin = input.stdin.unwrap_or_default().into_bytes();
         let (mut running, stdin) = self.start(input.language, &code_file, all, stdin, &limits).await?;
         let stop = context.cancellation().child_token();
-        let serve = |listener| tokio::spawn(bridge::serve(listener, context.clone(), stop.clone()));
-        let bridge = running.listeners.pop().map(serve);
+        // Dropped with this, and with it whatever it answers.
+        let mut bridge = JoinSet::new();
+        if let Some(listener) = running.listeners.pop() {
+            bridge.spawn(bridge::serve(listener, context.clone(), stop.clone()));
+        }
         let attendance = Attendance { stdin: Some(stdin), limits, ..Attendance::default() };
         let finished = running.attend(attendance, stop.clone()).await;
-        if let Some(bridge) = bridge {
-            bridge.abort();
-        }
         self.warm_up(input.language);
         if stop.is_cancelled() && !context.is_cancelled() {
+            // Calls beside the one that waits are still wanted: the code will ask for them again.
+            let _ = tokio::time::timeout(context.time_left(), bridge.join_next()).await;
             // What it left is forgotten: when a person has decided, the code runs again from its start.
             return Err(ToolError::new(ErrorCode::PermissionDenied, "a call of the code waits for a person"));
         }
+        drop(bridge);
         if finished.end == End::Cancelled && !context.time_left().is_zero() {
             return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back and the code stopped"));
         }
         let left = self.take(&finished)?;
         if let Some(session) = session {
-            session.save(&left).map_err(|error| kept_failed(&error))?;
+            session.save(context.call_id(), &left).map_err(|error| kept_failed(&error))?;
         }
         Ok(self.output(finished, &left, &before))
+    }
+
+    /// What became of a call that was cut short.
+    ///
+    /// What it does outside of its box it does by other tools, which know how far they have come: so it can run
+    /// again when a person has decided about one of them. Of what it did over a network nobody knows; and on a
+    /// folder that already holds what it left, it would not do the same again.
+    fn recall(&self, input: &Value, context: &Context) -> Recalled {
+        let is_kept = match (input["session"].as_str(), &self.options.sessions) {
+            (Some(name), Some(folder)) => {
+                Session::was_kept_by(folder, context.caller(), name, context.call_id()).unwrap_or(true)
+            }
+            (_, None) | (None, _) => false,
+        };
+        match is_kept || !self.options.network.is_empty() {
+            true => Recalled::Unknown,
+            false => Recalled::DidNotHappen,
+        }
     }
 
     /// A box in which the code runs, and what it reads: one that waited for it, or a new one.

@@ -2,19 +2,27 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use helve::approvals::{Decider, Decision, Vouch};
+use helve::ports::Ledger;
+use helve::runs::TakenUp;
 use helve::{
     Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger,
 };
 use helve_sandbox::{Limits, Sandbox};
+use helve_testkit::FaultyLedger;
 use helve_tools::code::{CodeOptions, code_tool};
 use serde_json::{Value, json};
 
 /// A runtime with `code-execute`, a tool that adds, one that fails and one that asks a person.
 fn runtime(options: CodeOptions) -> Runtime {
-    let runtime = Runtime::builder().ledger(Arc::new(VolatileLedger::default())).build();
+    runtime_on(Arc::new(VolatileLedger::default()), options)
+}
+
+fn runtime_on(ledger: Arc<dyn Ledger>, options: CodeOptions) -> Runtime {
+    let runtime = Runtime::builder().ledger(ledger).build();
     let code = code_tool(options, Sandbox::default(), Limits::default()).build().unwrap();
     let number = |name: &str| Parameter::optional(name, ParameterType::Number, "A number.");
     let add =
@@ -156,6 +164,31 @@ async fn a_session_keeps_its_files_for_its_owner() {
 }
 
 #[tokio::test]
+async fn after_a_crash_code_does_not_run_again_on_the_folder_that_it_has_changed() {
+    let code = "import os\nn = int(open('n').read()) if os.path.exists('n') else 0\nopen('n', 'w').write(str(n + 1))";
+    let count = json!({ "language": "python", "code": code, "session": "s" });
+    let (mut writes, mut asked) = (0, 0);
+    loop {
+        let (folder, ledger) = (tempfile::tempdir().unwrap(), Arc::new(VolatileLedger::default()));
+        let options = CodeOptions { warm: 0, sessions: Some(folder.path().into()), ..CodeOptions::default() };
+        let faulty = Arc::new(FaultyLedger::failing_after(ledger.clone(), writes));
+        let outcome = execute(&runtime_on(faulty, options.clone()), count.clone()).await;
+        ledger.abandon_runs();
+        let runtime = runtime_on(ledger, options);
+        let recovered = runtime.recover().await.unwrap();
+        asked += recovered.iter().filter(|one| matches!(one.taken_up, TakenUp::Waits(_))).count();
+        let read = json!({ "language": "shell", "code": "cat n || echo 0", "session": "s" });
+        let said = result(&runtime, read).await;
+        assert!(["0\n", "1"].contains(&said["stdout"].as_str().unwrap()), "after {writes} writes: {said}");
+        if outcome.is_success() {
+            break;
+        }
+        writes += 1;
+    }
+    assert!(asked > 0, "nobody was asked about a crash after it was kept");
+}
+
+#[tokio::test]
 async fn without_a_session_nothing_is_kept() {
     let runtime = cold();
     let code = json!({ "language": "shell", "code": "ls -A | grep -v helve; touch x" });
@@ -202,11 +235,41 @@ async fn once_a_person_has_decided_the_code_runs_again() {
     let runtime = cold();
     let code = "import helve\nprint(helve.call('add', a=1, b=1)['sum'], helve.call('asks'))";
     let outcome = execute(&runtime, json!({ "language": "python", "code": code })).await;
+    assert_eq!(approved(&runtime, outcome).await["stdout"], "2.0 did it\n");
+}
+
+/// What a call of code that waits for a person gives, once that person has approved it.
+async fn approved(runtime: &Runtime, outcome: Outcome) -> Value {
     let helve::Status::Pending(pending) = outcome.status else { panic!("{outcome:?}") };
     let ada = Decider::vouched("ada", Vouch::LocalUser);
     runtime.approvals().decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
     let fetched = runtime.outcome_of(pending.approval_id, &Caller::principal("somebody")).await.unwrap();
-    assert_eq!(fetched.into_result().unwrap()["stdout"], "2.0 did it\n");
+    fetched.into_result().unwrap()
+}
+
+#[tokio::test]
+async fn a_call_beside_one_that_waits_for_a_person_ends_and_happens_once() {
+    let runtime = cold();
+    let (begun, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let counts = (Arc::clone(&begun), Arc::clone(&ended));
+    let slow = Tool::builder("slow").description("Does it slowly.").input_schema(json!({ "type": "object" }));
+    let slow = slow.handler(move |_, _| {
+        let (begun, ended) = counts.clone();
+        async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            ended.fetch_add(1, Ordering::SeqCst);
+            Ok(json!("done"))
+        }
+    });
+    runtime.registry().register(Layer::BuiltIn, slow.build().unwrap()).unwrap();
+    let code = "import helve, threading, time\ndef slow():\n  for _ in range(2):\n    try: return print(helve.call('slow'))\n    \
+        except helve.ToolError as e: print(e.code, e)\n\
+        beside = threading.Thread(target=slow); beside.start()\ntime.sleep(0.5)\nhelve.call('asks')\nbeside.join()";
+    let outcome = execute(&runtime, json!({ "language": "python", "code": code })).await;
+    assert_eq!(ended.load(Ordering::SeqCst), 1, "{outcome:?}");
+    assert_eq!(approved(&runtime, outcome).await["stdout"], "done\n");
+    assert_eq!((begun.load(Ordering::SeqCst), ended.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
             check_schema(&tool, &value)?;
             match measured {
                 Measured::Text(text) => record.keep_result(&value, text),
-                Measured::Long { least } => record.keep_size(least),
+                Measured::Long { least } => record.keep_size(&value, least),
             }
             Ok(Status::Done(Output::success(value)))
         }

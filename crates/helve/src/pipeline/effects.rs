@@ -36,7 +36,25 @@ pub(super) async fn apply(
 ) -> Result<Status, ToolError> {
     let Status::Done(output) = &status else { return Ok(status) };
     let Some(run) = record.run().cloned().filter(|_| !output.is_failure) else { return Ok(status) };
-    let mut deed = Deed {
+    let mut deed = done(doing, output.value.clone(), record);
+    let applied =
+        if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
+    record.effects_are(reports(&deed));
+    // Also where an effect failed: what the tool itself did stands, and can be undone.
+    record.keep_deed(deed);
+    applied.map(|()| status)
+}
+
+/// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
+pub(super) fn keep_undescribed(doing: Doing, record: &mut OpenRecord<'_>) {
+    let mut deed = done(doing, Value::Null, record);
+    deed.withheld = true;
+    record.effects_are(reports(&deed));
+    record.keep_deed(deed);
+}
+
+fn done(doing: Doing, result: Value, record: &OpenRecord<'_>) -> Deed {
+    Deed {
         call_id: record.call_id(),
         run: record.part().map_or(record.call_id(), |part| part.run),
         path: record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
@@ -45,16 +63,10 @@ pub(super) async fn apply(
         notes: Default::default(),
         tool: doing.tool,
         arguments: doing.arguments,
-        result: output.value.clone(),
+        result,
         withheld: false,
         undone: UndoState::NotTried,
-    };
-    let applied =
-        if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
-    record.effects_are(reports(&deed));
-    // Also where an effect failed: what the tool itself did stands, and can be undone.
-    record.keep_deed(deed);
-    applied.map(|()| status)
+    }
 }
 
 async fn apply_all(

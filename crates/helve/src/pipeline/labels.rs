@@ -7,12 +7,15 @@ use helve_core::gate::{Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{Facet, Status, Tool, ToolError};
+use helve_core::{ErrorCode, Facet, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, WhenMet};
+
+/// Who says it, as the record names them.
+const BY: &str = "labels";
 
 /// What labels say to a call, if anything.
 pub(super) async fn say(
@@ -41,7 +44,7 @@ pub(super) async fn say(
     if let Some(carrier) = carrier
         && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
     {
-        return Ok(Some(Voice::new("labels", stance).because(reason)));
+        return Ok(Some(Voice::new(BY, stance).because(reason)));
     }
     let Some(session) = session.filter(|_| before.has_met() && (egress || mutates)) else { return Ok(None) };
     let does = match (egress, mutates) {
@@ -50,7 +53,7 @@ pub(super) async fn say(
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new("labels", stance).because(reason)))
+    Ok(Some(Voice::new(BY, stance).because(reason)))
 }
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
@@ -100,9 +103,18 @@ fn words(label: Label) -> &'static str {
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = brought(parts, tool);
-    raise(parts, brought, record).await
+    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
+    let brought = brought(parts, &tool);
+    let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
+    // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
+    let was_judged = record.voices().iter().any(|voice| &*voice.by == BY);
+    if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
+        && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
+    {
+        let error = ToolError::new(ErrorCode::PermissionDenied, reason);
+        return Err(error.retryable(true).suggest("call it again, and it is judged by what is there now"));
+    }
+    Ok(())
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
@@ -115,10 +127,10 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn failed(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
-    raise(parts, brought, record).await
+    raise(parts, brought, record).await.map(drop)
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
@@ -133,18 +145,31 @@ pub(super) async fn leave(
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        failed(parts, record).await?;
+        brings_words(parts, record).await?;
     }
     if record.answered_secret() {
         raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
-        return keep_back(parts, record).await;
     }
     Ok(())
 }
 
-/// A secret is not handed to a tool that may send it out, once strangers' words are there too. That it is one
-/// shows only in the answer, when it is too late to ask.
+/// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
+/// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
+/// ask: the call is done and recorded as that, so that it can be undone.
+pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &OpenRecord<'_>) -> Outcome {
+    if outcome.is_success()
+        && let Err(error) = keep_back(parts, record).await
+    {
+        outcome.status = Status::Failed(error.at(Stage::Record));
+        outcome.content = None;
+    }
+    outcome
+}
+
 async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
+    if !parts.settings.labels.holds_for(record.caller()) {
+        return Ok(());
+    }
     let Some(carrier) = carrier(parts, record) else { return Ok(()) };
     let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
@@ -157,21 +182,26 @@ async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolErr
     Err(ToolError::failed(message).suggest("do not repeat it; where it only reads, call it by itself"))
 }
 
-async fn raise(parts: &Parts, brought: LabelSet, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+/// Adds labels to the session of a call. What it holds then, where it did not hold them before.
+async fn raise(
+    parts: &Parts,
+    brought: LabelSet,
+    record: &mut OpenRecord<'_>,
+) -> Result<Option<Arc<SessionState>>, ToolError> {
     let caller = Arc::clone(record.caller());
     if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
-        return Ok(());
+        return Ok(None);
     }
     let known = sessions::of(parts, &caller, Fresh::Known).await.map_err(unavailable)?;
     let labels = brought.without(known.map_or(LabelSet::NONE, |session| session.labels()));
     if labels.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
     let taint = Taint { labels, tool, call_id: record.call_id(), at: parts.clock.now() };
-    sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     record.tell_step(StepKind::Labelled { labels });
-    Ok(())
+    Ok(Some(session))
 }
 
 /// Whether a tool's output schema leaves no room for words of others: numbers, truth values and

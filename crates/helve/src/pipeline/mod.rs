@@ -60,7 +60,10 @@ pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> 
     if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
         completed::note(parts, record.caller(), &outcome).await;
     }
-    outcome
+    match record.answered_secret() {
+        true => Box::pin(labels::hand_over(parts, outcome, &record)).await,
+        false => outcome,
+    }
 }
 
 /// Records a call that cannot be run because it could not even be read.
@@ -151,27 +154,30 @@ async fn perform(
         }
         Err(error) => {
             if is_labelled {
-                Box::pin(labels::failed(parts, record)).await?;
+                Box::pin(labels::brings_words(parts, record)).await?;
             }
             return Err(error);
         }
     };
-    let deed = answer.deed.take();
+    let deed = answer.deed.take().filter(|_| answer.result.is_ok());
 
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(parts, answer, record);
     if is_labelled {
         Box::pin(labels::leave(parts, checked.as_ref(), record)).await?;
     }
-    let status = checked?;
 
-    match deed {
-        Some(deed) => {
+    match (deed, checked) {
+        (Some(deed), Ok(status)) => {
             record.enter(Stage::Effects);
             // Rare and large, so on the heap, as are conditions.
             Box::pin(effects::apply(parts, deed, status, record)).await
         }
-        None => Ok(status),
+        (Some(deed), Err(error)) => {
+            effects::keep_undescribed(deed, record);
+            Err(error)
+        }
+        (None, checked) => checked,
     }
 }
 

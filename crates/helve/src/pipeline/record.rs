@@ -355,26 +355,23 @@ impl<'p> OpenRecord<'p> {
         }
     }
 
-    /// Keeps of a result only its size.
-    pub(super) fn keep_size(&mut self, bytes: usize) {
+    /// Keeps of a result only its size, and whether it holds secrets.
+    pub(super) fn keep_size(&mut self, value: &Value, bytes: usize) {
         self.result_bytes = Some(bytes as u64);
         self.result_withheld = true;
+        self.look_for_secrets(value);
     }
 
     /// Keeps a result without its secrets, if it is small enough.
     pub(super) fn keep_result(&mut self, value: &Value, text: RawJson) {
         if text.get().len() > self.kept_bytes_max() {
-            return self.keep_size(text.get().len());
+            return self.keep_size(value, text.get().len());
         }
         self.result_bytes = Some(text.get().len() as u64);
-        let redactor = &self.parts.settings.redactor;
-        let schema = self.tool.as_ref().and_then(Tool::output);
-        let shown = redactor.redact(schema, value);
-        if self.run.is_some() && matches!(shown, Cow::Owned(_)) {
-            let secrets = redactor.secrets_in(schema, value);
-            self.hide(secrets);
-        }
-        self.payload.result = match without(shown, &self.secrets) {
+        self.look_for_secrets(value);
+        let has_secrets = self.result_is_secret || !self.secrets.is_empty();
+        let shown = if has_secrets { self.shown(value) } else { Cow::Borrowed(value) };
+        self.payload.result = match shown {
             Cow::Borrowed(_) => Some(text),
             Cow::Owned(shown) => {
                 self.result_withheld = true;
@@ -382,6 +379,18 @@ impl<'p> OpenRecord<'p> {
                 to_raw_value(&shown).ok()
             }
         };
+    }
+
+    /// Notes whether a result holds secrets, and keeps them out of the rest of its run.
+    fn look_for_secrets(&mut self, value: &Value) {
+        let redactor = &self.parts.settings.redactor;
+        let schema = self.tool.as_ref().and_then(Tool::output);
+        // A hook may have put another result in its place.
+        self.result_is_secret = redactor.has_secret(schema, value);
+        if self.result_is_secret && self.run.is_some() {
+            let secrets = redactor.secrets_in(schema, value);
+            self.hide(secrets);
+        }
     }
 
     /// A result as it may be recorded: without its own secrets and without the arguments'.

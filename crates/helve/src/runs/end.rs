@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::record::{Facts, RawJson, Started};
-use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, WaitingFor};
+use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, WaitingFor, is_undo};
 use helve_core::{Call, CallId, ErrorCode, Outcome, Status, Tool, ToolError};
 
 use super::active::{ActiveRun, Deed, Done, Waiting, is_below};
 use super::history::{Earlier, parse};
-use super::part::{effects_so_far, is_undo};
+use super::part::effects_so_far;
 use super::undo::undo_below;
 use crate::pipeline;
 use crate::runtime::Parts;

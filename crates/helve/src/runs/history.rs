@@ -100,13 +100,12 @@ impl Earlier {
             | StepKind::EffectFailed { index, .. }
             | StepKind::EffectRolledBack { index }
             | StepKind::RollbackFailed { index } => {
-                let value = payload();
+                // What a handler said when it applied the effect is what it needs to take it back; later steps
+                // say why something failed.
+                let said = matches!(step.kind, StepKind::EffectApplied { .. }).then(payload);
                 let known = self.effects.entry(index).or_insert((step.kind.clone(), Value::Null));
                 known.0 = step.kind;
-                // What a handler said when it applied the effect is what it needs to take it back.
-                if !value.is_null() {
-                    known.1 = value;
-                }
+                known.1 = said.unwrap_or_else(|| known.1.take());
             }
             StepKind::Undone => self.undone = UndoState::Undone,
             StepKind::UndoFailed { .. } => self.undone = UndoState::Failed,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
-use helve_core::run::{EffectState, Part, PartReport, PartState, WaitingFor};
+use helve_core::run::{EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
 use serde_json::Value;
 
@@ -15,8 +15,6 @@ use crate::runtime::Parts;
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
 
-/// The last part of the path of a call that undoes another one.
-pub(super) const UNDO: &str = "undo";
 /// How the last part of the path of a call begins that an effect makes.
 pub(super) const EFFECT: &str = "effect-";
 
@@ -43,15 +41,10 @@ pub(crate) fn cascade_path(path: &str, index: usize) -> Arc<str> {
     within(Some(path), &format!("{EFFECT}{index}"))
 }
 
-/// Whether the call at `path` undoes another one.
-pub(super) fn is_undo(path: &str) -> bool {
-    path.strip_suffix(UNDO).is_some_and(|outer| outer.is_empty() || outer.ends_with('/'))
-}
-
 /// Whether the call at `path`, at or below `outer`, undoes another one of those there, or is a part of a
-/// call that does. To undo it would be to do again what was undone.
+/// call that does.
 pub(crate) fn undoes_below(outer: &str, path: &str) -> bool {
-    path.strip_prefix(outer).unwrap_or(path).split('/').any(|step| step == UNDO)
+    undoings(path) > undoings(outer)
 }
 
 /// Calls a tool as a part of the call that `context` belongs to.
@@ -206,6 +199,22 @@ pub fn left_in_doubt(finished: &Finished) -> bool {
     failed && finished.facts.changes_world && in_doubt(&finished.ending.attempts)
 }
 
+/// Whether what the tool itself did stands, unless it was undone since. A call can fail after that: an effect
+/// fails, its answer is not what it promises, a hook withholds it.
+pub fn left_standing(finished: &Finished) -> bool {
+    let ending = &finished.ending;
+    let has_answered = |last: &Attempt| last.code.is_none() && last.handler == HandlerEnd::Returned;
+    match ending.status {
+        EndStatus::Done => true,
+        EndStatus::Failed | EndStatus::Denied => {
+            finished.facts.changes_world
+                && (ending.code == Some(ErrorCode::EffectFailed)
+                    || ending.attempts.last().is_some_and(has_answered))
+        }
+        EndStatus::Returned | EndStatus::Pending => false,
+    }
+}
+
 /// Whether an effect that should have been taken back could not be.
 fn effects_stand(earlier: &Earlier) -> bool {
     use helve_core::run::StepKind;
@@ -237,10 +246,7 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
     };
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    // A tool can succeed and its effects fail: then its call has failed, and its deed stands.
-    let stands = finished.ending.status == EndStatus::Done
-        || finished.ending.code == Some(ErrorCode::EffectFailed) && finished.facts.changes_world;
-    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| stands);
+    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished));
     let deed = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
@@ -253,7 +259,10 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
             result: json(finished.payload.result.as_ref()),
             effects: effects_before(tool.definition().effects.len(), finished, earlier),
             notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
-            withheld: arguments_withheld || finished.ending.withheld || finished.payload.arguments.is_none(),
+            withheld: arguments_withheld
+                || finished.ending.withheld
+                || finished.payload.arguments.is_none()
+                || finished.payload.result.is_none(),
             undone: earlier.undone,
             tool,
         }
@@ -286,6 +295,7 @@ fn effects_before(count: usize, finished: &Finished, earlier: &Earlier) -> Vec<E
 #[cfg(test)]
 mod tests {
     use super::*;
+    use helve_core::run::is_undo;
 
     #[test]
     fn a_tools_own_steps_never_look_like_ours() {
@@ -296,7 +306,6 @@ mod tests {
             assert!(!is_undo(&join(Some("a"), step)), "{step}");
         }
         assert!(is_undo(&within(Some("a"), UNDO)) && is_undo(&within(None, UNDO)));
-        assert!(!is_undo("a/redundo"));
         assert!(
             undoes_below("", "a/undo") && undoes_below("", "a/undo/b") && undoes_below("a", "a/b/undo/c")
         );

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use helve_core::expression::Scope;
 use helve_core::record::Entry;
-use helve_core::run::{EffectState, PartState, StepKind, Undo};
+use helve_core::run::{EffectState, PartState, StepKind, UNDO, Undo};
 use helve_core::schema::redact::REDACTED;
 use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
-use super::part::{UNDO, call_at, undoes_below, within};
+use super::part::{call_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
 
@@ -43,7 +43,7 @@ async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool 
         }
         let state = undo(parts, run, deed).await;
         run.set_state(&done.report.path, state);
-        all &= state == PartState::Undone || !deed.tool.definition().changes_world();
+        all &= state == PartState::Undone;
         if run.is_halted() {
             return false;
         }
@@ -51,17 +51,23 @@ async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool 
     all
 }
 
-/// Undoes one call: its effects, then what the tool itself did.
+/// Undoes one call: its effects, then what the tool itself did. Either is tried again where it failed before,
+/// and neither is done twice.
 pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) -> PartState {
-    if deed.undone == UndoState::Undone {
-        return PartState::Undone;
-    }
     let mut deed = deed.clone();
+    let given_up = deed.effects.iter_mut().filter(|state| **state == EffectState::RollbackFailed);
+    given_up.for_each(|state| *state = EffectState::Applied);
     roll_back(parts, run, &mut deed).await;
     if run.is_halted() {
         return PartState::Done;
     }
     let effects_stand = deed.effects.contains(&EffectState::RollbackFailed);
+    if effects_stand {
+        run.cannot_undo(deed.call_id, "an effect of it could not be taken back");
+    }
+    if deed.undone == UndoState::Undone {
+        return if effects_stand { PartState::UndoFailed } else { PartState::Undone };
+    }
     let Some(declared) = deed.tool.definition().undo.clone() else {
         // Nothing to be done, or nothing that can be.
         return match deed.tool.definition().changes_world() {

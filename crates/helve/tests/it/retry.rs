@@ -39,7 +39,7 @@ async fn every_preset_keeps_its_times() {
         backoff: Backoff::Linear { base_ms: 100, increment_ms: 50 },
         ..RetryPolicy::standard()
     };
-    let at_once = RetryPolicy { backoff: Backoff::None, ..RetryPolicy::standard() };
+    let at_once = RetryPolicy { backoff: Backoff::None {}, ..RetryPolicy::standard() };
     for (policy, expected) in [
         (RetryPolicy::none(), vec![]),
         (RetryPolicy::quick(), vec![1_000, 1_000, 1_000]),

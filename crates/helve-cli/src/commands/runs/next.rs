@@ -15,7 +15,8 @@ pub(super) struct Next {
     pub(super) what: &'static str,
 }
 
-/// Which tools can be undone. Asked only where something stands: an API takes a while to load.
+/// Which tools can be undone. Asked only where something stands, and never over a network: whoever looks at the
+/// journal does not wait for a host that is down.
 pub(super) struct Undoable<'l> {
     loaded: Option<&'l Loaded>,
     registry: OnceCell<Option<Registry>>,
@@ -33,7 +34,7 @@ impl<'l> Undoable<'l> {
 
     /// Whether anything takes back what a tool did. Of tools that are not known here nobody can tell.
     fn has(&self, tool: &str) -> bool {
-        let registry = self.registry.get_or_init(|| wire::registry(self.loaded?).ok());
+        let registry = self.registry.get_or_init(|| self.loaded.map(wire::known_here));
         let tool = registry.as_ref().and_then(|registry| registry.get(tool)).map(|found| found.tool);
         tool.is_none_or(|tool| {
             let definition = tool.definition();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve::ports::OpenRun;
 use helve::record::{EndStatus, Entry, Facts, Finished, Started};
-use helve::run::{PartReport, PartState, StepKind, WaitingFor};
+use helve::run::{PartReport, PartState, StepKind, WaitingFor, undoings};
 use helve::{ApprovalId, CallId, ErrorCode, ToolError};
 
 use super::state::{State, UndoneLater};
@@ -23,8 +23,6 @@ pub(super) struct Story {
     pub(super) waiting: Option<Waiting>,
     pub(super) entries: Vec<Entry>,
     calls: HashMap<CallId, Known>,
-    /// Paths of calls that were or are being undone.
-    undo_begun: HashSet<Arc<str>>,
     /// Paths of calls that have parts, the empty one for the run itself.
     composed: HashSet<Box<str>>,
 }
@@ -46,7 +44,11 @@ struct Known {
     ended: Option<(EndStatus, Option<ErrorCode>)>,
     /// Whether nobody knows if it had its effect.
     in_doubt: bool,
+    /// Whether its tool did what it does, whatever became of the call.
+    did_it: bool,
     undo: Undo,
+    /// Effects that could not be taken back.
+    not_taken_back: HashSet<u32>,
 }
 
 /// How far undoing a call has come.
@@ -76,6 +78,7 @@ impl Story {
                     known.facts.get_or_insert_with(|| ended.facts.clone());
                     known.ended = Some((ended.ending.status, ended.ending.code));
                     known.in_doubt = helve::runs::left_in_doubt(ended);
+                    known.did_it = helve::runs::left_standing(ended);
                     if ended.facts.call_id == run {
                         finished = Some(ended.clone());
                     }
@@ -102,14 +105,8 @@ impl Story {
             waiting,
             entries,
             calls,
-            undo_begun: HashSet::new(),
             composed: HashSet::new(),
         };
-        story.undo_begun = story
-            .known_parts()
-            .filter(|(_, known)| known.undo != Undo::NotTried)
-            .map(|(path, _)| Arc::clone(path))
-            .collect();
         story.composed = story.find_composed();
         story.parts = order.into_iter().filter_map(|call_id| story.part(call_id)).collect();
         story.state = story.judge(open, undone_later);
@@ -132,13 +129,13 @@ impl Story {
         }
     }
 
-    /// What was done and not undone: calls that may have changed the world.
+    /// What was done and not undone: calls that may have changed the world, or whose effects should be gone.
     pub(super) fn stands(&self) -> Vec<CallId> {
         let stands = |(call_id, known): (&CallId, &Known)| {
             let facts = known.facts.as_ref()?;
-            let done = matches!(known.ended, Some((EndStatus::Done, _)));
-            let changed = facts.changes_world && done && known.undo != Undo::Undone;
-            (changed && !self.is_composed(facts) && !self.undoes(facts)).then_some(*call_id)
+            let own = facts.changes_world && known.did_it && known.undo != Undo::Undone;
+            let is_counted = !self.is_composed(facts) && !self.undoes(facts);
+            (is_counted && (own || known.effects_stand())).then_some(*call_id)
         };
         self.calls.iter().filter_map(stands).collect()
     }
@@ -155,12 +152,9 @@ impl Story {
         facts.map_or("", |facts| &*facts.tool)
     }
 
-    fn known_parts(&self) -> impl Iterator<Item = (&Arc<str>, &Known)> {
-        self.calls.values().filter_map(|known| Some((&known.facts.as_ref()?.part.as_ref()?.path, known)))
-    }
-
     fn find_composed(&self) -> HashSet<Box<str>> {
-        let parts = self.known_parts().map(|(path, _)| &**path).filter(|path| !self.is_undo(path));
+        let path = |known: &'_ Known| Some(Arc::clone(&known.facts.as_ref()?.part.as_ref()?.path));
+        let parts = self.calls.values().filter_map(path).filter(|path| !self.is_undo(path));
         parts.map(|path| path.rsplit_once('/').map_or("", |(outer, _)| outer).into()).collect()
     }
 
@@ -175,10 +169,8 @@ impl Story {
     }
 
     fn is_undo(&self, path: &str) -> bool {
-        path.match_indices("/undo").any(|(at, undo)| {
-            let (undone, rest) = (&path[..at], &path[at + undo.len()..]);
-            (rest.is_empty() || rest.starts_with('/')) && self.undo_begun.contains(undone)
-        })
+        // In a run that undoes another one, that is what its own parts do.
+        undoings(path) > usize::from(self.facts.undo_of.is_some())
     }
 
     fn part(&self, call_id: CallId) -> Option<PartReport> {
@@ -225,13 +217,13 @@ impl Known {
             StepKind::UndoStarted => self.undo = Undo::Begun,
             StepKind::Undone => self.undo = Undo::Undone,
             StepKind::UndoFailed { .. } => self.undo = Undo::Failed,
+            StepKind::EffectRolledBack { index } => drop(self.not_taken_back.remove(index)),
+            StepKind::RollbackFailed { index } => drop(self.not_taken_back.insert(*index)),
             StepKind::Attempted { .. }
             | StepKind::Executed { .. }
             | StepKind::EffectApplied { .. }
             | StepKind::EffectSkipped { .. }
             | StepKind::EffectFailed { .. }
-            | StepKind::EffectRolledBack { .. }
-            | StepKind::RollbackFailed { .. }
             | StepKind::Resumed
             | StepKind::Waiting { .. }
             | StepKind::Settled { .. }
@@ -245,9 +237,14 @@ impl Known {
         }
     }
 
+    fn effects_stand(&self) -> bool {
+        !self.not_taken_back.is_empty()
+    }
+
     fn state(&self, composed: bool) -> PartState {
         match (self.ended, self.undo) {
             (None, _) => PartState::Running,
+            (Some(_), Undo::Undone) if self.effects_stand() => PartState::UndoFailed,
             // Also what failed: a tool can succeed and its effects fail.
             (Some(_), Undo::Undone) => PartState::Undone,
             (Some(_), Undo::Failed) => PartState::UndoFailed,
@@ -261,5 +258,57 @@ impl Known {
                 Some(_) | None => PartState::Failed,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_testkit::entries::SampleCall;
+    use serde_json::json;
+
+    fn story(call: &SampleCall, entries: impl IntoIterator<Item = Entry>) -> Story {
+        let entries = [call.started()].into_iter().chain(entries).collect();
+        Story::new(call.id(), entries, None).unwrap()
+    }
+
+    fn step(call: &SampleCall, kind: StepKind) -> Entry {
+        Entry::Step(call.step(kind))
+    }
+
+    #[test]
+    fn an_effect_that_could_not_be_taken_back_stands_until_it_is() {
+        let pay = SampleCall::new("pay");
+        let mut entries = vec![
+            pay.done(json!(1)),
+            step(&pay, StepKind::RollbackFailed { index: 0 }),
+            step(&pay, StepKind::Undone),
+        ];
+        let partly = story(&pay, entries.clone());
+        assert_eq!((partly.state, partly.stands()), (State::PartlyUndone, vec![pay.id()]));
+        entries.push(step(&pay, StepKind::EffectRolledBack { index: 0 }));
+        let undone = story(&pay, entries);
+        assert_eq!((undone.state, undone.stands()), (State::Undone, vec![]));
+    }
+
+    #[test]
+    fn what_failed_after_its_tool_had_done_it_stands() {
+        let pay = SampleCall::new("pay");
+        let failed = pay.failed(ErrorCode::OutputInvalid);
+        assert_eq!(story(&pay, [failed.clone()]).stands(), [], "the tool itself has failed");
+        let Entry::Finished(mut afterwards) = failed else { panic!("it is an end") };
+        afterwards.ending.attempts[0].code = None;
+        assert_eq!(story(&pay, [Entry::Finished(afterwards)]).stands(), [pay.id()]);
+    }
+
+    #[test]
+    fn the_call_that_undoes_a_run_is_no_part_of_it_but_one_of_a_run_that_undoes() {
+        let mut pay = SampleCall::new("pay");
+        let undo = SampleCall::new("unpay").part_of(&pay, "undo");
+        let entries = [undo.started(), undo.done(json!(1)), pay.failed(ErrorCode::Cancelled)];
+        let cut_short = story(&pay, entries.clone());
+        assert_eq!((cut_short.parts.len(), cut_short.stands()), (0, vec![]));
+        pay.facts.undo_of = Some(undo.id());
+        assert_eq!(story(&pay, entries).parts.len(), 1);
     }
 }

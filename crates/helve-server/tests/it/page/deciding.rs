@@ -213,7 +213,9 @@ async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
     // At once, before the list has come.
     browser.eval("void (document.querySelector('#filter').value = 'user771')").await;
     browser.press(&["a"]).await;
-    browser.until("/leaves this question out/.test(document.querySelector('#toasts').textContent)").await;
+    browser
+        .until("/does not follow the filter yet/.test(document.querySelector('#toasts').textContent)")
+        .await;
     browser.eval("void (document.querySelector('#filter').value = '')").await;
     assert_eq!(desk.pending().await, 2, "nothing was decided");
 
@@ -246,6 +248,80 @@ async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
     browser.eval("document.querySelector('#filter').value = ''; document.querySelector('#filter').form.requestSubmit()").await;
     browser.until(&format!("{SHOWN} === '{other}'")).await;
     assert_eq!(desk.sent().len(), 0);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+/// Whoever writes does not look at what happens elsewhere, and their next letters are no keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_of_a_reason_never_decide_about_another_question() {
+    let desk = desk().await;
+    let other = desk.ask_mail("other@example.com").await;
+    let decided = desk.ask_mail("decided@example.com").await;
+    let mut browser = desk.browser().await;
+    browser.until(&format!("{SHOWN} === '{decided}'")).await;
+    settle(&mut browser).await;
+    browser.press(&["d"]).await;
+    browser.until("document.activeElement.name === 'reason'").await;
+    browser.write("No, ").await;
+    let grace = Decider::vouched("grace", Vouch::Key);
+    desk.server.runtime.approvals().decide(decided, Decision::deny("no"), &grace).await.unwrap();
+    browser.until("/denied by .* meanwhile/.test(document.querySelector('#toasts').textContent)").await;
+    browser.until("document.querySelectorAll('#rows .row').length === 1").await;
+    browser.press(&["j"]).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    browser.press(&["a"]).await;
+    assert_eq!(browser.eval("document.activeElement.value").await, json!("No, ja"));
+    // Sent all the same, it is refused, and what was decided is shown.
+    browser.press(&["Ctrl+Enter"]).await;
+    browser.until("document.querySelector('article') && !document.querySelector('.acts')").await;
+    assert_eq!(browser.eval(SHOWN).await, json!(decided.to_string()));
+    assert_eq!(desk.state(other).await, ApprovalState::Pending);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letters_of_the_filter_stay_there_whatever_comes_up_beside_it() {
+    let desk = desk().await;
+    let other = desk.ask_mail("other@example.com").await;
+    let decided = desk.ask_mail("decided@example.com").await;
+    let mut browser = desk.browser().await;
+    browser.until(&format!("{SHOWN} === '{decided}'")).await;
+    settle(&mut browser).await;
+    browser.press(&["/"]).await;
+    browser.until("document.activeElement.id === 'filter'").await;
+    let grace = Decider::vouched("grace", Vouch::Key);
+    desk.server.runtime.approvals().decide(decided, Decision::deny("no"), &grace).await.unwrap();
+    browser.until("document.querySelector('article') && !document.querySelector('.acts')").await;
+    browser.press(&["j"]).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    browser.press(&["a"]).await;
+    assert_eq!(browser.eval("document.activeElement.value").await, json!("ja"));
+    assert_eq!(desk.state(other).await, ApprovalState::Pending);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+/// Holds back what the page asks for about single questions, until `letGo` is called.
+const SLOW: &str = "void ((real) => { const held = []; window.letGo = () => held.forEach((go) => go()); \
+    window.fetch = async (address, ...rest) => { \
+        if (String(address).startsWith('/approvals/')) await new Promise((go) => held.push(go)); \
+        return real(address, ...rest); } })(window.fetch)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_former_filter_was_about_to_show_does_not_come_up() {
+    let desk = desk().await;
+    desk.ask_mail("user771@example.com").await;
+    let shown = desk.ask_mail("mallory@example.com").await;
+    let mut browser = desk.browser().await;
+    browser.until(&format!("{SHOWN} === '{shown}'")).await;
+    browser.eval(SLOW).await;
+    for (words, rows) in [("user771", 1), ("", 2)] {
+        let filter = "document.querySelector('#filter')";
+        browser.eval(&format!("{filter}.value = '{words}'; {filter}.form.requestSubmit()")).await;
+        browser.until(&format!("document.querySelectorAll('#rows .row').length === {rows}")).await;
+    }
+    browser.eval("letGo()").await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert_eq!(browser.eval(SHOWN).await, json!(shown.to_string()));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 

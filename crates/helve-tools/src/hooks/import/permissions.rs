@@ -6,6 +6,11 @@ use serde_json::Value;
 
 /// Most rules of one list that are looked at.
 const RULES_MAX: usize = 200;
+/// The longest rule that is put in Helve's words: a longer one could not be shown whole, and cut it guards
+/// something else.
+const RULE_CHARS_MAX: usize = 200;
+/// Most patterns that one of theirs becomes because of its `/**/`.
+const READINGS_MAX: usize = 4;
 /// Places outside the project, which a rule here has no word for.
 const ELSEWHERE: [&str; 2] = ["~", "//"];
 
@@ -86,23 +91,53 @@ fn alike(rule: &str) -> Option<Vec<String>> {
     rules.map(readable).collect()
 }
 
-/// A path's pattern as rules here read it. Theirs are those of `.gitignore`: without a slash, at any depth.
+/// A path's pattern as rules here read it, where `*` is any text, slashes included. Theirs are those of
+/// `.gitignore`: without a slash but at the end, at any depth; the name of a folder is all that is in it.
 fn paths(path: &str) -> Option<Vec<String>> {
     if ELSEWHERE.iter().any(|prefix| path.starts_with(prefix)) || path.starts_with('!') {
         return None;
     }
+    let (path, is_folder) = match path.strip_suffix('/') {
+        Some(folder) => (folder, true),
+        None => (path, false),
+    };
     let within = path.strip_prefix("./").or_else(|| path.strip_prefix('/')).unwrap_or(path);
     let below = within.strip_prefix("**/");
     let anywhere = below.is_some() || !path.contains('/');
-    let name = below.unwrap_or(within).replace("**", "*");
-    Some(match anywhere && !name.starts_with('*') {
-        true => vec![name.clone(), format!("*/{name}")],
-        false => vec![name],
-    })
+    let mut names = with_and_without(below.unwrap_or(within))?;
+    if anywhere {
+        let deeper: Vec<_> = names.iter().filter(|name| !name.starts_with('*')).collect();
+        let deeper: Vec<_> = deeper.into_iter().map(|name| format!("*/{name}")).collect();
+        names.extend(deeper);
+    }
+    let inside = |name: &String| (!name.ends_with('*')).then(|| format!("{name}/*"));
+    let inside: Vec<_> = names.iter().filter_map(inside).collect();
+    if is_folder {
+        names.retain(|name| name.ends_with('*'));
+    }
+    names.extend(inside);
+    Some(names)
+}
+
+/// A pattern for each way to read its `/**/`, which also stand for no folder at all. Nothing where those are too
+/// many.
+fn with_and_without(pattern: &str) -> Option<Vec<String>> {
+    let mut parts = pattern.split("/**/").map(|part| part.replace("**", "*"));
+    let mut patterns = vec![parts.next()?];
+    for part in parts {
+        let longer = |between: &str| {
+            patterns.iter().map(|before| format!("{before}{between}{part}")).collect::<Vec<_>>()
+        };
+        patterns = [longer("/"), longer("/*/")].concat();
+        if patterns.len() > READINGS_MAX {
+            return None;
+        }
+    }
+    Some(patterns)
 }
 
 fn readable(rule: String) -> Option<String> {
-    rule.parse::<PermissionRule>().is_ok().then_some(rule)
+    (rule.chars().count() <= RULE_CHARS_MAX && rule.parse::<PermissionRule>().is_ok()).then_some(rule)
 }
 
 #[cfg(test)]
@@ -112,11 +147,14 @@ mod tests {
     #[test]
     fn rules_come_in_the_words_of_this_side() {
         for (theirs, ours) in [
-            ("Read(./.env)", &["Read(.env)"][..]),
-            ("Read(.env)", &["Read(.env)", "Read(*/.env)"]),
+            ("Read(./.env)", &["Read(.env)", "Read(.env/*)"][..]),
+            ("Read(.env)", &["Read(.env)", "Read(*/.env)", "Read(.env/*)", "Read(*/.env/*)"]),
+            ("Read(secrets/)", &["Read(secrets/*)", "Read(*/secrets/*)"]),
+            ("Read(/a/secrets/)", &["Read(a/secrets/*)"]),
             ("Read(**/secrets/**)", &["Read(secrets/*)", "Read(*/secrets/*)"]),
-            ("Read(/config/*.json)", &["Read(config/*.json)"]),
+            ("Read(/config/*.json)", &["Read(config/*.json)", "Read(config/*.json/*)"]),
             ("Edit(docs/**)", &["Edit(docs/*)", "Write(docs/*)"]),
+            ("Read(src/**/a*)", &["Read(src/a*)", "Read(src/*/a*)"]),
             ("Bash(curl:*)", &["Bash(curl:*)"]),
             ("Bash", &["Bash"]),
             ("WebFetch(domain:example.com)", &["WebFetch(domain:example.com)"]),
@@ -125,7 +163,16 @@ mod tests {
         ] {
             assert_eq!(alike(theirs).unwrap(), ours, "{theirs}");
         }
-        for unlike in ["Read(~/.ssh/**)", "Read(//etc/passwd)", "Agent(Explore)", "Read(", "mcp__a(b)"] {
+        let long = format!("Read({}*)", "x".repeat(RULE_CHARS_MAX));
+        assert_eq!(alike(&long), None);
+        for unlike in [
+            "Read(a/**/b/**/c/**/d)",
+            "Read(~/.ssh/**)",
+            "Read(//etc/passwd)",
+            "Agent(Explore)",
+            "Read(",
+            "mcp__a(b)",
+        ] {
             assert_eq!(alike(unlike), None, "{unlike}");
         }
     }

@@ -204,6 +204,102 @@ async fn nothing_private_is_handed_to_what_may_send_it_while_it_runs() {
     }
 }
 
+/// That it is a secret shows only when it is there: what was done to get it is done.
+#[tokio::test]
+async fn a_deed_whose_secret_is_kept_back_is_done_and_can_be_undone() {
+    let (bench, sent, undone) = (bench(WhenMet::Deny), Sent::default(), Sent::default());
+    let taken_back = undone.clone();
+    let any = || json!({ "type": "object" });
+    let by_id = helve::template::Template::parse(json!({ "id": "{{ result.id }}" })).unwrap();
+    let mint = Tool::builder("mint")
+        .description("Makes a token.")
+        .input_schema(any())
+        .facets([Facet::Mutates])
+        .undo(helve::run::Undo::Tool { tool: "unmint".to_owned(), arguments: by_id })
+        .handler(async |_, _| Ok(json!({ "id": 7, "token": "hunter2-hunter2" })));
+    let unmint = Tool::builder("unmint").description("Takes a token back.").input_schema(any()).facets([]);
+    let unmint = unmint.handler(move |arguments: serde_json::Value, _| {
+        taken_back.0.lock().unwrap().push(arguments["id"].clone());
+        async { Ok(json!(null)) }
+    });
+    let networked = sent.tool("networked", [Facet::Mutates, Facet::ReadsUntrusted, Facet::Egress]);
+    for tool in [networked, mint, unmint] {
+        bench.runtime.registry().register(helve::Layer::Project, tool.build().unwrap()).unwrap();
+    }
+    let outcome = bench.call("networked", json!({ "tool": "mint" })).await;
+    assert_eq!((word(&outcome), sent.count()), ("execution_failed", 0), "{outcome:?}");
+    let states: Vec<_> = outcome.parts.iter().map(|part| part.state).collect();
+    assert_eq!(states, [helve::run::PartState::Done]);
+    let undo = bench.runtime.undo_run(outcome.call_id, bot().into()).await.unwrap();
+    assert!(undo.is_success(), "{undo:?}");
+    assert_eq!(*undone.0.lock().unwrap(), [json!(7)]);
+}
+
+#[tokio::test]
+async fn a_secret_in_a_large_answer_is_one() {
+    let (bench, sent) = (bench(WhenMet::Deny), Sent::default());
+    for (name, bytes) in [("large", 20 << 10), ("many", 20 << 10), ("larger", 2 << 20)] {
+        let text = |length: usize| "x".repeat(length);
+        let answer = match name {
+            "many" => json!({ "password": "hunter2-hunter2", "body": vec![text(1 << 10); bytes >> 10] }),
+            _ => json!({ "password": "hunter2-hunter2", "body": text(bytes) }),
+        };
+        let vault = Tool::builder(name).description("Has a secret.").annotations(Annotations::pure());
+        let vault = vault.facets([]).handler(move |_, _| {
+            let answer = answer.clone();
+            async move { Ok(answer) }
+        });
+        bench.runtime.registry().register(helve::Layer::Project, vault.build().unwrap()).unwrap();
+        let caller = Caller::agent("bot").session(name);
+        assert_eq!(word(&bench.runtime.call(Call::new(name, json!({})).by(caller.clone())).await), "done");
+        let session = bench.runtime.session(&caller).await.unwrap().unwrap();
+        assert!(session.labels().has(Label::Secret), "{name}");
+    }
+    let networked = sent.tool("networked", [Facet::Mutates, Facet::ReadsUntrusted, Facet::Egress]);
+    bench.runtime.registry().register(helve::Layer::Project, networked.build().unwrap()).unwrap();
+    let outcome = bench.call("networked", json!({ "tool": "larger" })).await;
+    assert_eq!((word(&outcome), sent.count()), ("execution_failed", 0), "{outcome:?}");
+}
+
+/// Each is judged before the other has brought anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn two_calls_at_once_do_not_bring_together_what_one_after_the_other_may_not() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let (inner, writes) = (std::sync::Arc::new(helve::VolatileLedger::default()), AtomicUsize::new(0));
+    let both = std::sync::Barrier::new(2);
+    // The start of the tool that calls is the first write; then each of its parts raises the session's labels.
+    let meet = move |boundary: helve_testkit::Boundary| {
+        let is_before = boundary == helve_testkit::Boundary::Before;
+        if is_before && (1..3).contains(&writes.fetch_add(1, Ordering::SeqCst)) {
+            both.wait();
+        }
+        Ok(())
+    };
+    let ledger = std::sync::Arc::new(helve_testkit::FaultyLedger::new(inner, std::sync::Arc::new(meet)));
+    let labels = LabelSettings { when_met: WhenMet::Deny, ..LabelSettings::default() };
+    let reads = |name: &str, facet| {
+        let tool = Tool::builder(name).description("Reads.").annotations(Annotations::pure()).facets([facet]);
+        tool.handler(async |_, _| Ok(json!("words")))
+    };
+    let sends = Tool::builder("sends").description("Sends what it reads.").facets([Facet::Egress]).handler(
+        |_, context: helve::Context| async move {
+            let read = |name: &'static str| {
+                let context = context.clone();
+                tokio::spawn(async move { context.call_part(name, Call::new(name, json!({}))).await })
+            };
+            let (page, diary) = (read("page"), read("diary"));
+            Ok(json!([page.await.unwrap().is_success(), diary.await.unwrap().is_success()]))
+        },
+    );
+    let builder =
+        helve::Runtime::builder().ledger(ledger).settings(Settings { labels, ..Settings::default() });
+    let builder = builder.tool(reads("page", Facet::ReadsUntrusted)).unwrap();
+    let runtime = builder.tool(reads("diary", Facet::ReadsPrivate)).unwrap().tool(sends).unwrap().build();
+    let got = runtime.call(Call::new("sends", json!({})).by(bot())).await.into_result().unwrap();
+    let handed_over = got.as_array().unwrap().iter().filter(|one| **one == json!(true)).count();
+    assert_eq!(handed_over, 1, "{got}");
+}
+
 #[tokio::test]
 async fn what_is_asked_each_time_cannot_be_allowed_for_the_session() {
     use helve::approvals::{DecideError, Decider, Decision, Remember, Vouch};

@@ -1,5 +1,7 @@
 //! What was done is undone, newest first, once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 
 #[tokio::test]
@@ -174,4 +176,114 @@ async fn an_effect_that_stands_is_said_to_stand_when_a_run_is_undone() {
     let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
     assert!(!undone.is_success(), "{undone:?}");
     assert_eq!(ledger.read(place).await.unwrap().unwrap().value, json!(99));
+}
+
+/// An effect whose code says `made` when it applies it, and wants that to take it back.
+struct Ticket {
+    world: World,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl helve::effect::EffectHandler for Ticket {
+    fn apply(
+        &self,
+        _: Value,
+        _: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<Value, ToolError>> {
+        Box::pin(async { Ok(json!("made")) })
+    }
+
+    fn roll_back(
+        &self,
+        applied: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<(), ToolError>> {
+        let (world, is_broken) = (self.world.clone(), self.is_broken.load(Ordering::SeqCst));
+        Box::pin(async move {
+            if is_broken {
+                return Err(ToolError::failed("the line is dead"));
+            }
+            world.0.lock().unwrap().push(format!("took back {applied}"));
+            Ok(())
+        })
+    }
+}
+
+fn ticket(world: &World) -> (Effect, Ticket, Arc<AtomicBool>) {
+    let is_broken = Arc::new(AtomicBool::new(true));
+    let effect = Effect::new("makes a ticket", count_up(true).change).reversible();
+    (effect, Ticket { world: world.clone(), is_broken: is_broken.clone() }, is_broken)
+}
+
+#[tokio::test]
+async fn an_effect_that_could_not_be_taken_back_is_tried_again_when_somebody_asks_again() {
+    let world = World::default();
+    let (effect, handler, is_broken) = ticket(&world);
+    let [pay, unpay] = world.doable("pay");
+    let tools = [pay.effect_handled(effect, handler), unpay];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    let outcome = runtime.call(Call::new("pay", json!({}))).await;
+    for _ in 0..2 {
+        let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+        assert!(!undone.is_success(), "{undone:?}");
+        assert_eq!(world.done(), ["pay", "unpay"]);
+    }
+    is_broken.store(false, Ordering::SeqCst);
+    for _ in 0..2 {
+        let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+        assert!(undone.is_success(), "{undone:?}");
+        assert_eq!(world.done(), ["pay", "unpay", "took back \"made\""]);
+    }
+}
+
+#[tokio::test]
+async fn an_effect_of_a_tool_that_only_reads_stands_until_it_is_taken_back() {
+    let world = World::default();
+    let (effect, handler, is_broken) = ticket(&world);
+    let look = world.act("look").read_only().effect_handled(effect, handler);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [look], Settings::default());
+    let outcome = runtime.call(Call::new("look", json!({}))).await;
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!undone.is_success(), "{undone:?}");
+    is_broken.store(false, Ordering::SeqCst);
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!(world.done(), ["look", "took back \"made\""]);
+}
+
+/// What a tool answers wrongly it has done all the same.
+#[tokio::test]
+async fn a_deed_whose_answer_is_not_what_it_promises_is_undone() {
+    let world = World::default();
+    let by = |arguments| Undo::Tool { tool: "unbook".to_owned(), arguments };
+    let wrong = |name: &str, arguments: Value| {
+        world
+            .act(name)
+            .output_schema(json!({ "type": "integer" }))
+            .undo(by(Template::parse(arguments).unwrap()))
+    };
+    let tools = [
+        wrong("book", json!({ "what": "{{ arguments }}" })),
+        wrong("book-by-result", json!({ "what": "{{ result.did }}" })),
+        world.act("unbook"),
+    ];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "saga", &["book"], OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(
+        (code(&outcome), world.done()),
+        ("output_invalid", vec!["book".to_owned(), "unbook".to_owned()])
+    );
+
+    let outcome = runtime.call(Call::new("book", json!({}))).await;
+    assert_eq!(code(&outcome), "output_invalid");
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!(world.count("unbook"), 2);
+
+    let outcome = runtime.call(Call::new("book-by-result", json!({}))).await;
+    let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(undone.error().unwrap().message().contains("`book-by-result`"), "{undone:?}");
+    assert_eq!(world.count("unbook"), 2, "what it answered is not known");
 }
