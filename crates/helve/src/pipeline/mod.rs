@@ -87,7 +87,7 @@ async fn stages(
     let resolved = resolve::resolve(parts, call, record)?;
     record.refuse_without_journal()?;
 
-    record.enter(Stage::Authorize);
+    record.go_on_to(Stage::Authorize);
     let authorized = authorize::authorize(parts, resolved, record)?;
 
     record.enter(Stage::Prepare);
@@ -103,17 +103,21 @@ async fn stages(
 
             record.enter(Stage::Ready);
             let ready = match ready::ready(parts, prepared)? {
-                Readiness::Ready(ready) => ready,
+                Readiness::Ready(ready) => {
+                    record.go_on_to(Stage::Decide);
+                    ready
+                }
                 Readiness::Conditional(call) => {
-                    Box::pin(async {
+                    let checked = Box::pin(async {
                         record.settle_run().await?;
                         ready::check(parts, call, record).await
-                    })
-                    .await?
+                    });
+                    let ready = checked.await?;
+                    record.enter(Stage::Decide);
+                    ready
                 }
             };
 
-            record.enter(Stage::Decide);
             match decide::decide(parts, ready, record).await? {
                 Decision::Allow(permitted) => permitted,
                 Decision::Ask(pending) => {

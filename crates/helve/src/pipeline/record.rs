@@ -70,6 +70,8 @@ pub(super) struct OpenRecord<'p> {
     wait: Wait,
     stage: Stage,
     since: Instant,
+    /// When the tool answered, until the next stage begins.
+    answered_at: Option<Instant>,
     timings: Timings,
     /// Where it stands in a trace, if somebody listens.
     trace: Option<Box<OpenTrace>>,
@@ -137,6 +139,7 @@ impl<'p> OpenRecord<'p> {
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
             since: Instant::now(),
+            answered_at: None,
             timings: Timings::default(),
             state: State::Open,
         }
@@ -158,11 +161,28 @@ impl<'p> OpenRecord<'p> {
 
     /// Books the time so far to the stage that ends, and begins another.
     pub(super) fn enter(&mut self, stage: Stage) {
-        let now = Instant::now();
+        let now = self.answered_at.take().unwrap_or_else(Instant::now);
         self.timings.add(self.stage, nanos(now - self.since));
         self.since = now;
+        self.begin(stage);
+    }
+
+    /// Begins another stage after one that takes next to nothing. To look at the clock would take longer, so that
+    /// its time is booked to this one.
+    pub(super) fn go_on_to(&mut self, stage: Stage) {
+        self.timings.add(self.stage, 0);
+        self.begin(stage);
+    }
+
+    fn begin(&mut self, stage: Stage) {
         self.stage = stage;
         tracing::trace!(%stage, "enter");
+    }
+
+    /// When an attempt begins that follows now: where nothing was waited for, the stage has just begun.
+    pub(super) fn attempt_begins(&self) -> Instant {
+        let is_first = self.attempts.is_empty() && !self.announced;
+        if is_first { self.since } else { Instant::now() }
     }
 
     /// When the stage began that it is in.
@@ -336,7 +356,10 @@ impl<'p> OpenRecord<'p> {
         self.degraded.clone()
     }
 
-    pub(super) fn attempted(&mut self, attempt: Attempt) {
+    /// An attempt has ended, at `ended`.
+    pub(super) fn attempted(&mut self, attempt: Attempt, ended: Instant) {
+        // What follows a failure may take its time, and is a part of the same stage.
+        self.answered_at = attempt.code.is_none().then_some(ended);
         self.attempts.push(attempt);
         self.cut_off = in_doubt(&self.attempts);
     }

@@ -36,15 +36,14 @@ pub(super) async fn attempt(
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
-    let started = Instant::now();
+    let started = record.attempt_begins();
     let attached = context.clone();
     let (result, handler) = run(parts, tool, call, context, arguments, deadline, record.run()).await;
     record.attach(attached.attached());
-    record.attempted(Attempt {
-        duration_us: u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        code: result.as_ref().err().map(ToolError::code),
-        handler,
-    });
+    let ended = Instant::now();
+    let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
+    let code = result.as_ref().err().map(ToolError::code);
+    record.attempted(Attempt { duration_us, code, handler }, ended);
     result
 }
 
