@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helve_core::ports::{Begun, JournalError, KeyClaim};
 use helve_core::record::{Entry, Started};
@@ -22,6 +22,9 @@ use crate::request::Request;
 const GATHER_TIME: Duration = Duration::from_millis(10);
 /// How many records it lets gather at most.
 const GATHER_MAX: usize = 256;
+
+/// How many must have been answered together before the writer waits for them to come again.
+const COMPANY_MIN: usize = 8;
 
 /// Where the writer's answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
@@ -76,7 +79,7 @@ impl Job {
     }
 
     /// Whether somebody waits for it.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Append(_))
     }
 
@@ -212,6 +215,9 @@ struct State {
     awaited: bool,
     // Only then is waking the writer worth a system call.
     writer_waits: bool,
+    // How many must be queued before those who wait are served: whoever was answered just now may
+    // come again, and shares the disk with those who are here.
+    company: usize,
     // Somebody waits for a retry.
     urgent: bool,
     closed: bool,
@@ -221,12 +227,37 @@ struct State {
 /// How long the writer waits for work.
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
-    /// Until there is work.
-    UntilWork,
+    /// Until there is work, and a little longer where much of it is likely.
+    UntilWork(Option<Company>),
     /// Until it is time to try again what failed, or somebody asks for that.
     UntilRetry(Duration),
     /// Not at all.
     None,
+}
+
+/// Those who were answered together, a moment ago.
+///
+/// They come again together. Those who came meanwhile would else go to disk without them, so that each group
+/// has half of the callers and each caller waits for two.
+#[derive(Clone, Copy)]
+pub(crate) struct Company {
+    pub(crate) answered: usize,
+    /// How long they may be waited for.
+    time: Duration,
+    /// From when on nobody expects them.
+    gone: Instant,
+}
+
+impl Company {
+    /// Of a group that took so long to reach the disk.
+    pub(crate) fn answered(answered: usize, took: Duration) -> Option<Self> {
+        let time = (took / 4).min(GATHER_TIME);
+        (answered >= COMPANY_MIN).then(|| Self { answered, time, gone: Instant::now() + took })
+    }
+
+    fn is_expected(&self) -> bool {
+        Instant::now() < self.gone
+    }
 }
 
 impl Queue {
@@ -305,17 +336,23 @@ impl Queue {
         let mut state = self.lock();
         match patience {
             Patience::None => {}
-            Patience::UntilWork => {
+            Patience::UntilWork(company) => {
                 while state.jobs.is_empty() && !state.closed {
                     state.writer_waits = true;
                     state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
+                let mut time = GATHER_TIME;
+                if let Some(company) = company.filter(|company| state.awaited && company.is_expected()) {
+                    time = company.time;
+                    state.company = (state.jobs.len() + company.answered).min(held_max);
+                }
                 state.writer_waits = true;
                 state = self
                     .wake
-                    .wait_timeout_while(state, GATHER_TIME, |state| state.gathers())
+                    .wait_timeout_while(state, time, |state| state.gathers())
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
+                state.company = 0;
             }
             Patience::UntilRetry(pause) => {
                 state.writer_waits = true;
@@ -383,7 +420,8 @@ impl State {
 
     /// Whether what is queued can wait for more.
     fn gathers(&self) -> bool {
-        !self.awaited && !self.closed && self.jobs.len() < GATHER_MAX
+        let enough = if self.awaited { self.company } else { GATHER_MAX };
+        !self.closed && self.jobs.len() < enough
     }
 
     fn is_broken(&self) -> bool {
@@ -413,7 +451,7 @@ mod tests {
 
     fn take(queue: &Queue) -> usize {
         let mut held = VecDeque::new();
-        queue.take(&mut held, usize::MAX, Patience::UntilWork);
+        queue.take(&mut held, usize::MAX, Patience::UntilWork(None));
         queue.settle(held.len());
         held.len()
     }
@@ -437,5 +475,39 @@ mod tests {
         // What nobody waits for comes too, without a push by anybody.
         queue.submit(record()).unwrap();
         assert_eq!(take(&queue), 1);
+    }
+
+    #[test]
+    fn those_who_were_answered_together_are_waited_for() {
+        let queue = Arc::new(Queue::new(10 * GATHER_MAX));
+        let flush = |queue: &Queue| queue.submit(Job::Flush(oneshot::channel().0)).unwrap();
+        let take = |queue: &Queue, company| {
+            let mut held = VecDeque::new();
+            queue.take(&mut held, 1_024, Patience::UntilWork(company));
+            held.len()
+        };
+        let hour = Duration::from_secs(3_600);
+        assert!(Company::answered(COMPANY_MIN - 1, hour).is_none(), "few are not worth it");
+        let company = Company::answered(COMPANY_MIN, hour).unwrap();
+        assert_eq!(company.time, GATHER_TIME, "nobody is waited for longer");
+
+        // One is there, and as many as were answered come again. With the last of them it is enough.
+        flush(&queue);
+        let patient = Company { time: hour, ..company };
+        let writer = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || take(&queue, Some(patient))
+        });
+        while queue.lock().company == 0 {
+            std::thread::yield_now();
+        }
+        (0..COMPANY_MIN).for_each(|_| flush(&queue));
+        assert_eq!(writer.join().unwrap(), COMPANY_MIN + 1);
+
+        flush(&queue);
+        let gone = Company { time: hour, gone: Instant::now(), ..company };
+        assert_eq!(take(&queue, Some(gone)), 1, "nobody expects them any more");
+        flush(&queue);
+        assert_eq!(take(&queue, Some(Company { time: Duration::ZERO, ..company })), 1, "nobody came");
     }
 }

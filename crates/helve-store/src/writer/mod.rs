@@ -1,7 +1,8 @@
 //! The one thread that writes.
 //!
 //! It drains what is queued into one transaction, and tells whoever waits once that is on disk.
-//! There is no timer: while the disk is busy with one group, the next one gathers.
+//! While the disk is busy with one group, the next one gathers. Where many were answered together it waits a
+//! little for them to come again, so that they share the next one too.
 //!
 //! When the disk is full, the reserve is given up: what already happened is written into the room
 //! that this leaves, and new calls are refused until the reserve could be made again. When writing
@@ -20,7 +21,7 @@ mod serve;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helve_core::ports::JournalError;
 use helve_core::record::Entry;
@@ -31,7 +32,7 @@ pub(crate) use self::ledger::{Ledger, Lineage};
 use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
-use crate::queue::{self, Answer, Health, HeldKey, Job, Patience, Queue};
+use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
 use crate::reserve::Reserve;
 
 /// Most jobs in one transaction. More would save little and keep the first ones waiting.
@@ -68,6 +69,8 @@ pub(crate) struct Backlog {
     parked: HashMap<ScopedKey, Vec<Job>>,
     /// What can be written.
     health: Health,
+    /// Whom the last group was for.
+    company: Option<Company>,
 }
 
 impl Writer {
@@ -99,7 +102,10 @@ impl Writer {
             }
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
+        let begun = Instant::now();
         let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
+        self.backlog.company = Company::answered(answered, begun.elapsed());
         if self.anchor_is_due {
             self.make_anchor();
         }
@@ -298,7 +304,7 @@ impl Writer {
 impl Backlog {
     fn patience(&self) -> Patience {
         match (&self.health, self.held.is_empty()) {
-            (Health::Working, true) => Patience::UntilWork,
+            (Health::Working, true) => Patience::UntilWork(self.company),
             (Health::Broken(_), _) => Patience::UntilRetry(RETRY_PAUSE),
             (Health::ReportsOnly(_), true) => Patience::UntilRetry(ROOM_PAUSE),
             (Health::Working | Health::ReportsOnly(_), false) => Patience::None,
