@@ -176,6 +176,11 @@ impl Context {
         self.0.deadline.saturating_duration_since(Instant::now())
     }
 
+    /// What takes back this call with others, if anything does.
+    pub fn outer_cancellation(&self) -> Option<&CancellationToken> {
+        self.0.outer_cancellation.as_ref()
+    }
+
     /// Whether the call was taken back or ran out of time.
     pub fn is_cancelled(&self) -> bool {
         let token = self.0.cancellation.get().or(self.0.outer_cancellation.as_ref());
@@ -230,9 +235,14 @@ impl Context {
     /// `step` names the part. It must be the same each time, since after a crash it says which
     /// parts have finished; those are not run again. A cancellation that the call brings along
     /// should be a child of [`Context::cancellation`].
-    pub fn call_part(&self, step: &str, call: Call) -> BoxFuture<'static, Outcome> {
+    pub fn call_part(
+        &self,
+        step: impl Into<Arc<str>>,
+        call: impl Into<Box<Call>>,
+    ) -> BoxFuture<'static, Outcome> {
+        let call = call.into();
         match &self.0.host {
-            Some(host) => Arc::clone(host).call_part(self.clone(), step, Box::new(call)),
+            Some(host) => Arc::clone(host).call_part(self, step.into(), call),
             None => {
                 let error = ToolError::new(ErrorCode::Internal, "there is no runtime to call other tools");
                 let outcome = Outcome::new(self.call_id(), call.tool, Status::Failed(error));

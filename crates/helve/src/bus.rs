@@ -1,6 +1,7 @@
 //! Events as they happen, to whoever listens. A slow listener never slows a call.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use helve_core::event::EventKind;
 use helve_core::{Caller, Event};
@@ -11,23 +12,28 @@ const BACKLOG: usize = 1_024;
 
 /// Where events are published.
 #[derive(Debug, Clone)]
-pub struct Bus(broadcast::Sender<Arc<Event>>);
+pub struct Bus {
+    sender: broadcast::Sender<Arc<Event>>,
+    /// How many listen. The channel would take a lock to tell, at every call.
+    listeners: Arc<AtomicUsize>,
+}
 
 impl Default for Bus {
     fn default() -> Self {
-        Self(broadcast::Sender::new(BACKLOG))
+        Self { sender: broadcast::Sender::new(BACKLOG), listeners: Arc::default() }
     }
 }
 
 impl Bus {
     /// Starts listening: every event from now on.
     pub fn subscribe(&self) -> Subscription {
-        Subscription(self.0.subscribe())
+        self.listeners.fetch_add(1, Ordering::AcqRel);
+        Subscription { receiver: self.sender.subscribe(), listeners: Arc::clone(&self.listeners) }
     }
 
     /// Whether anybody listens.
     pub(crate) fn is_heard(&self) -> bool {
-        self.0.receiver_count() > 0
+        self.listeners.load(Ordering::Acquire) > 0
     }
 
     /// Publishes what `make` makes, if anybody listens.
@@ -46,13 +52,22 @@ impl Bus {
 
     fn send(&self, event: Event) {
         // The last listener may have gone meanwhile; then nobody misses it.
-        let _ = self.0.send(Arc::new(event));
+        let _ = self.sender.send(Arc::new(event));
     }
 }
 
 /// A listener's end of the bus.
 #[derive(Debug)]
-pub struct Subscription(broadcast::Receiver<Arc<Event>>);
+pub struct Subscription {
+    receiver: broadcast::Receiver<Arc<Event>>,
+    listeners: Arc<AtomicUsize>,
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.listeners.fetch_sub(1, Ordering::AcqRel);
+    }
+}
 
 /// What a listener gets.
 #[derive(Debug, Clone)]
@@ -66,7 +81,7 @@ pub enum Delivery {
 impl Subscription {
     /// Waits for the next event. `None` once the runtime is gone.
     pub async fn next(&mut self) -> Option<Delivery> {
-        match self.0.recv().await {
+        match self.receiver.recv().await {
             Ok(event) => Some(Delivery::Event(event)),
             Err(broadcast::error::RecvError::Lagged(count)) => Some(Delivery::Missed(count)),
             Err(broadcast::error::RecvError::Closed) => None,

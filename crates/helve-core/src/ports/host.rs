@@ -16,8 +16,8 @@ pub trait Host: Send + Sync + 'static {
     /// again; its recorded outcome is returned.
     fn call_part(
         self: Arc<Self>,
-        context: Context,
-        step: &str,
+        context: &Context,
+        step: Arc<str>,
         call: Box<Call>,
     ) -> BoxFuture<'static, Outcome>;
 

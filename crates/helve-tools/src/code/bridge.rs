@@ -68,7 +68,7 @@ async fn answer(
     BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_until(b'\n', &mut line).await?;
     let said = match request(&line) {
         Ok(call) => match steps.name(&call) {
-            Some(step) => said(context.call_part(&step, call).await, stop),
+            Some(step) => said(context.call_part(step, call).await, stop),
             None => refusal("rate_limit", &format!("one run may make {CALLS_MAX} calls")),
         },
         Err(problem) => refusal("validation_failed", problem),

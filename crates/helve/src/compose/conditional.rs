@@ -14,7 +14,7 @@ pub(super) async fn run(
     otherwise: Option<&[Part]>,
     output: Option<&Make>,
 ) -> Result<Value, ToolError> {
-    let mut trail = Trail::new(Vec::new());
+    let mut trail = Trail::default();
     if let Some(part) = decide {
         trail = decided(run, part).await?;
     }
@@ -35,12 +35,12 @@ pub(super) async fn run(
 /// The call that is made first. It is no step of a branch, so `steps` and `previous` do not know
 /// it; where it fails and is allowed to, `decision` is null.
 async fn decided(run: &Run<'_>, part: &Part) -> Result<Trail, ToolError> {
-    let mut first = Trail::new(Vec::new());
+    let mut first = Trail::default();
     run.expect(1);
     run_steps(run, std::slice::from_ref(part), &mut first).await?;
     let decision = first.previous().cloned();
     let (_, errors) = first.into_parts();
-    let mut trail = Trail::new(Vec::new());
+    let mut trail = Trail::default();
     trail.add("decision", decision.unwrap_or_default());
     trail.set_errors(errors);
     Ok(trail)

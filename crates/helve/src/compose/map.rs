@@ -25,7 +25,7 @@ pub(super) async fn run(
     let part = mapping.part;
     let job = |index: usize| Job {
         part,
-        path: format!("{}[{index}]", part.path),
+        path: format!("{}[{index}]", part.path).into(),
         arguments: prepare(run, mapping, &items[index], index).map(Some),
     };
     let slots = gather(run, items.len(), mapping.concurrency, job).await?;

@@ -1,5 +1,7 @@
 //! Steps side by side.
 
+use std::sync::Arc;
+
 use helve_core::ToolError;
 use serde_json::{Map, Value};
 
@@ -16,11 +18,11 @@ pub(super) async fn run(
 ) -> Result<Value, ToolError> {
     let job = |index: usize| {
         let part: &Part = &parts[index];
-        Job { part, path: part.path.clone(), arguments: prepare(run, part) }
+        Job { part, path: Arc::clone(&part.path), arguments: prepare(run, part) }
     };
     let slots = gather(run, parts.len(), concurrency, job).await?;
     if let Some(output) = output {
-        let mut trail = Trail::new(Vec::new());
+        let mut trail = Trail::new(parts.len());
         for (part, slot) in parts.iter().zip(slots) {
             match slot {
                 Slot::Done(result) => trail.add_result(&part.name, result),

@@ -1,6 +1,7 @@
 //! A composition with everything looked up and checked: what runs.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::expression::{Expression, Reference};
@@ -61,7 +62,7 @@ pub(super) struct Way {
 pub(super) struct Part {
     pub(super) name: String,
     /// What the run calls it; the same each time.
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
     pub(super) tool: String,
     /// What its arguments must fit, as it was when the composition was built.
     pub(super) schema: Schema,
@@ -349,7 +350,7 @@ impl<'a> Planner<'a> {
         let tool = self.look_up(&below("tool"), &step.tool)?;
         Some(Part {
             name: name.to_owned(),
-            path,
+            path: path.into(),
             tool: step.tool.clone(),
             fields: Fields::of(tool.input()),
             schema: tool.input().clone(),

@@ -4,8 +4,8 @@
 //! and the outcomes of earlier parts alone: no clock, no chance. After a crash the handler simply
 //! runs again, and parts that had finished answer from the record.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::run::Progress;
@@ -67,13 +67,13 @@ impl<'a> Run<'a> {
     pub(super) async fn call(
         &self,
         part: &Part,
-        path: &str,
+        path: &Arc<str>,
         arguments: Value,
         cancellation: Option<CancellationToken>,
     ) -> Ended {
-        let mut call = Call::new(part.tool.clone(), arguments);
+        let mut call = Box::new(Call::new(part.tool.clone(), arguments));
         (call.timeout, call.cancellation) = (part.timeout, cancellation);
-        let outcome = self.context.call_part(path, call).await;
+        let outcome = self.context.call_part(Arc::clone(path), call).await;
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),

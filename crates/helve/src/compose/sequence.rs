@@ -16,9 +16,17 @@ pub(super) struct Trail {
     more: Vec<(&'static str, Value)>,
 }
 
+impl Default for Trail {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Trail {
-    pub(super) fn new(more: Vec<(&'static str, Value)>) -> Self {
-        Self { steps: json!({}), errors: json!({}), more }
+    /// With room for the results of so many steps.
+    pub(super) fn new(steps: usize) -> Self {
+        let steps = Value::Object(Map::with_capacity(steps));
+        Self { steps, errors: json!({}), more: Vec::new() }
     }
 
     /// What the last step that succeeded answered. No two steps have one name, and results stand in the
@@ -63,7 +71,7 @@ impl Trail {
 }
 
 pub(super) async fn run(run: &Run<'_>, parts: &[Part], output: Option<&Make>) -> Result<Value, ToolError> {
-    let mut trail = Trail::new(Vec::new());
+    let mut trail = Trail::new(parts.len());
     run.expect(parts.len());
     run_steps(run, parts, &mut trail).await?;
     if let Some(output) = output {

@@ -1,5 +1,7 @@
 //! Calls side by side, in a window that slides: the next starts as soon as one is done.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use helve_core::ToolError;
@@ -12,7 +14,7 @@ use super::step::OnError;
 /// One call to be made.
 pub(super) struct Job<'p> {
     pub(super) part: &'p Part,
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
     /// Its arguments, `None` where it is not due, or why they could not be made.
     pub(super) arguments: Result<Option<Value>, ToolError>,
 }
@@ -37,7 +39,7 @@ pub(super) async fn gather<'p>(
     run.expect(count);
     let cancellation = run.context.cancellation().child_token();
     let mut running = FuturesUnordered::new();
-    let mut ends: Vec<Option<(String, OnError, Ended)>> = (0..count).map(|_| None).collect();
+    let mut ends: Vec<Option<(Arc<str>, OnError, Ended)>> = (0..count).map(|_| None).collect();
     let mut next = 0;
     let mut open = true;
     let is_question = |ended: &Ended| match ended {
@@ -85,7 +87,7 @@ pub(super) async fn gather<'p>(
 
 /// The slots, or the error of the whole: that of the first failure in the order of the calls, and
 /// not of time, so that it is the same each time.
-fn settle(run: &Run<'_>, ends: Vec<Option<(String, OnError, Ended)>>) -> Result<Vec<Slot>, ToolError> {
+fn settle(run: &Run<'_>, ends: Vec<Option<(Arc<str>, OnError, Ended)>>) -> Result<Vec<Slot>, ToolError> {
     let mut slots = Vec::with_capacity(ends.len());
     let mut stopped = None;
     for end in ends {

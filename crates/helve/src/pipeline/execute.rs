@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::ports::Host;
 use helve_core::run::{PartReport, PartState, StepKind};
 use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use super::effects::Doing;
 use super::record::OpenRecord;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, undo_below, undoes_below};
-use crate::runtime::Parts;
+use crate::runtime::{ComposedHost, Parts};
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
@@ -51,6 +52,10 @@ pub(super) async fn execute(
     let (tool, mut call, grant) = permitted.into_parts();
     record.granted(grant);
     parts.pulse.call();
+    if let Some(until) = record.origin().until() {
+        let left = until.saturating_duration_since(record.since().into_std());
+        call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
+    }
     let deadline = record.since() + timeout(parts, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     // What became of a call that had started must be found out, wanted or not.
@@ -59,7 +64,8 @@ pub(super) async fn execute(
     }
     join_run(parts, &tool, &mut call, record);
     let taken_up = if record.cut_short().is_some() {
-        let context = context(parts, &tool, &call, record, deadline);
+        let token = call.cancellation.clone();
+        let context = context(parts, &tool, &call, token, record, deadline);
         Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
     } else {
         TakeUp::Start
@@ -129,8 +135,7 @@ async fn run(
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
-    let arguments = std::mem::take(&mut call.arguments);
-    let result = attempts(parts, tool, &call, arguments, deadline, record).await;
+    let result = attempts(parts, tool, &mut call, deadline, record).await;
     let Some(run) = record.run().filter(|run| tool.is_composed() && !run.is_halted()).cloned() else {
         return result;
     };
@@ -178,16 +183,24 @@ fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
+fn host(parts: &Arc<Parts>, tool: &Tool, record: &OpenRecord<'_>) -> Arc<dyn Host> {
+    match record.run() {
+        Some(run) if tool.is_composed() => Arc::new(ComposedHost::new(parts, run)),
+        Some(_) | None => Arc::clone(parts) as _,
+    }
+}
+
 fn context(
     parts: &Arc<Parts>,
     tool: &Tool,
     call: &Call,
+    token: Option<CancellationToken>,
     record: &OpenRecord<'_>,
     deadline: Instant,
 ) -> Context {
     let mut context =
         Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-            .with_host(Arc::clone(parts) as _);
+            .with_host(host(parts, tool, record));
     // Most calls have none of these, and asking costs less than setting.
     if let Some(key) = &call.idempotency_key {
         context = context.with_idempotency_key(Some(Arc::clone(key)));
@@ -201,8 +214,8 @@ fn context(
     if let Some(conditions) = record.degraded() {
         context = context.with_degraded(Some(conditions));
     }
-    if let Some(token) = &call.cancellation {
-        context = context.with_cancellation(token.clone());
+    if let Some(token) = token {
+        context = context.with_cancellation(token);
     }
     if let Some(client) = &call.client {
         context = context.with_client(hooked(parts, tool, call, client));
@@ -213,21 +226,23 @@ fn context(
 async fn attempts(
     parts: &Arc<Parts>,
     tool: &Tool,
-    call: &Call,
-    mut arguments: Value,
+    call: &mut Call,
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
     let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
     loop {
-        let mut context = context(parts, tool, call, record, deadline);
+        // Only an attempt that others may follow leaves them a copy.
+        let (arguments, token) = match number > retries_max {
+            true => (std::mem::take(&mut call.arguments), call.cancellation.take()),
+            false => (call.arguments.clone(), call.cancellation.clone()),
+        };
+        let mut context = context(parts, tool, call, token, record, deadline);
         if number > 1 {
             context = context.with_attempt(number);
         }
-        // Only an attempt that others may follow leaves them a copy.
-        let given = if number > retries_max { std::mem::take(&mut arguments) } else { arguments.clone() };
-        let error = match attempt::attempt(parts, tool, call, context, given, deadline, record).await {
+        let error = match attempt::attempt(parts, tool, call, context, arguments, deadline, record).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };

@@ -1,11 +1,12 @@
 //! Where a call comes from: from outside, or from within a run.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use helve_core::run::Part;
 use helve_core::{ApprovalId, CallId, Tool};
 
-use crate::runs::{ActiveRun, Earlier};
+use crate::runs::{ActiveRun, Earlier, FollowUp};
 use crate::runtime::Served;
 
 /// Where a call comes from.
@@ -26,9 +27,9 @@ pub(crate) enum Origin {
 pub(crate) struct PartOf {
     pub(crate) run: Arc<ActiveRun>,
     pub(crate) part: Part,
-    /// Whether whoever made it goes on at once when it has ended, so that its end can be written
-    /// together with what comes next.
-    pub(crate) hold: bool,
+    /// When the call that makes it must be done.
+    pub(crate) until: Option<Instant>,
+    pub(crate) follow_up: FollowUp,
 }
 
 impl Origin {
@@ -44,6 +45,14 @@ impl Origin {
         match self {
             Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Resumed(_) => None,
             Self::Part(part) => Some(&part.part),
+        }
+    }
+
+    /// When it must be done because of whoever makes it.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Part(part) => part.until,
+            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Resumed(_) => None,
         }
     }
 

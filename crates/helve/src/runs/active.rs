@@ -36,7 +36,8 @@ pub(crate) struct ActiveRun {
     has_secrets: AtomicBool,
     quiet: Notify,
     /// This process is no longer at it.
-    pub(super) over: Notify,
+    is_over: AtomicBool,
+    over: Notify,
 }
 
 /// Where a call stands in a trace.
@@ -55,6 +56,10 @@ struct State {
     held: Vec<Entry>,
     /// What is going on: the run itself under the empty path, and its parts. Few at any time.
     going_on: Vec<GoingOn>,
+    /// How many have begun so far.
+    entered: u64,
+    /// Whether somebody waits until nothing goes on.
+    quiet_is_awaited: bool,
     /// How many handlers of it are at work in tasks of their own. One that blocks its thread is so for longer
     /// than its call goes on, where that is dropped.
     at_work: usize,
@@ -75,6 +80,7 @@ struct State {
 
 /// A call that is going on.
 struct GoingOn {
+    number: u64,
     path: Arc<str>,
     tool: Tool,
 }
@@ -152,7 +158,27 @@ impl ActiveRun {
             is_troubled: AtomicBool::new(false),
             has_secrets: AtomicBool::new(false),
             quiet: Notify::new(),
+            is_over: AtomicBool::new(false),
             over: Notify::new(),
+        }
+    }
+
+    /// This process is no longer at it.
+    pub(super) fn ends(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.over.notify_waiters();
+    }
+
+    /// Whether this process is no longer at it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Waits until this process is no longer at it.
+    pub(super) async fn until_over(&self) {
+        let over = self.over.notified();
+        if !self.is_over() {
+            over.await;
         }
     }
 
@@ -281,13 +307,11 @@ impl ActiveRun {
 
     /// The run itself or a part of it begins. It ends when the guard is dropped.
     pub(crate) fn enter(self: &Arc<Self>, path: &Arc<str>, tool: &Tool) -> InFlight {
-        self.lock().going_on.push(GoingOn { path: Arc::clone(path), tool: tool.clone() });
-        InFlight { run: Arc::clone(self), path: Arc::clone(path) }
-    }
-
-    /// Whether the call at `path` is one of a composed tool.
-    pub(crate) fn is_composed(&self, path: &str) -> bool {
-        self.lock().going_on.iter().any(|one| *one.path == *path && one.tool.is_composed())
+        let mut state = self.lock();
+        state.entered += 1;
+        let number = state.entered;
+        state.going_on.push(GoingOn { number, path: Arc::clone(path), tool: tool.clone() });
+        InFlight { run: Arc::clone(self), number }
     }
 
     /// A handler begins to work in a task of its own. It has ended when the guard is dropped.
@@ -313,15 +337,33 @@ impl ActiveRun {
     }
 
     fn is_quiet(&self) -> bool {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.quiet_is_awaited = true;
         state.at_work == 0 && state.going_on.iter().all(|one| one.path.is_empty())
     }
 
-    /// Whether nothing goes on beside the part at `path` and those it lies within, so that
-    /// whatever it leaves behind is followed up at once.
-    pub(crate) fn is_alone(&self, path: &str) -> bool {
-        let apart = |other: &str| !other.is_empty() && *other != *path && !is_below(path, other);
-        !self.lock().going_on.iter().any(|one| apart(&one.path))
+    /// Something of it has ended.
+    fn leave(&self, end: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        end(&mut state);
+        if state.quiet_is_awaited {
+            self.quiet.notify_waiters();
+        }
+    }
+
+    /// Keeps the end of the part at `path` for the next entry that is waited for, where nothing goes on beside
+    /// it and those it lies within, so that whatever it leaves behind is followed up at once. Else gives it back.
+    pub(crate) fn hold_if_alone(&self, path: &Arc<str>, end: Entry) -> Option<Entry> {
+        let is_apart = |one: &GoingOn| {
+            let other = &one.path;
+            !other.is_empty() && !Arc::ptr_eq(other, path) && *other != *path && !is_below(path, other)
+        };
+        let mut state = self.lock();
+        if state.going_on.iter().any(is_apart) {
+            return Some(end);
+        }
+        state.held.push(end);
+        None
     }
 
     /// The tools of the parts that `path` lies within, from the outside in.
@@ -444,13 +486,12 @@ pub(crate) fn is_below(path: &str, outer: &str) -> bool {
 /// A part that is going on.
 pub(crate) struct InFlight {
     run: Arc<ActiveRun>,
-    path: Arc<str>,
+    number: u64,
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.run.lock().going_on.retain(|one| !Arc::ptr_eq(&one.path, &self.path));
-        self.run.quiet.notify_waiters();
+        self.run.leave(|state| state.going_on.retain(|one| one.number != self.number));
     }
 }
 
@@ -459,8 +500,7 @@ pub(crate) struct AtWork(Arc<ActiveRun>);
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        self.0.lock().at_work -= 1;
-        self.0.quiet.notify_waiters();
+        self.0.leave(|state| state.at_work -= 1);
     }
 }
 

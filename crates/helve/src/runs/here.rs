@@ -71,15 +71,14 @@ impl ActiveRuns {
             active.remove(&run.id);
         }
         drop(active);
-        run.over.notify_waiters();
+        run.ends();
     }
 
     /// Waits until this process is no longer at a run; where it is not, for a moment.
     pub(crate) async fn until_over(&self, run: CallId, moment: Duration) {
-        let Some(active) = self.get(run) else { return tokio::time::sleep(moment).await };
-        let over = active.over.notified();
-        if self.get(run).is_some() {
-            over.await;
+        match self.get(run) {
+            Some(active) => active.until_over().await,
+            None => tokio::time::sleep(moment).await,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Calls within a run.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
 use helve_core::run::{EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
@@ -19,13 +20,16 @@ const DEPTH_MAX: usize = 16;
 pub(super) const EFFECT: &str = "effect-";
 
 /// The path of a tool's own step within a part, or within the run itself. Never one of ours.
-fn join(outer: Option<&str>, step: &str) -> Arc<str> {
+fn join(outer: Option<&str>, step: Arc<str>) -> Arc<str> {
     // As in a JSON Pointer: a step's own slash is no border between steps.
-    if step == UNDO || step.starts_with(EFFECT) || step.contains(['~', '/']) {
-        let ours = if step == UNDO || step.starts_with(EFFECT) { "~2" } else { "" };
+    if *step == *UNDO || step.starts_with(EFFECT) || step.contains(['~', '/']) {
+        let ours = if *step == *UNDO || step.starts_with(EFFECT) { "~2" } else { "" };
         return within(outer, &format!("{ours}{}", step.replace('~', "~0").replace('/', "~1")));
     }
-    within(outer, step)
+    match outer {
+        None => step,
+        Some(_) => within(outer, &step),
+    }
 }
 
 /// The path of a step within a part, or within the run itself.
@@ -47,26 +51,33 @@ pub(crate) fn undoes_below(outer: &str, path: &str) -> bool {
     undoings(path) > undoings(outer)
 }
 
-/// Calls a tool as a part of the call that `context` belongs to.
+/// What whoever makes a part does when it has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FollowUp {
+    /// A composition goes on at once, so that the part's end can be written with what comes next.
+    AtOnce,
+    /// Who knows what other code does.
+    Unknown,
+}
+
+/// Calls a tool as a part of the call that `context` belongs to, in its run.
 pub(crate) fn call_part(
     parts: Arc<Parts>,
+    run: Option<Arc<ActiveRun>>,
     context: &Context,
-    step: &str,
+    step: Arc<str>,
     mut call: Box<Call>,
+    follow_up: FollowUp,
 ) -> BoxFuture<'static, Outcome> {
-    let Some(run) = parts.runs.get(context.run()) else {
+    let Some(run) = run else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
         return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
     };
-    let outer = context.part().map(|part| &*part.path);
-    // A composition goes on as soon as a part has ended; who knows what other code does.
-    let hold = run.is_composed(outer.unwrap_or_default());
-    let left = context.time_left();
-    call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
+    let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
     call.caller = Arc::clone(context.caller());
     call.client = context.client().cloned();
-    call_at(parts, run, join(outer, step), call, hold)
+    call_at(parts, run, path, call, Some(context.deadline()), follow_up)
 }
 
 /// Calls a tool because another one's effect says so.
@@ -87,7 +98,8 @@ pub(crate) async fn cascade(
         return Err(ToolError::new(ErrorCode::EffectFailed, message));
     }
     let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
-    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, Box::new(call), false).await;
+    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
+    let outcome = call_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
@@ -102,7 +114,8 @@ pub(super) fn call_at(
     run: Arc<ActiveRun>,
     path: Arc<str>,
     call: Box<Call>,
-    hold: bool,
+    until: Option<Instant>,
+    follow_up: FollowUp,
 ) -> BoxFuture<'static, Outcome> {
     if let Some(outcome) = replay(&run, &path) {
         return Box::pin(std::future::ready(outcome));
@@ -123,8 +136,11 @@ pub(super) fn call_at(
         return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
     }
     let part = Part { run: run.id, path };
-    let origin = Origin::Part(PartOf { run, part, hold });
-    Box::pin(async move { pipeline::run(&parts, call, origin).await })
+    let origin = Origin::Part(PartOf { run, part, until, follow_up });
+    // The place first: made beforehand, the future, which is large, would have to be moved there.
+    let place = Box::new_uninit();
+    let called = Box::write(place, async move { pipeline::run(&parts, call, origin).await });
+    Box::into_pin(called)
 }
 
 /// How a part ended before its run was cut short.
@@ -299,11 +315,11 @@ mod tests {
 
     #[test]
     fn a_tools_own_steps_never_look_like_ours() {
-        assert_eq!(&*join(None, "web/fetch"), "web~1fetch");
-        assert_eq!(&*join(Some("a"), "b"), "a/b");
+        assert_eq!(&*join(None, "web/fetch".into()), "web~1fetch");
+        assert_eq!(&*join(Some("a"), "b".into()), "a/b");
         for step in ["undo", "effect-0", "~2undo"] {
-            assert_ne!(join(Some("a"), step), within(Some("a"), step), "{step}");
-            assert!(!is_undo(&join(Some("a"), step)), "{step}");
+            assert_ne!(join(Some("a"), step.into()), within(Some("a"), step), "{step}");
+            assert!(!is_undo(&join(Some("a"), step.into())), "{step}");
         }
         assert!(is_undo(&within(Some("a"), UNDO)) && is_undo(&within(None, UNDO)));
         assert!(

@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
-use super::part::{call_at, undoes_below, within};
+use super::part::{FollowUp, call_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
 
@@ -134,7 +134,8 @@ async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Ca
     let path = within(Some(&deed.path), UNDO);
     // Not the run's own cancellation: a run is undone because it was cancelled.
     let call = call.by(Arc::clone(&deed.caller));
-    let outcome = call_at(Arc::clone(parts), Arc::clone(run), path, Box::new(call), false).await;
+    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
+    let outcome = call_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::failed(format!("`{}` failed", outcome.tool))),

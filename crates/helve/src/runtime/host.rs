@@ -10,7 +10,7 @@ use helve_core::{BoxFuture, Call, Context, Outcome};
 
 use super::Parts;
 use crate::pipeline::{self, Origin};
-use crate::runs;
+use crate::runs::{self, ActiveRun, FollowUp};
 
 impl HookHost for Parts {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
@@ -26,11 +26,12 @@ impl HookHost for Parts {
 impl Host for Parts {
     fn call_part(
         self: Arc<Self>,
-        context: Context,
-        step: &str,
+        context: &Context,
+        step: Arc<str>,
         call: Box<Call>,
     ) -> BoxFuture<'static, Outcome> {
-        runs::call_part(self, &context, step, call)
+        let run = self.runs.get(context.run());
+        runs::call_part(self, run, context, step, call, FollowUp::Unknown)
     }
 
     fn memory(&self) -> &dyn Memory {
@@ -57,5 +58,41 @@ impl Host for Parts {
             client.progress(&progress);
         }
         self.registry.bus().publish_of(context.caller(), || EventKind::Progress { call_id, progress });
+    }
+}
+
+/// The runtime as a composed tool sees it, which knows its run and need not look for it at each part.
+pub(crate) struct ComposedHost {
+    parts: Arc<Parts>,
+    run: Arc<ActiveRun>,
+}
+
+impl ComposedHost {
+    pub(crate) fn new(parts: &Arc<Parts>, run: &Arc<ActiveRun>) -> Self {
+        Self { parts: Arc::clone(parts), run: Arc::clone(run) }
+    }
+}
+
+impl Host for ComposedHost {
+    fn call_part(
+        self: Arc<Self>,
+        context: &Context,
+        step: Arc<str>,
+        call: Box<Call>,
+    ) -> BoxFuture<'static, Outcome> {
+        let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
+        runs::call_part(Arc::clone(&self.parts), run, context, step, call, FollowUp::AtOnce)
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        &self.parts.memory
+    }
+
+    fn is_heard(&self, context: &Context) -> bool {
+        self.parts.is_heard(context)
+    }
+
+    fn report(&self, context: &Context, progress: Progress) {
+        self.parts.report(context, progress);
     }
 }

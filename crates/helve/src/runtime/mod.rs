@@ -34,6 +34,7 @@ use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use gate::LivePolicy;
+pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
 pub use served::{Asks, Served};

@@ -44,13 +44,14 @@ struct FakeHost {
 impl Host for FakeHost {
     fn call_part(
         self: Arc<Self>,
-        context: Context,
-        step: &str,
+        context: &Context,
+        step: Arc<str>,
         call: Box<Call>,
     ) -> BoxFuture<'static, Outcome> {
-        let step = step.to_owned();
+        let context = context.clone();
         Box::pin(async move {
-            let path = context.part().map_or_else(|| step.clone(), |part| format!("{}/{step}", part.path));
+            let path =
+                context.part().map_or_else(|| step.to_string(), |part| format!("{}/{step}", part.path));
             self.calls.lock().unwrap().push((path.clone(), call.tool.clone(), call.arguments.clone()));
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.running_max.fetch_max(running, Ordering::SeqCst);

@@ -13,6 +13,7 @@ use helve_core::{BoxFuture, Call, Context, ErrorCode, Handler, Tool, ToolError};
 use serde_json::Value;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::super::record::OpenRecord;
 use crate::runs::ActiveRun;
@@ -83,10 +84,11 @@ async fn wait(
     mut running: Running,
     deadline: Instant,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
+    let told = running.told.clone();
     let error = tokio::select! {
         biased;
         ended = &mut running.work => return finished(tool, ended),
-        () = taken_back(call) => cancelled(),
+        () = taken_back(told.outer_cancellation()) => cancelled(),
         () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
     };
     // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
@@ -240,13 +242,13 @@ fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
 pub(super) async fn wait_or_cancel(wait: Duration, call: &Call) -> Result<(), ToolError> {
     tokio::select! {
         () = tokio::time::sleep(wait) => Ok(()),
-        () = taken_back(call) => Err(cancelled()),
+        () = taken_back(call.cancellation.as_ref()) => Err(cancelled()),
     }
 }
 
 /// Waits until the caller takes the call back; for ever where it cannot.
-pub(super) async fn taken_back(call: &Call) {
-    match &call.cancellation {
+pub(super) async fn taken_back(token: Option<&CancellationToken>) {
+    match token {
         Some(token) => token.cancelled().await,
         None => std::future::pending().await,
     }

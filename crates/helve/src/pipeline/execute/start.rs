@@ -55,7 +55,7 @@ async fn begin(
     let begun = tokio::select! {
         begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
-        () = attempt::taken_back(call) => return Err(attempt::cancelled()),
+        () = attempt::taken_back(call.cancellation.as_ref()) => return Err(attempt::cancelled()),
     };
     settle(begun.map_err(not_started)?, claim, record)
 }

@@ -14,7 +14,7 @@ use serde_json::value::to_raw_value;
 
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
-use crate::runs::{Waiting, leave_dropped, step, wind_up_dropped};
+use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
 
 impl OpenRecord<'_> {
     /// Writes the record and tells the outcome.
@@ -86,12 +86,13 @@ impl OpenRecord<'_> {
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
         let ledger = &self.parts.ledger;
         match (&self.run, &self.origin) {
-            // Nobody outside the run knows of this end before the run's own, which is waited for.
-            (Some(run), Origin::Part(part)) if part.hold && run.is_alone(&part.part.path) => {
-                run.hold(entry);
-                return Ok(());
-            }
-            (Some(run), Origin::Part(_)) => {
+            (Some(run), Origin::Part(part)) => {
+                let entry = match part.follow_up {
+                    // Nobody outside the run knows of this end before the run's own, which is waited for.
+                    FollowUp::AtOnce => run.hold_if_alone(&part.part.path, entry),
+                    FollowUp::Unknown => Some(entry),
+                };
+                let Some(entry) = entry else { return Ok(()) };
                 return ledger.append(entry).inspect_err(|error| run.refused_by(error));
             }
             (Some(run), Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_)) => {
