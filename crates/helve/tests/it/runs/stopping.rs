@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use helve::Context;
+
 use super::*;
 
 #[tokio::test]
@@ -218,4 +220,47 @@ async fn until(holds: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), held).await.expect("in time");
+}
+
+#[tokio::test]
+async fn a_part_has_no_more_time_than_the_call_that_makes_it() {
+    let left = Tool::builder("left")
+        .description("How long it may take.")
+        .read_only()
+        .handler(|_, context| async move { Ok(json!({ "ms": context.time_left().as_millis() as u64 })) });
+    // One that is no composition, and says for how long it wants to wait itself.
+    let outer = Tool::builder("outer").description("Asks.").handler(|_, context: Context| async move {
+        let call = Call::new("left", json!({})).timeout(Duration::from_secs(250));
+        context.call_part("left", call).await.into_result()
+    });
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [left, outer], Settings::default());
+    sequence(&runtime, "composed", &["left"], OnError::Stop);
+    let alone = runtime.call(Call::new("left", json!({}))).await.into_result().unwrap();
+    assert!(alone["ms"].as_u64().unwrap() > 20_000, "{alone}");
+    for tool in ["outer", "composed"] {
+        let call = Call::new(tool, json!({})).timeout(Duration::from_secs(9));
+        let answer = runtime.call(call).await.into_result().unwrap();
+        let ms = answer.get("ms").unwrap_or_else(|| &answer["results"]["left"]["ms"]).as_u64().unwrap();
+        assert!(ms <= 9_000, "{tool}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_has_ended_makes_no_parts() {
+    let kept = Arc::new(std::sync::Mutex::new(None));
+    let keeps = Tool::builder("keeps").description("Keeps its context.").handler({
+        let kept = Arc::clone(&kept);
+        move |_, context| {
+            *kept.lock().unwrap() = Some(context);
+            std::future::ready(Ok(json!({})))
+        }
+    });
+    let world = World::default();
+    let ledger = Arc::new(VolatileLedger::default());
+    let runtime = runtime(ledger, [keeps, world.act("write")], Settings::default());
+    assert!(runtime.call(Call::new("keeps", json!({}))).await.is_success());
+    let context: Context = kept.lock().unwrap().take().unwrap();
+    let late = context.call_part("late", Call::new("write", json!({}))).await;
+    assert_eq!(code(&late), "internal", "{late:?}");
+    assert_eq!(world.done(), [""; 0]);
 }
