@@ -300,11 +300,16 @@ async fn letters_of_the_filter_stay_there_whatever_comes_up_beside_it() {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-/// Holds back what the page asks for about single questions, until `letGo` is called.
-const SLOW: &str = "void ((real) => { const held = []; window.letGo = () => held.forEach((go) => go()); \
+/// Holds back what the page asks for about single questions, until `letGo` is called. `isQuiet` from when the page
+/// has had all of it and done with it what it wants.
+const SLOW: &str = "void ((real) => { const held = []; let open = 0; \
+    window.letGo = () => held.forEach((go) => go()); \
+    const answered = () => { open -= 1; if (!open) setTimeout(() => { window.isQuiet = true; }, 100); }; \
     window.fetch = async (address, ...rest) => { \
-        if (String(address).startsWith('/approvals/')) await new Promise((go) => held.push(go)); \
-        return real(address, ...rest); } })(window.fetch)";
+        if (!String(address).startsWith('/approvals/')) return real(address, ...rest); \
+        open += 1; await new Promise((go) => held.push(go)); \
+        const answer = await real(address, ...rest); answer.clone().text().then(answered); \
+        return answer; } })(window.fetch)";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_former_filter_was_about_to_show_does_not_come_up() {
@@ -320,7 +325,7 @@ async fn what_a_former_filter_was_about_to_show_does_not_come_up() {
         browser.until(&format!("document.querySelectorAll('#rows .row').length === {rows}")).await;
     }
     browser.eval("letGo()").await;
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    browser.until("window.isQuiet").await;
     assert_eq!(browser.eval(SHOWN).await, json!(shown.to_string()));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
