@@ -50,7 +50,7 @@ pub struct SessionState {
     pub permissions: PermissionSet,
     /// When it was first heard of.
     pub since: Timestamp,
-    /// When it last changed.
+    /// When it last changed, or was told again what it has touched.
     pub changed_at: Timestamp,
     /// When somebody ended it. Its id is closed for good: nothing runs in it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,10 +92,10 @@ impl SessionState {
         match change {
             SessionChange::Raise(taint) => {
                 let new = taint.labels.without(self.labels());
-                if new.is_empty() {
-                    return Ok(());
+                // Read again, what it holds is as fresh as at first, though none of it is new.
+                if !new.is_empty() {
+                    self.taints.push(Taint { labels: new, ..taint.clone() });
                 }
-                self.taints.push(Taint { labels: new, ..taint.clone() });
             }
             SessionChange::Permit(_) if self.ended_at.is_some() => return Err(SessionError::Ended),
             SessionChange::Permit(update) => self.permissions.apply(update)?,

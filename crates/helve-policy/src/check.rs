@@ -40,7 +40,11 @@ pub(crate) fn check_against(files: &[PolicyFile], policies: &[&Parsed], tool: &T
     let tools = std::slice::from_ref(tool);
     let names = Names::new(Known { tools, awaited: &[] });
     let misnamed = policies.iter().flat_map(|policy| names.unknown_arguments(policy)).next();
-    misnamed.or_else(|| validate(files, policies, schema::for_checking([tool])).into_iter().find(is_error))
+    misnamed.or_else(|| {
+        let mut text = schema::for_checking([tool]);
+        names.add_absent(&mut text, policies);
+        validate(files, policies, text).into_iter().find(is_error)
+    })
 }
 
 fn is_error(finding: &Finding) -> bool {
@@ -145,11 +149,23 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// Adds the actions that policies name and whose tools are not here, so that Cedar knows them. It
+    /// checks no call of them: what they take is not known.
+    fn add_absent(&self, text: &mut String, policies: &[&Parsed]) {
+        let named: BTreeSet<_> = policies.iter().flat_map(|policy| named_actions(policy)).collect();
+        let absent = named.iter().filter(|name| !self.tools.contains_key(name.as_str()));
+        absent.for_each(|name| schema::add_absent(text, name));
+    }
+
     /// Arguments that the tools a policy names do not have. Cedar's own check lets a `has` pass.
     fn unknown_arguments(&self, policy: &Parsed) -> Vec<Finding> {
         let named = named_tools(policy);
         let tools: Vec<_> = named.iter().filter_map(|name| self.tools.get(name.as_str()).copied()).collect();
         let mut findings = Vec::new();
+        // One that is not here may have what the others have not.
+        if tools.len() < named.len() {
+            return findings;
+        }
         for mention in policy.mentions.arguments.iter().filter(|mention| !mention.path.is_empty()) {
             let looks: Vec<_> = tools.iter().map(|tool| look(tool, &mention.path)).collect();
             // With several tools, one of them having it is enough: that is what `has` is for.
@@ -293,11 +309,16 @@ fn misspelt_annotation(key: &str, policy: &Parsed) -> Option<Finding> {
 fn types(files: &[PolicyFile], policies: &[&Parsed], names: &Names<'_>) -> Vec<Finding> {
     let (looking, plain): (Vec<&Parsed>, Vec<&Parsed>) =
         policies.iter().copied().partition(|policy| !policy.mentions.arguments.is_empty());
-    // A policy on the arguments of a tool that is not here cannot be checked yet.
-    let (waiting, looking): (Vec<&Parsed>, Vec<&Parsed>) = looking
+    // A policy on the arguments of tools of which none is here cannot be checked yet. Where some are, it is
+    // checked against these: nobody does that again when they are called.
+    let is_here = |name: &String| names.tools.contains_key(name.as_str());
+    let looking: Vec<&Parsed> = looking
         .into_iter()
-        .partition(|policy| named_tools(policy).iter().any(|name| !names.tools.contains_key(name.as_str())));
-    drop(waiting);
+        .filter(|policy| {
+            let named = named_tools(policy);
+            named.is_empty() || named.iter().any(is_here)
+        })
+        .collect();
 
     let mut text = schema::for_checking([]);
     let named: BTreeSet<_> = plain.iter().flat_map(|policy| named_actions(policy)).collect();
@@ -323,7 +344,9 @@ fn types(files: &[PolicyFile], policies: &[&Parsed], names: &Names<'_>) -> Vec<F
         .collect();
     tools.sort_by_key(|tool| tool.name().as_str());
     if !looking.is_empty() {
-        findings.extend(validate(files, &looking, schema::for_checking(tools)));
+        let mut text = schema::for_checking(tools);
+        names.add_absent(&mut text, &looking);
+        findings.extend(validate(files, &looking, text));
     }
     findings
 }

@@ -94,6 +94,13 @@ pub(crate) fn add_unknown(text: &mut String, name: &str) {
     add_call(text, name, &BTreeMap::new());
 }
 
+/// The action of calling a tool that is not here, in name only: Cedar checks nothing that happens in it.
+pub(crate) fn add_absent(text: &mut String, name: &str) {
+    if name != ANY_TOOL {
+        let _ = writeln!(text, "action {} in [call];", quoted(&format!("{CALL}{name}")));
+    }
+}
+
 fn add_call(text: &mut String, name: &str, fields: &BTreeMap<String, Field>) {
     let _ = write!(
         text,

@@ -145,39 +145,40 @@ pub(crate) fn release(db: &Connection, scoped_key: &[u8; 32], call_id: CallId) -
 
 /// Takes over the key of a call whose run was taken over, so that its end answers for the key.
 pub(crate) fn take_over(db: &Connection, owner: &Owner, call_id: CallId) -> Result<(), KeyError> {
+    match of_call(db, call_id)? {
+        Some(row) if row.state == KeyState::Running => {
+            Ok(write(db, &KeyRow { owner: owner.id().to_owned(), ..row })?)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Forgets the answer of a call.
+pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
+    match of_call(db, call_id)? {
+        Some(row) if row.state == KeyState::Finished => {
+            Ok(write(db, &KeyRow { state: KeyState::Erased, status: None, ..row })?)
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The row of the key that a call holds. The chain says which key that is: keys are not found by their call.
+fn of_call(db: &Connection, call_id: CallId) -> Result<Option<KeyRow>, KeyError> {
     let id = call_id.to_string();
     let key: Option<[u8; 32]> = db
         .prepare_cached(KEY_OF_CALL)?
         .query_one(params![call_id.made_at_ms(), id], |row| row.get(0))
         .optional()?;
-    if let Some(key) = key
-        && let Some(row) = find(db, &key)?
-        && row.state == KeyState::Running
-        && row.call_id == id
-    {
-        write(db, &KeyRow { owner: owner.id().to_owned(), ..row })?;
-    }
-    Ok(())
+    let Some(key) = key else { return Ok(None) };
+    Ok(find(db, &key)?.filter(|row| row.call_id == id))
 }
 
 /// The key that a call started with, where it is one.
 const KEY_OF_CALL: &str = "
     SELECT unhex(head ->> 'key') FROM entries
-    WHERE made_ms = ?1 AND call_id = ?2 AND kind = 0 AND length(unhex(head ->> 'key')) = 32";
-
-/// Forgets the answers of a call.
-pub(crate) fn erase(db: &Connection, call_id: CallId) -> Result<(), KeyError> {
-    let mut select = db.prepare(&format!("{SELECT} WHERE call_id = ?1 AND state = ?2"))?;
-    let mut rows = select.query(params![call_id.to_string(), KeyState::Finished as i64])?;
-    let mut answered = Vec::new();
-    while let Some(row) = rows.next()? {
-        answered.push(read(row)?);
-    }
-    for row in answered {
-        write(db, &KeyRow { state: KeyState::Erased, status: None, ..row })?;
-    }
-    Ok(())
-}
+    WHERE made_ms = ?1 AND call_id = ?2 AND kind = 0 AND length(unhex(head ->> 'key')) = 32
+    LIMIT 1";
 
 /// Compares keys and chain, which must be sound, both ways. Returns the first difference.
 pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> {

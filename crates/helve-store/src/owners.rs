@@ -45,15 +45,7 @@ impl Owner {
         let mut random = [0; 16];
         getrandom::fill(&mut random)?;
         let id = hex(&random);
-        let path = folder.join(&id);
-        let lock = loop {
-            let file = create_file(&path)?;
-            file.lock()?;
-            // Somebody who swept between creation and lock took the file away: make another.
-            if path.exists() {
-                break file;
-            }
-        };
+        let lock = join(&folder, &id)?;
         let peers = Peers { folder, us: id };
         peers.sweep();
         Ok(Self { peers: Arc::new(peers), _lock: lock })
@@ -85,7 +77,9 @@ impl Peers {
         if id == self.us { Liveness::Alive } else { liveness_of(&self.folder.join(id)) }
     }
 
-    /// Removes the files of the dead. A missing file counts as dead, so this loses nothing.
+    /// Removes the files of the dead. A missing file counts as dead, so this loses nothing; and nobody who
+    /// is found dead comes to life before their file is removed, since one that has an owner's name was
+    /// locked before it got it.
     fn sweep(&self) {
         let Ok(files) = fs::read_dir(&self.folder) else { return };
         for file in files.flatten().filter(|file| file.file_name() != self.us.as_str()) {
@@ -99,6 +93,24 @@ impl Peers {
 impl Drop for Owner {
     fn drop(&mut self) {
         let _ = fs::remove_file(self.peers.folder.join(&self.peers.us));
+    }
+}
+
+/// A locked file under this id.
+///
+/// INVARIANT: no file has an owner's name before it is locked, so that nobody is taken for dead who is only
+/// about to join.
+fn join(folder: &Path, id: &str) -> io::Result<File> {
+    let (unlocked, path) = (folder.join(format!("{id}.new")), folder.join(id));
+    loop {
+        let file = create_file(&unlocked)?;
+        file.lock()?;
+        match fs::rename(&unlocked, &path) {
+            Ok(()) => return Ok(file),
+            // Somebody who swept before it was locked took it away: make another.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -155,5 +167,32 @@ mod tests {
         fs::write(&dead, "").unwrap();
         let _owner = Owner::register(&database).unwrap();
         assert!(!dead.exists());
+    }
+
+    #[test]
+    fn nobody_is_taken_for_dead_while_they_join() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("j.db");
+        let owners = Owner::folder(&database);
+        create_folder(&owners).unwrap();
+        let is_done = std::sync::atomic::AtomicBool::new(false);
+        let alive = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let files = fs::read_dir(&owners).unwrap().flatten().map(|file| file.path());
+                    for path in files.filter(|path| path.extension().is_none()) {
+                        assert_eq!(liveness_of(&path), Liveness::Alive, "{path:?}");
+                    }
+                }
+            });
+            // They sweep as well.
+            let join = || (0..50).map(|_| Owner::register(&database).unwrap()).collect::<Vec<_>>();
+            let joining: Vec<_> = (0..4).map(|_| scope.spawn(join)).collect();
+            let alive: Vec<_> = joining.into_iter().flat_map(|one| one.join().unwrap()).collect();
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            alive
+        });
+        assert!(alive.iter().all(|owner| owners.join(owner.id()).exists()));
+        assert_eq!(fs::read_dir(&owners).unwrap().count(), alive.len(), "nothing else is left");
     }
 }

@@ -54,7 +54,7 @@ pub struct LabelSettings {
     pub when_met: WhenMet,
     /// What a tool counts as whose facets nobody has written.
     pub unlabelled: Unlabelled,
-    /// How long labels of a principal hold that names no session.
+    /// How long labels of a principal that names no session hold after the last call that brought any.
     pub principal_ttl: Duration,
 }
 
@@ -184,6 +184,14 @@ pub(crate) async fn of(
     };
     let oldest = parts.settings.labels.forget_before(caller.session.as_deref(), || parts.clock.now());
     Ok((state.changed_at >= oldest).then_some(state))
+}
+
+/// Whether what a caller has touched is to be told again, since it holds only for a time: counted from
+/// when it was last touched, to a sixtieth of that time.
+pub(crate) fn fades(parts: &Parts, caller: &Caller, state: &SessionState) -> bool {
+    let often = parts.settings.labels.principal_ttl / 60;
+    let is_recent = |now: Timestamp| now.saturating_sub(often).is_ok_and(|then| state.changed_at >= then);
+    caller.session.is_none() && !is_recent(parts.clock.now())
 }
 
 /// Changes a caller's session, and waits until that is on disk.

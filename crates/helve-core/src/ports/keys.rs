@@ -10,8 +10,21 @@ use crate::caller::Caller;
 use crate::id::KeyId;
 use crate::identity::Key;
 
-/// Most keys that a ledger keeps.
+/// Most keys that are good at a time, and most links to questions that wait. Each is counted apart: every
+/// caller can have questions put, and nobody's questions may keep a key from being made.
 pub const KEYS_MAX: usize = 10_000;
+
+/// Why a ledger does not keep one more of the like.
+pub fn too_many_keys(key: &Key) -> JournalError {
+    JournalError::new(match key.only {
+        Some(_) => format!(
+            "there are links to {KEYS_MAX} questions that wait; decide some of them (`helve approvals list`)"
+        ),
+        None => format!(
+            "there are {KEYS_MAX} keys; take back what nobody uses (`helve keys list`, `helve keys revoke`)"
+        ),
+    })
+}
 
 /// Where API keys are kept. Making one, taking one back and using up a code stand in the journal,
 /// each written together with its entry.

@@ -22,7 +22,7 @@ pub use clock::{Clock, SystemClock};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
-pub use keys::{KEYS_MAX, Keys};
+pub use keys::{KEYS_MAX, Keys, too_many_keys};
 pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};
 pub use memory::{EffectId, Memory};

@@ -1,7 +1,9 @@
 //! Who may do what, asks, errors, arguments.
 
 use helve_core::ports::Policy as _;
-use helve_core::{Action, Caller, Channel, Label, LabelSet, PolicyRequest, PolicyResource, Risk, Stance};
+use helve_core::{
+    Action, Caller, Channel, Label, LabelSet, PolicyRequest, PolicyResource, Risk, Stance, Tool,
+};
 use helve_policy::{Known, Policies, PolicyFile};
 use serde_json::{Value, json};
 
@@ -228,6 +230,78 @@ fn a_tool_that_came_or_changed_later_is_checked_when_it_is_called() {
     );
     let hidden = rule(json!({}), json!("boss"));
     assert!(hidden.contains("policies cannot see the argument `who`"), "{hidden}");
+}
+
+/// A tool whose only argument, which it needs, is of this type.
+fn of(name: &str, argument: &str, kind: Value) -> Tool {
+    let schema = json!({ "type": "object", "required": [argument], "properties": { argument: kind } });
+    tool(name, Risk::Low, schema)
+}
+
+#[test]
+fn a_policy_on_two_tools_that_come_later_holds_for_each() {
+    let text = format!(
+        "{ALL}@id(\"p\") forbid (principal, action in [Action::\"call gh/create\", Action::\"call gh/close\"], resource)\n\
+         when {{ context.arguments.repo == \"x\" }};\n\
+         @id(\"q\") forbid (principal, action in [Action::\"call gh/create\", Action::\"call gh/close\"], resource)\n\
+         when {{ context.arguments has number && context.arguments.number == 3 }};\n\
+         @id(\"r\") forbid (principal, action in Action::\"call\", resource)\n\
+         when {{ action == Action::\"call gh/label\" && context.arguments.color == \"red\" }};"
+    );
+    let awaited = ["gh".to_owned()];
+    let known = Known { tools: &[], awaited: &awaited };
+    let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], known).unwrap();
+    let rule =
+        |tool: &Tool, arguments: Value| said(&call(&policies, &Caller::agent("ada"), tool, &arguments));
+    let text = || json!({ "type": "string" });
+    for name in ["gh/create", "gh/close"] {
+        assert_eq!(rule(&of(name, "repo", text()), json!({ "repo": "x" })), "deny by policy p", "{name}");
+        assert_eq!(rule(&of(name, "repo", text()), json!({ "repo": "y" })), "allow by policy all", "{name}");
+        let changed = rule(&of(name, "repo", json!({ "type": "integer" })), json!({ "repo": 1 }));
+        assert!(changed.contains("a policy does not fit the tool"), "{changed}");
+    }
+    let both = json!({ "type": "object", "required": ["repo"],
+        "properties": { "repo": { "type": "string" }, "number": { "type": "integer" } } });
+    let close = tool("gh/close", Risk::Low, both);
+    assert_eq!(rule(&close, json!({ "repo": "y", "number": 3 })), "deny by policy q");
+    let label = of("gh/label", "color", text());
+    assert_eq!(rule(&label, json!({ "color": "red" })), "deny by policy r");
+    assert_eq!(rule(&label, json!({ "color": "blue" })), "allow by policy all");
+}
+
+#[test]
+fn a_policy_on_a_tool_and_one_that_comes_later_is_checked_against_the_first_at_once() {
+    let awaited = ["crm".to_owned()];
+    let load = |kind: Value, condition: &str| {
+        let text = format!(
+            "{ALL}@id(\"p\") forbid (principal, action in [Action::\"call mail/send\", Action::\"call crm/find\"], resource)\n\
+             when {{ {condition} }};"
+        );
+        let tools = [of("mail/send", "to", kind)];
+        let known = Known { tools: &tools, awaited: &awaited };
+        let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], known);
+        policies.map(|policies| (policies, tools)).map_err(|findings| findings[0].to_string())
+    };
+    let (text, list) =
+        (json!({ "type": "string" }), json!({ "type": "array", "items": { "type": "string" } }));
+    // A list is never equal to a text: unless that is found, the policy would silently be void.
+    let wrong = load(list, "context.arguments.to == \"boss\"").map(|_| ()).unwrap_err();
+    assert!(wrong.contains("p.cedar"), "{wrong}");
+
+    let (policies, [send]) = load(text.clone(), "context.arguments.to == \"boss\"").unwrap();
+    let rule =
+        |tool: &Tool, arguments: Value| said(&call(&policies, &Caller::agent("ada"), tool, &arguments));
+    assert_eq!(rule(&send, json!({ "to": "boss" })), "deny by policy p");
+    assert_eq!(rule(&send, json!({ "to": "me" })), "allow by policy all");
+    assert_eq!(rule(&of("crm/find", "to", text.clone()), json!({ "to": "boss" })), "deny by policy p");
+
+    // What only the one to come has is no mistake.
+    let condition = "context.arguments has who && context.arguments.who == \"boss\"";
+    let (policies, [send]) = load(text.clone(), condition).unwrap();
+    let rule =
+        |tool: &Tool, arguments: Value| said(&call(&policies, &Caller::agent("ada"), tool, &arguments));
+    assert_eq!(rule(&send, json!({ "to": "boss" })), "allow by policy all");
+    assert_eq!(rule(&of("crm/find", "who", text), json!({ "who": "boss" })), "deny by policy p");
 }
 
 #[test]

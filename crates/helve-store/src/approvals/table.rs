@@ -123,13 +123,17 @@ pub(crate) fn has_used(db: &Connection, approval: &Approval) -> rusqlite::Result
 pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<Vec<Approval>> {
     // Sorts after every id.
     let before = query.before.map_or_else(|| "apr_~".to_owned(), |id| id.to_string());
-    let mut select = match query.state {
-        Some(_) => {
-            db.prepare_cached("SELECT body FROM approvals WHERE state = ?2 AND id < ?1 ORDER BY id DESC")?
-        }
-        None => db.prepare_cached("SELECT body FROM approvals WHERE id < ?1 AND ?2 = -1 ORDER BY id DESC")?,
+    let state = match query.state {
+        Some(_) => "state = ?2",
+        None => "?2 = -1",
     };
-    let mut rows = select.query(params![before, query.state.map_or(-1, number)])?;
+    // Those of others are not even read.
+    let mut select = db.prepare_cached(&format!(
+        "SELECT body FROM approvals WHERE id < ?1 AND {state} AND (?3 IS NULL OR tool = ?3) \
+         AND (?4 IS NULL OR principal = ?4) ORDER BY id DESC"
+    ))?;
+    let state = query.state.map_or(-1, number);
+    let mut rows = select.query(params![before, state, query.tool, query.principal])?;
     let mut found = Vec::new();
     while found.len() < query.limit
         && let Some(row) = rows.next()?
@@ -164,13 +168,17 @@ pub(crate) fn changed(db: &Connection, since: u64, max: usize) -> rusqlite::Resu
     Ok((last, found))
 }
 
+/// Questions that came to an end. Each state by its name, so that the index leads to the old ones: of a range of
+/// states it would be walked from end to end.
+const ENDED_BEFORE: &str = "state IN (2, 3, 4, 5) AND id < ?1";
+
 /// Whether there is anything to sweep.
 pub(crate) fn is_due(db: &Connection, now: Timestamp, forget_before: Timestamp) -> rusqlite::Result<bool> {
     let due = db
         .prepare_cached("SELECT 1 FROM approvals WHERE state < 2 AND expires_ms <= ?1 LIMIT 1")?
         .exists([now.as_millisecond()])?;
     let old = || {
-        db.prepare_cached("SELECT 1 FROM approvals WHERE state BETWEEN 2 AND 5 AND id < ?1 LIMIT 1")?
+        db.prepare_cached(&format!("SELECT 1 FROM approvals WHERE {ENDED_BEFORE} LIMIT 1"))?
             .exists([ApprovalId::first_at(forget_before).to_string()])
     };
     Ok(due || old()?)
@@ -187,7 +195,7 @@ pub(crate) fn due(db: &Connection, now: Timestamp, max: usize) -> rusqlite::Resu
 
 /// Forgets questions that came to an end, and rules that ended, long ago.
 pub(crate) fn forget(db: &Connection, before: Timestamp) -> rusqlite::Result<()> {
-    db.prepare_cached("DELETE FROM approvals WHERE state BETWEEN 2 AND 5 AND id < ?1")?
+    db.prepare_cached(&format!("DELETE FROM approvals WHERE {ENDED_BEFORE}"))?
         .execute([ApprovalId::first_at(before).to_string()])?;
     db.prepare_cached("DELETE FROM approval_rules WHERE expires_ms < ?1")?
         .execute([before.as_millisecond()])
@@ -303,4 +311,46 @@ fn body<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<T> {
     let text: String = row.get(0)?;
     serde_json::from_str(&text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(TABLES).unwrap();
+        db.execute_batch("CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER)").unwrap();
+        db
+    }
+
+    #[test]
+    fn what_ended_long_ago_is_found_by_the_index() {
+        let db = table();
+        for what in ["SELECT 1 FROM approvals", "DELETE FROM approvals"] {
+            let plan = format!("EXPLAIN QUERY PLAN {what} WHERE {ENDED_BEFORE}");
+            let plan: String = db.query_one(&plan, ["apr_0"], |row| row.get("detail")).unwrap();
+            assert!(plan.contains("approvals_by_state (state=? AND id<?)"), "{what}: {plan}");
+        }
+    }
+
+    #[test]
+    fn a_list_reads_no_question_of_others() {
+        let db = table();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let mut own = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", CallId::new(now));
+        own.caller = helve_core::Caller::principal("ada").into();
+        keep(&db, &own).unwrap();
+        // What cannot be read would end the list.
+        let others = "INSERT INTO approvals VALUES (?1, 0, '', ?2, ?3, '', 0, 0, 'no JSON')";
+        db.execute(others, ["apr_1", "mail/send", "eve"]).unwrap();
+        db.execute(others, ["apr_2", "mail/read", "ada"]).unwrap();
+        for state in [None, Some(ApprovalState::Pending)] {
+            let mut query = ApprovalQuery::default();
+            (query.state, query.tool) = (state, Some("mail/send".to_owned()));
+            query.principal = Some("ada".to_owned());
+            let found: Vec<_> = list(&db, &query).unwrap().into_iter().map(|one| one.id).collect();
+            assert_eq!(found, [own.id]);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use helve_core::KeyId;
 use helve_core::identity::{Key, Purpose};
+use helve_core::ports::KEYS_MAX;
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -57,10 +58,34 @@ pub(crate) fn list(db: &Connection) -> rusqlite::Result<Vec<Key>> {
     db.prepare_cached("SELECT body FROM api_keys ORDER BY id DESC")?.query_map([], body)?.collect()
 }
 
-/// How many there are.
-pub(crate) fn count(db: &Connection) -> rusqlite::Result<usize> {
-    let count: i64 = db.prepare_cached("SELECT count(*) FROM api_keys")?.query_one([], |row| row.get(0))?;
-    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+/// Whether one more of the like may be kept: another link to a question, or another key.
+pub(crate) fn has_room(db: &Connection, key: &Key) -> rusqlite::Result<bool> {
+    const ALL: &str = "SELECT count(*) FROM api_keys";
+    // Those that are good. That a row is there says little: keys that ended are kept for good.
+    const LIVE: &str = "SELECT count(*) FROM api_keys
+        WHERE (expires_ms IS NULL OR expires_ms > ?1) AND body ->> '$.revoked_at' IS NULL
+          AND NOT (purpose = ?2 AND body ->> '$.used_at' IS NOT NULL)
+          AND (body ->> '$.only' IS NOT NULL) = ?3";
+    let has_room = |count: i64| usize::try_from(count).is_ok_and(|count| count < KEYS_MAX);
+    // Mostly that is enough.
+    if has_room(db.prepare_cached(ALL)?.query_one([], |row| row.get(0))?) {
+        return Ok(true);
+    }
+    forget_links(db)?;
+    let (now, is_link) = (key.made_at.as_millisecond(), key.only.is_some());
+    db.prepare_cached(LIVE)?
+        .query_one(params![now, Purpose::SignIn.as_str(), is_link], |row| row.get(0))
+        .map(has_room)
+}
+
+/// Forgets links to questions that wait no more, and lead nowhere.
+fn forget_links(db: &Connection) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "DELETE FROM api_keys WHERE body ->> '$.only' IS NOT NULL AND NOT EXISTS
+            (SELECT 1 FROM approvals WHERE approvals.id = api_keys.body ->> '$.only' AND state = 0)",
+    )?
+    .execute([])
+    .map(drop)
 }
 
 /// Forgets sign-in codes that were good long ago.
@@ -75,4 +100,76 @@ fn body(row: &Row<'_>) -> rusqlite::Result<Key> {
     let text: String = row.get(0)?;
     serde_json::from_str(&text)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_core::{ApprovalId, Caller};
+
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_800_000_000).unwrap()
+    }
+
+    /// A table that is full of keys of a sort, and one question that waits.
+    fn full(purpose: Purpose, change: impl Fn(usize, &mut Key)) -> Connection {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch(&format!("{TABLES}{}", crate::approvals::table::TABLES)).unwrap();
+        db.execute(
+            "INSERT INTO approvals VALUES (?1, 0, '', '', '', '', 0, 0, '')",
+            [question().to_string()],
+        )
+        .unwrap();
+        for number in 0..KEYS_MAX {
+            let mut key = made(purpose);
+            change(number, &mut key);
+            keep(&db, &key).unwrap();
+        }
+        db
+    }
+
+    fn question() -> ApprovalId {
+        ApprovalId::first_at(now())
+    }
+
+    fn made(purpose: Purpose) -> Key {
+        Key::generate("ci", purpose, "ada", now()).0
+    }
+
+    fn link() -> Key {
+        let mut link = made(Purpose::SignIn);
+        link.only = Some(question());
+        link
+    }
+
+    #[test]
+    fn keys_that_ended_take_no_room() {
+        let db = full(Purpose::Call, |number, key| match number % 2 {
+            0 => key.expires_at = Some(now()),
+            _ => assert!(key.revoke(&Caller::principal("ada"), now())),
+        });
+        assert!(has_room(&db, &made(Purpose::Call)).unwrap() && has_room(&db, &link()).unwrap());
+        assert_eq!(list(&db).unwrap().len(), KEYS_MAX, "what became of them is still there to see");
+        let db = full(Purpose::SignIn, |_, code| code.used_at = Some(now()));
+        assert!(has_room(&db, &made(Purpose::Call)).unwrap());
+    }
+
+    #[test]
+    fn keys_that_are_good_take_no_room_from_links() {
+        let db = full(Purpose::Call, |_, key| key.used_at = Some(now()));
+        assert!(!has_room(&db, &made(Purpose::Call)).unwrap() && has_room(&db, &link()).unwrap());
+    }
+
+    #[test]
+    fn links_take_no_room_from_keys_and_lead_nowhere_once_their_question_has_ended() {
+        let db = full(Purpose::SignIn, |_, link| link.only = Some(question()));
+        for purpose in [Purpose::Call, Purpose::Decide, Purpose::SignIn] {
+            assert!(has_room(&db, &made(purpose)).unwrap(), "{purpose:?}");
+        }
+        assert!(!has_room(&db, &link()).unwrap());
+        db.execute("UPDATE approvals SET state = 5", []).unwrap();
+        assert!(has_room(&db, &link()).unwrap());
+        assert!(list(&db).unwrap().is_empty());
+    }
 }

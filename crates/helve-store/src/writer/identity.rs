@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::identity::Key;
-use helve_core::ports::{JournalError, KEYS_MAX};
+use helve_core::ports::{JournalError, too_many_keys};
 
 use super::ledger::Group;
 use crate::identity::{KeyChange, table};
@@ -16,8 +16,8 @@ impl Group<'_> {
         match change {
             KeyChange::Create { key, by } => {
                 table::forget_codes(self.tx, key.made_at)?;
-                if table::count(self.tx)? >= KEYS_MAX {
-                    return Ok(Err(JournalError::new("there are too many keys")));
+                if !table::has_room(self.tx, key)? {
+                    return Ok(Err(too_many_keys(key)));
                 }
                 if let Err(error) = self.record(&key.record("keys create", Arc::clone(by), key.made_at))? {
                     return Ok(Err(error));

@@ -22,6 +22,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     labels_only_rise_and_say_where_they_came_from(new()).await;
     sessions_are_told_apart(new()).await;
     what_is_too_old_starts_anew(new()).await;
+    what_is_touched_again_lasts_from_then(new()).await;
     a_change_that_cannot_be_made_changes_nothing(new()).await;
     what_was_ended_stays_ended(new()).await;
 }
@@ -107,6 +108,18 @@ async fn what_is_too_old_starts_anew((ledger, clock): New) {
     let state = within(ledger.change_session(key, raised, later, oldest)).await.expect("the ledger answers");
     assert!(!state.labels().has(Label::Untrusted) && state.labels().has(Label::Private));
     assert_eq!(state.since, later);
+}
+
+async fn what_is_touched_again_lasts_from_then((ledger, clock): New) {
+    let (key, first) = (key("ada", None), clock.now());
+    let change = |now| {
+        let raised = raise(Label::Untrusted, "page", now);
+        within(ledger.change_session(key.clone(), raised, now, Timestamp::MIN))
+    };
+    change(first).await.expect("the ledger answers");
+    let later = first + SignedDuration::from_hours(2);
+    let state = change(later).await.expect("the ledger answers");
+    assert_eq!((state.since, state.changed_at, state.taints.len()), (first, later, 1));
 }
 
 async fn a_change_that_cannot_be_made_changes_nothing((ledger, clock): New) {

@@ -20,6 +20,8 @@ pub(crate) struct Permissions {
     /// Names of tools, by digest.
     known: Mutex<HashMap<Arc<str>, Arc<[String]>>>,
     keeper: Option<Arc<dyn PermissionKeeper>>,
+    /// Held while a change is kept and put in force: each is made from the one before it.
+    changing: tokio::sync::Mutex<()>,
     pub(crate) can_use_tool: Option<Arc<dyn CanUseTool>>,
 }
 
@@ -33,6 +35,7 @@ impl Permissions {
             places: ArcSwap::from_pointee(places),
             known: Mutex::default(),
             keeper: options.keeper,
+            changing: tokio::sync::Mutex::default(),
             can_use_tool: options.can_use_tool,
         }
     }
@@ -75,6 +78,7 @@ impl Permissions {
     pub(crate) async fn apply(&self, update: &PermissionUpdate) -> Result<(), ToolError> {
         let refused = |why: String| ToolError::new(ErrorCode::PermissionDenied, why);
         let place = update.destination();
+        let _turn = self.changing.lock().await;
         let set = match (place, &self.keeper) {
             (Destination::CliArg | Destination::Session, _) => {
                 let mut set = self.places.load().get(&place).cloned().unwrap_or_default();

@@ -53,11 +53,6 @@ impl PermittedCall {
     pub(super) fn into_parts(self) -> (Tool, Box<Call>, Option<Box<Grant>>) {
         (self.tool, self.call, self.grant)
     }
-
-    /// Whether a person has changed the arguments.
-    fn is_edited(&self) -> bool {
-        self.grant.as_ref().is_some_and(|grant| grant.asked.is_some())
-    }
 }
 
 pub(super) enum Decision {
@@ -225,8 +220,8 @@ async fn ask_hooks(
         Some(PermissionAnswer::Allow { updated_input, updated_permissions }) => {
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
-                still_allowed(parts, &tool, &call, record).await?;
             }
+            still_allowed(parts, &tool, &call, record).await?;
             sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
@@ -281,10 +276,10 @@ async fn ask_program(
                 call.arguments = input;
                 record.keep_arguments(&call.arguments);
                 record.changed_by("the program that was asked", &call.arguments);
-                still_allowed(parts, &tool, &call, record).await?;
             }
-            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             record.heard(Voice::new("can_use_tool", Stance::Allow));
+            still_allowed(parts, &tool, &call, record).await?;
+            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }
@@ -308,7 +303,8 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
 
-/// A person has approved the call, perhaps with other arguments, which are judged as well.
+/// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was
+/// heard. Who is refused now leaves the approval as it is: only a start uses it up.
 async fn permit(
     parts: &Parts,
     tool: Tool,
@@ -317,9 +313,7 @@ async fn permit(
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    if permitted.is_edited() {
-        still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
-    }
+    still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
     Ok(Decision::Allow(permitted))
 }
 

@@ -269,7 +269,8 @@ pub(super) async fn undo(
         record.claimed(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
-        if let Start::Replay(status) = start::start_undo(parts, undoing.claim(), record).await? {
+        let deadline = record.since() + time_allowed(parts, &tool);
+        if let Start::Replay(status) = start::start_undo(parts, undoing.claim(), record, deadline).await? {
             return Ok(status);
         }
     }

@@ -108,20 +108,23 @@ impl Reasons {
     }
 }
 
-/// Whether anybody who cannot be overruled says no to these arguments: asked once more where
-/// somebody changed them after everybody was heard.
+/// Whether anybody who cannot be overruled says no to this call by now: asked once more where somebody
+/// was waited for after everybody was heard, and may have changed the arguments. Meanwhile the session
+/// may have ended, and policies, rules and labels may be others.
 pub(super) async fn still_allowed(
     parts: &Parts,
     tool: &Tool,
     call: &Call,
     record: &mut OpenRecord<'_>,
 ) -> Result<(), ToolError> {
-    let session = sessions::of(parts, &call.caller, Fresh::Known).await.map_err(unavailable)?;
+    let session = sessions::of(parts, &call.caller, Fresh::Ledger).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
     let said = parts.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
-    for voice in [ended, policy(parts, tool, call, labels, record.origin()), said].into_iter().flatten() {
+    let policy = policy(parts, tool, call, labels, record.origin());
+    let met = labels::say(parts, tool, record).await?;
+    for voice in [ended, policy, said, met].into_iter().flatten() {
         if voice.stance == Stance::Deny {
             let error = denial(&voice);
             record.heard(voice);

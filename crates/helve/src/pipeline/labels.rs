@@ -193,13 +193,17 @@ async fn raise(
         return Ok(None);
     }
     let known = sessions::of(parts, &caller, Fresh::Known).await.map_err(unavailable)?;
-    let labels = brought.without(known.map_or(LabelSet::NONE, |session| session.labels()));
-    if labels.is_empty() {
+    let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |session| session.labels()));
+    let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
+    if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
     }
     let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
-    let taint = Taint { labels, tool, call_id: record.call_id(), at: parts.clock.now() };
+    let taint = Taint { labels: brought, tool, call_id: record.call_id(), at: parts.clock.now() };
     let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    if labels.is_empty() {
+        return Ok(None);
+    }
     record.tell_step(StepKind::Labelled { labels });
     Ok(Some(session))
 }

@@ -227,7 +227,8 @@ impl Undoing {
 
 /// The open run that undoes another one.
 async fn open_undo(parts: &Arc<Parts>, run: CallId) -> Result<Option<OpenRun>, RunError> {
-    let mut after = Some(run);
+    // From the first: ids follow the clock, and one that was set back puts an undo before what it undoes.
+    let mut after = None;
     loop {
         let page = parts.ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(None) };

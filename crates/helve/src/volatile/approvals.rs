@@ -32,6 +32,13 @@ struct Kept {
     changed: u64,
 }
 
+impl VolatileLedger {
+    /// Whether a question waits for somebody.
+    pub(super) fn is_pending(&self, id: ApprovalId) -> bool {
+        lock(&self.approvals).get(id).is_some_and(|one| one.state == ApprovalState::Pending)
+    }
+}
+
 impl ApprovalTable {
     fn keep(&mut self, approval: Approval) {
         self.changes += 1;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::Arc;
 
-use helve_core::identity::Key;
-use helve_core::ports::{JournalError, KEYS_MAX, Keys};
-use helve_core::{BoxFuture, Caller, KeyId};
+use helve_core::identity::{Key, KeyState};
+use helve_core::ports::{JournalError, KEYS_MAX, Keys, too_many_keys};
+use helve_core::{ApprovalId, BoxFuture, Caller, KeyId};
 use jiff::Timestamp;
 
 use super::{VolatileLedger, lock};
@@ -22,7 +22,14 @@ impl Keys for VolatileLedger {
     fn create_key(&self, key: Box<Key>, by: Arc<Caller>) -> BoxFuture<'_, Result<(), JournalError>> {
         let mut table = lock(&self.identity);
         if table.keys.len() >= KEYS_MAX {
-            return Box::pin(ready(Err(JournalError::new("there are too many keys"))));
+            let waits = |id: ApprovalId| self.is_pending(id);
+            table.keys.retain(|_, one| one.only.is_none_or(waits));
+            let is_like = |one: &&Key| {
+                one.only.is_some() == key.only.is_some() && one.state_at(key.made_at) == KeyState::Live
+            };
+            if table.keys.values().filter(is_like).count() >= KEYS_MAX {
+                return Box::pin(ready(Err(too_many_keys(&key))));
+            }
         }
         table.changes += 1;
         let entry = key.record("keys create", by, key.made_at);
@@ -75,5 +82,43 @@ impl Keys for VolatileLedger {
 
     fn key_changes(&self) -> BoxFuture<'_, Result<u64, JournalError>> {
         Box::pin(ready(Ok(lock(&self.identity).changes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helve_core::identity::Purpose;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn links_and_keys_that_ended_take_no_room_from_keys() {
+        let now = Timestamp::now();
+        let good = || Key::generate("ci", Purpose::Call, "ada", now).0;
+        let ended = || {
+            let mut key = good();
+            key.expires_at = Some(now);
+            key
+        };
+        // Of a question that does not wait.
+        let link = || {
+            let mut link = Key::generate("ci", Purpose::SignIn, "ada", now).0;
+            link.only = Some(ApprovalId::new(now));
+            link
+        };
+        let sorts: [(&dyn Fn() -> Key, _); 3] = [(&ended, true), (&link, true), (&good, false)];
+        for (sort, has_room) in sorts {
+            let ledger = VolatileLedger::default();
+            let keep = |key: Key| ledger.create_key(Box::new(key), Caller::local());
+            for _ in 0..KEYS_MAX {
+                keep(sort()).await.unwrap();
+            }
+            keep(link()).await.unwrap();
+            let one_more = keep(good()).await;
+            assert_eq!(one_more.is_ok(), has_room);
+            if let Err(refused) = one_more {
+                assert!(refused.to_string().contains("helve keys revoke"), "{refused}");
+            }
+        }
     }
 }

@@ -60,14 +60,19 @@ async fn begin(
     settle(begun.map_err(not_started)?, claim, record)
 }
 
-/// The start of a call that undoes a run: whoever else wants the same waits for it.
+/// The start of a call that undoes a run: whoever else wants the same waits for it, and not for longer than
+/// the tool itself may take, since it may wait for a person.
 pub(super) async fn start_undo(
     parts: &Parts,
     claim: KeyClaim,
     record: &mut OpenRecord<'_>,
+    deadline: Instant,
 ) -> Result<Start, ToolError> {
-    let begun = parts.ledger.begin(record.started(), claim.clone()).await.map_err(unavailable)?;
-    settle(begun, claim, record)
+    let begun = tokio::select! {
+        begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
+        () = tokio::time::sleep_until(deadline) => return Err(still_undoing()),
+    };
+    settle(begun.map_err(unavailable)?, claim, record)
 }
 
 fn settle(begun: Begun, claim: KeyClaim, record: &mut OpenRecord<'_>) -> Result<Start, ToolError> {
@@ -137,6 +142,12 @@ fn bad_key(expected: String, received: String) -> ToolError {
 fn still_running() -> ToolError {
     ToolError::new(ErrorCode::Timeout, "an earlier call with the same idempotency key is still running")
         .suggest("call again with the same key to get its outcome")
+}
+
+fn still_undoing() -> ToolError {
+    ToolError::new(ErrorCode::Timeout, "somebody else undoes this run, and has not come to an end").suggest(
+        "undo it again to go on with that; `helve runs list --waiting` says whether it waits for a person",
+    )
 }
 
 fn unknown(earlier: CallId) -> ToolError {

@@ -1,13 +1,21 @@
 //! Labels: a stranger's words that met private data do not get out.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use helve::label::Label;
 use helve::sessions::{LabelSettings, WhenMet};
-use helve::{Annotations, Call, Caller, Channel, Facet, Settings, Status, Tool};
+use helve::{Annotations, Call, Caller, Channel, Facet, RuntimeBuilder, Settings, Status, Tool};
+use helve_testkit::ManualClock;
 use serde_json::json;
 
 use super::{Bench, bot, word};
 
 fn bench(when_met: WhenMet) -> Bench {
+    bench_with(when_met, |builder| builder)
+}
+
+fn bench_with(when_met: WhenMet, set: impl FnOnce(RuntimeBuilder) -> RuntimeBuilder) -> Bench {
     let settings =
         Settings { labels: LabelSettings { when_met, ..LabelSettings::default() }, ..Settings::default() };
     let reads = |name: &str, facet| {
@@ -28,12 +36,33 @@ fn bench(when_met: WhenMet) -> Bench {
             None => Ok(json!(3)),
         });
     Bench::with_settings(settings, |builder| {
-        builder
+        set(builder)
             .tool(reads("page", Facet::ReadsUntrusted))
             .and_then(|builder| builder.tool(reads("diary", Facet::ReadsPrivate)))
             .and_then(|builder| builder.tool(closed))
             .unwrap()
     })
+}
+
+#[tokio::test]
+async fn without_a_session_labels_last_from_the_last_read_and_not_from_the_first() {
+    let clock = Arc::new(ManualClock::default());
+    let bench = bench_with(WhenMet::Deny, |builder| builder.clock(clock.clone()));
+    let mut caller = Caller::agent("bot");
+    caller.channel = Channel::Http;
+    let call = async |tool: &str| {
+        let outcome = bench.runtime.call(Call::new(tool, json!({})).by(caller.clone())).await;
+        word(&outcome)
+    };
+    let minutes = |minutes: u64| clock.advance(Duration::from_secs(60 * minutes));
+    assert_eq!((call("page").await, call("diary").await), ("done", "done"));
+    // Each of them says nothing new, and what it says is new all the same.
+    for _ in 0..3 {
+        minutes(50);
+        assert_eq!((call("page").await, call("change").await), ("done", "permission_denied"));
+    }
+    minutes(61);
+    assert_eq!(call("change").await, "done", "an hour after the last");
 }
 
 #[tokio::test]

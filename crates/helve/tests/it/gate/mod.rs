@@ -1,5 +1,6 @@
 //! The gate. The tool itself is the witness: what counts is whether it ran, and with what.
 
+mod again;
 mod labels;
 mod permissions;
 mod policy;

@@ -118,6 +118,52 @@ impl PermissionKeeper for Kept {
     }
 }
 
+/// Keeps changes one after the other, and takes longer over the first of them to say so.
+#[derive(Default)]
+struct Slow {
+    kept: Mutex<PermissionSet>,
+    has_kept: std::sync::atomic::AtomicBool,
+}
+
+impl PermissionKeeper for Slow {
+    fn keep(&self, update: &PermissionUpdate) -> BoxFuture<'_, Result<PermissionSet, String>> {
+        let mut set = self.kept.lock().unwrap();
+        set.apply(update).unwrap();
+        let (set, is_first) = (set.clone(), !self.has_kept.swap(true, std::sync::atomic::Ordering::SeqCst));
+        Box::pin(async move {
+            if is_first {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+            Ok(set)
+        })
+    }
+}
+
+#[tokio::test]
+async fn of_two_changes_at_once_none_is_lost() {
+    let keeper = Arc::new(Slow::default());
+    let options = PermissionOptions { keeper: Some(keeper.clone()), ..PermissionOptions::default() };
+    let bench = Bench::new(|builder| builder.permissions(options));
+    let deny = |tool: &str| {
+        let rules = json!([{ "toolName": tool }]);
+        [update(
+            json!({ "type": "addRules", "rules": rules, "behavior": "deny", "destination": "userSettings" }),
+        )]
+    };
+    let (look, change) = (deny("look"), deny("change"));
+    let caller = bot();
+    let (first, second) = tokio::join!(
+        bench.runtime.change_permissions(&caller, &look),
+        bench.runtime.change_permissions(&caller, &change)
+    );
+    first.and(second).unwrap();
+    let in_force = bench.runtime.permissions();
+    assert_eq!(in_force.get(&Destination::UserSettings), Some(&*keeper.kept.lock().unwrap()));
+    for tool in ["look", "change"] {
+        assert_eq!(word(&bench.call(tool, json!({})).await), "permission_denied", "{tool}");
+    }
+}
+
 #[tokio::test]
 async fn the_program_is_asked_before_a_person_and_its_changes_are_kept() {
     let asked = Arc::new(Mutex::new(Vec::<Arc<PermissionQuestion>>::new()));

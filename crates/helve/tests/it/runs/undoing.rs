@@ -1,6 +1,12 @@
 //! What was done is undone, newest first, once.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use helve::ports::Clock;
+use helve_testkit::ManualClock;
+use jiff::SignedDuration;
 
 use super::*;
 
@@ -154,6 +160,55 @@ async fn a_run_is_undone_once_however_many_ask_at_the_same_time() {
         }
     }
     assert_eq!(world.count("unpay"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn whoever_undoes_beside_another_does_not_wait_as_long_as_that_waits_for_a_person() {
+    let world = World::default();
+    let [pay, unpay] = world.doable("pay");
+    let tools = [pay.timeout(Duration::from_millis(200)), unpay.risk(helve::Risk::Critical)];
+    // Once it counts, two come to their first write together: both have looked for an undo that is open.
+    let (counts, both) = (Arc::new(AtomicUsize::new(usize::MAX / 2)), Arc::new(Barrier::new(2)));
+    let counted = Arc::clone(&counts);
+    let fault = move |boundary| {
+        if boundary == Boundary::Before && counted.fetch_add(1, Ordering::SeqCst) < 2 {
+            both.wait();
+        }
+        Ok(())
+    };
+    let ledger = FaultyLedger::new(Arc::new(VolatileLedger::default()), Arc::new(fault));
+    let runtime = runtime(Arc::new(ledger), tools, Settings::default());
+    let paid = runtime.call(Call::new("pay", json!({}))).await.call_id;
+    counts.store(0, Ordering::SeqCst);
+    let undo = || {
+        let runtime = runtime.clone();
+        tokio::spawn(async move { runtime.undo_run(paid, Caller::local()).await.unwrap() })
+    };
+    let (first, second) = (undo(), undo());
+    let outcomes = async { [first.await.unwrap(), second.await.unwrap()] };
+    let outcomes = tokio::time::timeout(Duration::from_secs(20), outcomes).await.expect("both end");
+    let waits = |outcome: &&Outcome| matches!(outcome.status, helve::Status::Pending(_));
+    assert_eq!(outcomes.iter().filter(waits).count(), 1, "{outcomes:?}");
+    let other = outcomes.iter().find(|outcome| !waits(outcome)).unwrap();
+    assert_eq!(code(other), "timeout", "{other:?}");
+    assert_eq!(world.count("unpay"), 0);
+}
+
+#[tokio::test]
+async fn an_undo_that_waits_is_found_though_the_clock_was_set_back() {
+    let (world, clock) = (World::default(), Arc::new(ManualClock::default()));
+    let [pay, unpay] = world.doable("pay");
+    let ledger = Arc::new(VolatileLedger::new(clock.clone(), Default::default()));
+    let builder = Runtime::builder().ledger(ledger).clock(clock.clone());
+    let tools = [pay, unpay.risk(helve::Risk::Critical)];
+    let runtime = tools.into_iter().fold(builder, |builder, tool| builder.tool(tool).unwrap()).build();
+    let paid = runtime.call(Call::new("pay", json!({}))).await.call_id;
+    clock.set(clock.now() - SignedDuration::from_hours(1));
+    let first = runtime.undo_run(paid, Caller::local()).await.unwrap();
+    let again = tokio::time::timeout(Duration::from_secs(20), runtime.undo_run(paid, Caller::local()));
+    let again = again.await.expect("it ends").unwrap();
+    assert!(matches!(again.status, helve::Status::Pending(_)), "{again:?}");
+    assert_eq!(again.call_id, first.call_id);
 }
 
 #[tokio::test]
