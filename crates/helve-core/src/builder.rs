@@ -244,6 +244,13 @@ impl ToolBuilder {
         self
     }
 
+    /// Every way to write what a text of its arguments means, such as a path from a folder and the same one
+    /// from `/`. A rule that denies or asks fits where one of them does. It must be quick.
+    pub fn spellings(mut self, spellings: impl Fn(&str) -> Vec<String> + Send + Sync + 'static) -> Self {
+        self.own.spellings = Some(Arc::new(spellings));
+        self
+    }
+
     /// Adds something that must hold before it runs.
     pub fn precondition(mut self, precondition: Precondition) -> Self {
         self.preconditions.push(precondition);

@@ -71,7 +71,7 @@ pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};
 pub use schema::Schema;
-pub use tool::{Handler, Implementation, RetryIf, Tool};
+pub use tool::{Handler, Implementation, RetryIf, Spellings, Tool};
 
 /// A boxed future: what our object-safe async ports return.
 ///

@@ -122,6 +122,9 @@ impl Implementation {
 /// of the attempt that ended in it, from 1. See [`ToolBuilder::retry_if`].
 pub type RetryIf = Arc<dyn Fn(&ToolError, u32) -> bool + Send + Sync>;
 
+/// Every way to write what a text of a call's arguments means: see [`ToolBuilder::spellings`].
+pub type Spellings = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+
 /// A tool that passed all checks.
 ///
 /// ```
@@ -165,6 +168,7 @@ pub(crate) struct OwnCode {
     pub(crate) undo: Option<Arc<dyn UndoHandler>>,
     pub(crate) recall: Option<Arc<dyn RecallHandler>>,
     pub(crate) retry_if: Option<RetryIf>,
+    pub(crate) spellings: Option<Spellings>,
 }
 
 impl Tool {
@@ -281,6 +285,11 @@ impl Tool {
     /// Its own judgement whether a failed attempt is worth another, beside the policy's.
     pub fn retry_if(&self) -> Option<&RetryIf> {
         self.0.own.retry_if.as_ref()
+    }
+
+    /// Every way to write what a text of its arguments means, where it knows of more than one.
+    pub fn spellings(&self, text: &str) -> Option<Vec<String>> {
+        self.0.own.spellings.as_ref().map(|spellings| spellings(text))
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.

@@ -190,3 +190,29 @@ fn a_project_takes_nothing_away_that_its_user_keeps() {
         assert!(!ran.stderr.contains("does not count") && ran.stdout.contains(kept), "{}", ran.all());
     }
 }
+
+/// As `docs/rules.md` has it, however the path is written.
+#[test]
+fn a_file_that_is_denied_is_not_read_by_another_path() {
+    let home = home("[rules]\ndeny = [\"file-read(.env)\", \"WebFetch(domain:evil.example)\"]\n");
+    home.write(".env", "top secret").write("open.txt", "hello");
+    let absolute = home.project().join(".env").display().to_string();
+    for path in
+        [".env", ".env/", "./.env", ".//.env//", &absolute, &format!("{absolute}/"), &format!("/{absolute}")]
+    {
+        let ran = home.run(&["call", "file-read", &format!("path={path}")]);
+        assert_eq!(ran.code, 4, "{path} {}", ran.all());
+        assert!(ran.all().contains("rule deny file-read(.env)"), "{path} {}", ran.all());
+    }
+    let open = home.project().join("open.txt").display().to_string();
+    assert_eq!(home.run(&["call", "file-read", &format!("path={open}")]).code, 0);
+    for url in [
+        "https://ev%69l.example",
+        "https://ｅvil.example",
+        "https://a@sub.evil.example./",
+        "https:////evil.example",
+    ] {
+        let ran = home.run(&["call", "http-get", &format!("url={url}")]);
+        assert!(ran.all().contains("rule deny WebFetch(domain:evil.example)"), "{url} {}", ran.all());
+    }
+}

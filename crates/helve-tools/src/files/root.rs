@@ -1,5 +1,6 @@
 //! The folders that file tools may use, and the way from a path to a handle in one of them.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -166,6 +167,31 @@ impl Roots {
             (false, _) => root.shown().join(&path).display().to_string(),
         };
         Ok(Place { root, path, shown })
+    }
+
+    /// Every way to write the path that a text means: from each root down, and from `/`. Which of several roots
+    /// has a relative path only their disks say, so it may be in any of them.
+    pub(super) fn spellings(&self, text: &str) -> Vec<String> {
+        let starts: Vec<&Path> =
+            self.roots.iter().flat_map(|root| [root.path.as_path(), root.shown()]).collect();
+        let below = |path: &Path| -> Vec<PathBuf> {
+            starts.iter().filter_map(|start| path.strip_prefix(start).ok()).map(Path::to_owned).collect()
+        };
+        let from_roots = match Given::parse(text) {
+            Ok(Given::Relative(path)) => vec![path],
+            Ok(Given::Absolute(path)) => below(&path),
+            // No tool takes it.
+            Err(_) => return Vec::new(),
+        };
+        let absolute = from_roots.iter().flat_map(|path| starts.iter().map(move |start| start.join(path)));
+        let absolute: BTreeSet<PathBuf> = absolute.collect();
+        // One root may lie in another.
+        let relative: BTreeSet<PathBuf> = absolute.iter().flat_map(|path| below(path)).collect();
+        let spelled = |path: &PathBuf| match path.as_os_str().is_empty() {
+            true => ".".to_owned(),
+            false => path.display().to_string(),
+        };
+        relative.iter().chain(&absolute).map(spelled).collect()
     }
 
     /// Whether the way to a file is in memory, so that nothing needs to wait for a disk.

@@ -73,14 +73,34 @@ impl FilesBuilder {
 
 /// All file tools.
 pub fn file_tools(files: &Arc<Files>) -> Vec<Tool> {
-    [read::tool(files), write::tool(files), edit::tool(files), list::tool(files), search::tool(files)]
-        .into_iter()
-        .map(|builder| common(builder).build().expect("a test builds every file tool"))
-        .collect()
+    let one_file = [read::tool(files), write::tool(files), edit::tool(files)];
+    let all_below = [list::tool(files), search::tool(files)];
+    let one_file = one_file.into_iter().map(|builder| common(builder, files, Means::OneFile));
+    let all_below = all_below.into_iter().map(|builder| common(builder, files, Means::AllBelow));
+    one_file.chain(all_below).map(|builder| builder.build().expect("a test builds every file tool")).collect()
 }
 
-fn common(builder: ToolBuilder) -> ToolBuilder {
-    builder.source(Source::Builtin).category(Category::File)
+/// What the path of a call means.
+#[derive(Clone, Copy)]
+enum Means {
+    OneFile,
+    /// A folder is all that is in it.
+    AllBelow,
+}
+
+fn common(builder: ToolBuilder, files: &Arc<Files>, means: Means) -> ToolBuilder {
+    let files = Arc::clone(files);
+    // Written out for rules that deny or ask: the same file has a path from each root and one from `/`, and
+    // whoever looks through `secrets` looks at `secrets/*`.
+    let spellings = move |text: &str| {
+        let mut spellings = files.roots.spellings(text);
+        if let Means::AllBelow = means {
+            let folders: Vec<_> = spellings.iter().map(|path| format!("{path}/")).collect();
+            spellings.extend(folders);
+        }
+        spellings
+    };
+    builder.source(Source::Builtin).category(Category::File).spellings(spellings)
 }
 
 /// For tools that look and do not touch.

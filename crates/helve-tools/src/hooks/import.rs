@@ -2,6 +2,7 @@
 
 mod permissions;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use helve::hook::HookEvent;
@@ -16,6 +17,8 @@ pub use permissions::Permissions;
 /// What Claude Code reads a hook's line with. Written out, since a guard in bash that another shell reads
 /// may let everything through: `[[` is a program that is not found, and the line ends well.
 const SHELL: &str = "bash";
+/// What a variable's name follows in a header of ours.
+const OUR_REFERENCE: &str = "${env:";
 /// Longest time for a hook, in seconds.
 const TIMEOUT_S_MAX: u64 = 86_400;
 
@@ -104,9 +107,7 @@ impl Imported {
         let known: &[&str] = match text("type").as_deref() {
             Some("command") => {
                 config.command = text("command");
-                let words =
-                    |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
-                config.args = fields.get("args").and_then(Value::as_array).map(words);
+                config.args = fields.get("args").map(words).transpose()?;
                 let shell = || text("shell").unwrap_or_else(|| SHELL.to_owned());
                 config.shell = config.args.is_none().then(|| PathBuf::from(shell()));
                 let line =
@@ -118,8 +119,7 @@ impl Imported {
             Some("http") => {
                 config.kind = HookKind::Http;
                 config.url = text("url");
-                config.headers = headers(fields.get("headers"));
-                // Helve reads exactly the variables that a header names.
+                config.headers = self.headers(fields, at);
                 &["type", "timeout", "async", "url", "headers", "allowedEnvVars"]
             }
             Some("mcp_tool") => {
@@ -147,6 +147,21 @@ impl Imported {
         self.left_out.extend(unknown.map(|name| left_out(at, name)));
         Ok(config)
     }
+
+    /// The headers of a request. One that would carry a variable which the settings do not let out is left out.
+    fn headers(&mut self, fields: &Map<String, Value>, at: &str) -> BTreeMap<String, String> {
+        let allowed = fields.get("allowedEnvVars").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let may_send = |name: &str| allowed.iter().any(|allowed| allowed == name);
+        let mut headers = BTreeMap::new();
+        for (name, value) in fields.get("headers").and_then(Value::as_object).into_iter().flatten() {
+            let value = value.as_str().ok_or_else(|| "it is no text".to_owned());
+            match value.and_then(|value| referring(value, &may_send)) {
+                Ok(value) => drop(headers.insert(name.clone(), value)),
+                Err(why) => self.left_out.push(format!("{at}.headers.{name}: {why}")),
+            }
+        }
+        headers
+    }
 }
 
 fn left_out(at: &str, field: &str) -> String {
@@ -161,14 +176,16 @@ fn seconds(value: &Value) -> Option<u64> {
     Some(if seconds >= TIMEOUT_S_MAX as f64 { TIMEOUT_S_MAX } else { (seconds as u64).max(1) })
 }
 
-/// `$NAME` and `${NAME}` become `${env:NAME}`.
-fn headers(headers: Option<&Value>) -> std::collections::BTreeMap<String, String> {
-    let none = Map::new();
-    let fields = headers.and_then(Value::as_object).unwrap_or(&none);
-    fields.iter().filter_map(|(name, value)| Some((name.clone(), referring(value.as_str()?)))).collect()
+fn words(list: &Value) -> Result<Vec<String>, String> {
+    let words = list.as_array().map(|words| words.iter().map(|word| word.as_str().map(str::to_owned)));
+    words.and_then(Iterator::collect).ok_or_else(|| "`args` is no list of texts".to_owned())
 }
 
-fn referring(value: &str) -> String {
+/// `$NAME` and `${NAME}` become `${env:NAME}`, for the variables that may be sent. Fails with words of what may not.
+fn referring(value: &str, may_send: &dyn Fn(&str) -> bool) -> Result<String, String> {
+    if value.contains(OUR_REFERENCE) {
+        return Err(format!("`{OUR_REFERENCE}` would stand for a variable here, and does not there"));
+    }
     let mut written = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once('$') {
@@ -179,8 +196,11 @@ fn referring(value: &str) -> String {
         let end = if braced.is_some() { after_name.strip_prefix('}') } else { Some(after_name) };
         written.push_str(before);
         match end {
+            Some(_) if !name.is_empty() && !may_send(name) => {
+                return Err(format!("`{name}` is not in `allowedEnvVars`"));
+            }
             Some(end) if !name.is_empty() => {
-                written.push_str(&format!("${{env:{name}}}"));
+                written.push_str(&format!("{OUR_REFERENCE}{name}}}"));
                 rest = end;
             }
             _ => {
@@ -190,7 +210,7 @@ fn referring(value: &str) -> String {
         }
     }
     written.push_str(rest);
-    written
+    Ok(written)
 }
 
 #[cfg(test)]
@@ -254,7 +274,38 @@ mod tests {
             ("costs $5", "costs ${env:5}"),
             ("$ and ${", "$ and ${"),
         ] {
-            assert_eq!(referring(before), after);
+            assert_eq!(referring(before, &|_| true).as_deref(), Ok(after));
         }
+    }
+
+    /// There a variable is filled in only where `allowedEnvVars` names it.
+    #[test]
+    fn no_variable_is_sent_that_the_settings_do_not_let_out() {
+        let headers = json!({ "X-A": "$KEY", "X-B": "Bearer ${TOKEN}", "X-C": "${TOKEN}${KEY}", "X-D": "plain",
+            "X-E": "${env:KEY}", "X-F": 5 });
+        for (allowed, kept) in [
+            (json!(["TOKEN"]), &["X-B", "X-D"][..]),
+            (json!(["TOKEN", "KEY"]), &["X-A", "X-B", "X-C", "X-D"]),
+            (json!([]), &["X-D"]),
+            (json!(null), &["X-D"]),
+            (json!("KEY"), &["X-D"]),
+        ] {
+            let hook = json!({ "type": "http", "url": "https://example.com/", "headers": headers,
+                "allowedEnvVars": allowed });
+            let settings = json!({ "hooks": { "Stop": [{ "hooks": [hook] }] } });
+            let imported = import(settings.to_string().as_bytes()).unwrap();
+            let written = &imported.groups[0].1.hooks[0].headers;
+            assert_eq!(written.keys().collect::<Vec<_>>(), kept, "{allowed}");
+            assert_eq!(imported.left_out.len(), 6 - kept.len(), "{:?}", imported.left_out);
+            assert!(imported.left_out.iter().all(|line| line.contains(".headers.X-")));
+        }
+    }
+
+    #[test]
+    fn arguments_are_taken_whole_or_not_at_all() {
+        let hook = json!({ "type": "command", "command": "bash", "args": ["-c", 5] });
+        let settings = json!({ "hooks": { "Stop": [{ "hooks": [hook] }] } });
+        let imported = import(settings.to_string().as_bytes()).unwrap();
+        assert!(imported.groups.is_empty() && imported.left_out[0].contains("`args`"), "{imported:?}");
     }
 }

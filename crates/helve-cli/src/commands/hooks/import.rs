@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use helve::hook::HookEvent;
 use helve_mcp::trust::Verdict;
 use helve_tools::hooks::import::{Imported, Permissions, import};
 use serde_json::{Value, json};
 
-use super::write;
+use super::{shown, write};
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::mcp::file;
@@ -39,10 +38,6 @@ Exit codes:
 Examples:
   helve hooks import
   helve hooks import team/settings.json --yes";
-
-/// What to know of a hook that answers questions.
-const STANDS_IN: &str = "answers in your place: what it allows runs without anybody being asked, also what policies, \
-    rules and labels ask about";
 
 /// Largest settings file.
 const SETTINGS_BYTES_MAX: usize = 4 << 20;
@@ -110,18 +105,9 @@ fn show(path: &Path, imported: &Imported, app: &mut App<'_>) -> anyhow::Result<(
     let paint = app.ui.paint();
     app.ui.line(paint.bold(escape::one_line(&short(path), 200)))?;
     for (event, group) in &imported.groups {
-        let matcher = group.matcher.as_deref().unwrap_or("*");
         for hook in &group.hooks {
-            let (of, label) = (escape::one_line(matcher, 80), escape::one_line(&hook.label(), 600));
-            app.ui.line(format!("  {event} {of}  {label}"))?;
-            if *event == HookEvent::PermissionRequest {
-                app.ui.line(format!("      {} {STANDS_IN}", paint.warn("!")))?;
-            }
-            for (what, granted) in [("reads", &hook.reach.read), ("changes", &hook.reach.write)] {
-                if !granted.is_empty() {
-                    let places: Vec<_> = granted.iter().map(|place| place.to_string_lossy()).collect();
-                    app.ui.line(format!("      and {what} {}", escape::one_line(&places.join(", "), 300)))?;
-                }
+            for line in shown::lines(event, group, hook, paint) {
+                app.ui.line(line)?;
             }
         }
     }
@@ -154,6 +140,15 @@ fn show_permissions(found: &Permissions, app: &mut App<'_>) -> anyhow::Result<()
     }
     for rule in &found.unlike {
         app.ui.line(format!("      nothing comes close to `{}`", escape::one_line(rule, 300)))?;
+    }
+    if found.beyond > 0 {
+        let beyond = found.beyond;
+        app.ui.line(format!(
+            "      {sign} {beyond} more that deny or ask were not looked at: they are too many"
+        ))?;
+    }
+    for remark in found.remarks() {
+        app.ui.line(format!("      {sign} {remark}"))?;
     }
     if found.allow > 0 {
         let allow = found.allow;

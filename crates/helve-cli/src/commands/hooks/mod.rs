@@ -2,6 +2,7 @@
 
 mod import;
 mod list;
+mod shown;
 mod test;
 pub(super) mod trust;
 mod write;

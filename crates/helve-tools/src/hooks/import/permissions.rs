@@ -14,6 +14,9 @@ const READINGS_MAX: usize = 4;
 /// Places outside the project, which a rule here has no word for.
 const ELSEWHERE: [&str; 2] = ["~", "//"];
 
+/// What stands for something else in a pattern of `.gitignore`, or in a rule here.
+const MEANS_MORE: [char; 5] = ['[', ']', '\\', '=', ':'];
+
 /// What a settings file has for permissions.
 #[derive(Debug, Default, PartialEq, serde::Serialize)]
 pub struct Permissions {
@@ -23,24 +26,24 @@ pub struct Permissions {
     pub ask: Vec<String>,
     /// Rules that forbid or ask and that Helve has no words for, as they stand.
     pub unlike: Vec<String>,
+    /// How many more forbid or ask, at which nobody has looked.
+    pub beyond: usize,
     /// How many allow. Each is for a person to want.
     pub allow: usize,
 }
 
 impl Permissions {
     pub(super) fn of(settings: &Value) -> Self {
-        let listed = |name: &str| {
-            let rules = settings["permissions"][name].as_array().into_iter().flatten();
-            rules.filter_map(Value::as_str).take(RULES_MAX).map(str::to_owned).collect::<Vec<_>>()
-        };
+        let listed = |name: &str| settings["permissions"][name].as_array().map_or(&[][..], Vec::as_slice);
         let mut found = Self { allow: listed("allow").len(), ..Self::default() };
         for (rules, into) in [(listed("deny"), &mut found.deny), (listed("ask"), &mut found.ask)] {
-            for rule in rules {
-                match alike(&rule) {
+            for rule in rules.iter().take(RULES_MAX) {
+                match rule.as_str().and_then(alike) {
                     Some(alike) => into.extend(alike),
-                    None => found.unlike.push(rule),
+                    None => found.unlike.push(rule.as_str().map_or_else(|| rule.to_string(), str::to_owned)),
                 }
             }
+            found.beyond += rules.len().saturating_sub(RULES_MAX);
         }
         found
     }
@@ -48,6 +51,19 @@ impl Permissions {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// What to know of the rules that come closest: where they guard less than they seem to.
+    pub fn remarks(&self) -> Vec<&'static str> {
+        let has = |start: &str| self.deny.iter().chain(&self.ask).any(|rule| rule.starts_with(start));
+        let commands = "a rule about commands is no fence: `/usr/bin/curl`, `sh -c` and other languages pass it; \
+            `helve rules ask Bash` shows you every call, and the sandbox says what code may reach";
+        let folders = "a search or a list of a folder above still shows what is in one that is denied; what must \
+            not be seen belongs outside of `files.roots`";
+        [("Bash(", commands), ("Grep(", folders)]
+            .into_iter()
+            .filter_map(|(start, remark)| has(start).then_some(remark))
+            .collect()
     }
 }
 
@@ -60,7 +76,8 @@ fn alike(rule: &str) -> Option<Vec<String>> {
     let content = content.filter(|content| !content.is_empty() && *content != "*");
     let tools: &[&str] = match tool {
         "Bash" => &["Bash"],
-        "Read" => &["Read"],
+        // Theirs is about every tool that reads files.
+        "Read" => &["Read", "Grep", "Glob"],
         // Theirs is about every tool that changes files.
         "Edit" | "MultiEdit" => &["Edit", "Write"],
         "Write" => &["Write"],
@@ -80,6 +97,8 @@ fn alike(rule: &str) -> Option<Vec<String>> {
         ("Read" | "Edit" | "Write" | "Grep" | "Glob", Some(path)) => {
             paths(path)?.into_iter().map(Some).collect()
         }
+        // Here it would be about an argument of that name.
+        (_, Some(content)) if content.contains('=') && !content.ends_with(":*") => return None,
         (_, Some(content)) => vec![Some(content.to_owned())],
     };
     let rules = tools.iter().flat_map(|tool| {
@@ -94,7 +113,10 @@ fn alike(rule: &str) -> Option<Vec<String>> {
 /// A path's pattern as rules here read it, where `*` is any text, slashes included. Theirs are those of
 /// `.gitignore`: without a slash but at the end, at any depth; the name of a folder is all that is in it.
 fn paths(path: &str) -> Option<Vec<String>> {
-    if ELSEWHERE.iter().any(|prefix| path.starts_with(prefix)) || path.starts_with('!') {
+    if ELSEWHERE.iter().any(|prefix| path.starts_with(prefix))
+        || path.starts_with('!')
+        || path.contains(MEANS_MORE)
+    {
         return None;
     }
     let (path, is_folder) = match path.strip_suffix('/') {
@@ -147,14 +169,17 @@ mod tests {
     #[test]
     fn rules_come_in_the_words_of_this_side() {
         for (theirs, ours) in [
-            ("Read(./.env)", &["Read(.env)", "Read(.env/*)"][..]),
-            ("Read(.env)", &["Read(.env)", "Read(*/.env)", "Read(.env/*)", "Read(*/.env/*)"]),
-            ("Read(secrets/)", &["Read(secrets/*)", "Read(*/secrets/*)"]),
-            ("Read(/a/secrets/)", &["Read(a/secrets/*)"]),
-            ("Read(**/secrets/**)", &["Read(secrets/*)", "Read(*/secrets/*)"]),
-            ("Read(/config/*.json)", &["Read(config/*.json)", "Read(config/*.json/*)"]),
+            ("Write(./.env)", &["Write(.env)", "Write(.env/*)"][..]),
+            ("Write(.env)", &["Write(.env)", "Write(*/.env)", "Write(.env/*)", "Write(*/.env/*)"]),
+            ("Write(secrets/)", &["Write(secrets/*)", "Write(*/secrets/*)"]),
+            ("Write(/a/secrets/)", &["Write(a/secrets/*)"]),
+            ("Write(**/secrets/**)", &["Write(secrets/*)", "Write(*/secrets/*)"]),
+            ("Write(/config/*.json)", &["Write(config/*.json)", "Write(config/*.json/*)"]),
             ("Edit(docs/**)", &["Edit(docs/*)", "Write(docs/*)"]),
-            ("Read(src/**/a*)", &["Read(src/a*)", "Read(src/*/a*)"]),
+            ("Write(src/**/a*)", &["Write(src/a*)", "Write(src/*/a*)"]),
+            ("Read(docs/**)", &["Read(docs/*)", "Grep(docs/*)", "Glob(docs/*)"]),
+            ("Read", &["Read", "Grep", "Glob"]),
+            ("Bash(A=1 make:*)", &["Bash(A=1 make:*)"]),
             ("Bash(curl:*)", &["Bash(curl:*)"]),
             ("Bash", &["Bash"]),
             ("WebFetch(domain:example.com)", &["WebFetch(domain:example.com)"]),
@@ -172,8 +197,33 @@ mod tests {
             "Agent(Explore)",
             "Read(",
             "mcp__a(b)",
+            "Read(*.p[ek]m)",
+            r"Read(a\*b)",
+            "Read(key=*.pem)",
+            "Read(a:*)",
+            "Bash(A=1 make *)",
+            "WebFetch(domain:*.example.com)",
         ] {
             assert_eq!(alike(unlike), None, "{unlike}");
         }
+    }
+
+    #[test]
+    fn none_is_lost() {
+        let many: Vec<_> = (0..RULES_MAX + 7).map(|index| format!("Write(a{index}/**)")).collect();
+        let settings =
+            serde_json::json!({ "permissions": { "deny": many, "ask": ["Bash(curl:*)", 5], "allow": many } });
+        let found = Permissions::of(&settings);
+        assert_eq!((found.beyond, found.allow, found.unlike), (7, RULES_MAX + 7, vec!["5".to_owned()]));
+    }
+
+    #[test]
+    fn what_they_do_not_guard_is_said() {
+        let of = |rule: &str| {
+            Permissions::of(&serde_json::json!({ "permissions": { "deny": [rule] } })).remarks().join("\n")
+        };
+        assert!(of("Bash(curl:*)").contains("no fence"));
+        assert!(of("Read(secrets/**)").contains("files.roots"));
+        assert_eq!(of("Bash") + &of("Write(a/**)"), "");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::os::unix::net::UnixListener;
 
+use helve::gate::Stance;
+use helve::permission::PermissionRule;
 use helve::{ErrorCode, ToolError};
 use helve_sandbox::Unwritable;
 use helve_tools::files::RootConfig;
@@ -318,4 +320,60 @@ async fn what_is_not_there_is_answered_with_what_is() {
     let error = world.fails("file-read", json!({ "path": "sorce/main.rs" })).await;
     assert!(error.message().contains("there is no folder `sorce`"), "{error}");
     assert!(error.suggestions()[0].contains("`source`"), "{error:?}");
+}
+
+/// What is denied is denied by whatever path the tools would find it.
+#[test]
+fn rules_hold_against_every_path_to_a_file() {
+    let world = World::with(|mut config| {
+        let root = config.roots[0].path().to_owned();
+        config.roots.push(RootConfig::Path(root.join("sub")));
+        config.roots.push(RootConfig::Path(root.with_file_name("linked")));
+        config
+    });
+    world.link("linked", "outside");
+    let at = |path: &str| world.path(path).display().to_string();
+    let fits = |stance: Stance, tool: &str, pattern: &str, path: &str| {
+        let rule: PermissionRule = format!("{tool}({pattern})").parse().unwrap();
+        rule.fits(stance, world.tool(tool), &json!({ "path": path }))
+    };
+    for (pattern, path) in [
+        ("a.txt", "a.txt".to_owned()),
+        ("a.txt", "a.txt/".to_owned()),
+        ("a.txt", "./a.txt".to_owned()),
+        ("a.txt", at("root/a.txt")),
+        ("a.txt", format!("/{}//./a.txt/", at("root"))),
+        ("sub/*", at("root/sub/b.txt")),
+        // Of a root within another.
+        ("sub/b.txt", "b.txt".to_owned()),
+        ("b.txt", "sub/b.txt".to_owned()),
+        // A rule that names the whole path.
+        (&at("root/a.txt"), "a.txt".to_owned()),
+        (&at("linked/*"), "secret.txt".to_owned()),
+        // A root that is a link has two.
+        (&at("linked/*"), at("outside/secret.txt")),
+        (&at("outside/*"), at("linked/secret.txt")),
+        ("secret.txt", at("outside/secret.txt")),
+    ] {
+        for tool in ["file-read", "file-write", "file-edit", "file-list", "file-search"] {
+            assert!(fits(Stance::Deny, tool, pattern, &path), "{tool}({pattern}) {path}");
+            assert!(fits(Stance::Ask, tool, pattern, &path), "{tool}({pattern}) {path}");
+        }
+    }
+    for (pattern, path) in [("a.txt", at("root/x/a.txt")), ("root/*", at("root/a.txt"))] {
+        assert!(!fits(Stance::Deny, "file-read", pattern, &path), "{pattern} {path}");
+    }
+    let rule: PermissionRule = "file-read(*/*)".parse().unwrap();
+    let of_one_root = World::new();
+    let top = json!({ "path": "a.txt" });
+    assert!(
+        !rule.fits(Stance::Deny, of_one_root.tool("file-read"), &top),
+        "what is above a root is not meant"
+    );
+    assert!(
+        fits(Stance::Deny, "file-search", "sub/*", "sub"),
+        "whoever looks through a folder sees all in it"
+    );
+    assert!(!fits(Stance::Allow, "file-search", "sub/*", "sub"));
+    assert!(!fits(Stance::Allow, "file-read", "a.txt", &at("root/a.txt")));
 }
