@@ -276,6 +276,51 @@ async fn servers_are_changed_while_others_go_on() {
 }
 
 #[tokio::test]
+async fn a_call_that_still_runs_does_not_bring_back_a_server_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = tempfile::tempdir().unwrap();
+    // Each start leaves a file.
+    let barrier = format!("{}:1", starts.path().display());
+    let config = ServerConfig {
+        env: BTreeMap::from([("BARRIER".to_owned(), Setting::from(barrier.as_str()))]),
+        ..plain()
+    };
+    let setup = Setup::with("it", config).await;
+    let calling = setup.call("it/read", gate(folder.path()));
+    let removing = async {
+        setup.logged("it", "read begins", 1).await;
+        setup.servers.set(BTreeMap::new()).await;
+        open(folder.path());
+    };
+    let (outcome, ()) = tokio::time::timeout(LONG, async { tokio::join!(calling, removing) }).await.unwrap();
+    let error = outcome.error().expect("nobody is left to do it").clone();
+    assert_eq!(error.code(), ErrorCode::McpConnection, "{error}");
+    assert!(!setup.runtime.registry().has("it/read"));
+    assert_eq!(std::fs::read_dir(starts.path()).unwrap().count(), 1, "it was started once");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_was_stopped_before_it_had_come() {
+    let starts = tempfile::tempdir().unwrap();
+    // It waits for a second one that never comes.
+    let barrier = format!("{}:2", starts.path().display());
+    let config = ServerConfig {
+        env: BTreeMap::from([("BARRIER".to_owned(), Setting::from(barrier.as_str()))]),
+        ..plain()
+    };
+    let setup = Setup::new();
+    setup.servers.set(BTreeMap::from([("it".to_owned(), config)])).await;
+    let stopping = async {
+        tokio::task::yield_now().await;
+        setup.servers.set(BTreeMap::new()).await;
+    };
+    let settled = async { tokio::join!(setup.servers.settled(), stopping) };
+    tokio::time::timeout(Duration::from_secs(10), settled)
+        .await
+        .expect("it is settled that it does not come");
+}
+
+#[tokio::test]
 async fn a_server_sees_nothing_of_our_environment_and_its_last_words_are_kept() {
     // Cargo sets this for us, as one of many.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());

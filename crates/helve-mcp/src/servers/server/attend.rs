@@ -127,6 +127,10 @@ impl Server {
     fn take_offer(&self, found: Found) {
         let Found { mut offer, tools } = found;
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever stops it takes its tools away under the same lock.
+        if self.is_stopped() {
+            return;
+        }
         *registered = register(&self.registry, &registered, tools, &mut offer);
         for remark in &offer.remarks {
             tracing::warn!(server = &*self.name, "{remark}");
