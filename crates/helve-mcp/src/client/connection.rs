@@ -149,8 +149,12 @@ impl Connection {
     /// Asks, answers what the server asks back, and waits for the end of it.
     pub async fn ask(&self, mut ask: Ask) -> Result<Answer, LinkError> {
         let total = Instant::now() + ask.timeout_total;
-        for _ in 0..ROUNDS_MAX {
-            let answer = self.ask_once(&ask, total).await?;
+        for round in 0..ROUNDS_MAX {
+            let answer = match self.ask_once(&ask, total).await {
+                // The rounds before this one were heard.
+                Err(error) if round > 0 => return Err(error.once_sent()),
+                other => other?,
+            };
             let Ok(result) = &answer else { return Ok(answer) };
             if self.greeting.era == Era::Session {
                 return Ok(answer);

@@ -14,6 +14,7 @@ mod oddities;
 mod served;
 mod server_stdio;
 mod sessions;
+mod streams;
 mod supervision;
 mod updates;
 
