@@ -336,6 +336,9 @@ impl Backend for Gateway {
 
     fn session_ended(&self, visitor: &Visitor) {
         self.tools.session_ended(visitor);
+        for server in self.servers.all() {
+            server.client_gone(&visitor.session);
+        }
     }
 
     fn capabilities(&self, visitor: &Visitor) -> Capabilities {

@@ -74,6 +74,8 @@ pub struct Ask {
     pub cancellation: Option<CancellationToken>,
     /// Headers that the tool's schema asks for, in the stateless era.
     pub headers: Vec<(String, String)>,
+    /// Whether it only stands there to be told something, and is no use that anybody makes of the server.
+    pub background: bool,
 }
 
 impl Ask {
@@ -88,7 +90,14 @@ impl Ask {
             timeout_total: Duration::from_secs(600),
             cancellation: None,
             headers: Vec::new(),
+            background: false,
         }
+    }
+
+    /// It is no use that anybody makes of the server.
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
     }
 
     /// Sets both bounds.
@@ -136,7 +145,7 @@ impl Connection {
         &self.hub.news
     }
 
-    /// How many questions are open.
+    /// How many questions are open, without those in the background.
     pub fn open_questions(&self) -> usize {
         self.hub.open_questions()
     }

@@ -131,8 +131,8 @@ impl Servers {
 
 impl Server {
     /// Whether changes are wanted over somebody's line.
-    pub(super) fn is_watched(&self, principal: &Option<Arc<str>>) -> bool {
-        principal.is_some() && self.watched.borrow().keys().any(|(of, _)| of == principal)
+    pub(super) fn is_watched(&self, line: &Line) -> bool {
+        line.principal.is_some() && over(line, &self.watched.borrow()).next().is_some()
     }
 
     fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
@@ -219,7 +219,7 @@ pub(super) async fn listen_for_changes(
             continue;
         };
         let began = Instant::now();
-        let ask = Ask::new("subscriptions/listen", wanted).within(LISTEN_MAX);
+        let ask = Ask::new("subscriptions/listen", wanted).within(LISTEN_MAX).in_background();
         let mut listening: Listening<'_> = Box::pin(connection.ask(ask));
         let ended = tokio::select! {
             ended = &mut listening => ended,

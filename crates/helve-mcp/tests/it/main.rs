@@ -8,6 +8,7 @@ mod counterparts;
 mod credentials;
 mod distrust;
 mod in_process;
+mod lines;
 mod logs;
 mod oauth;
 mod oddities;

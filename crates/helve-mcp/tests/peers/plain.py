@@ -145,7 +145,7 @@ def handle(message):
         subscribed.remove(params["uri"])
         send({"id": mine, "result": {}})
     elif method == "server/discover":
-        capabilities = {"tools": {}, "resources": {"subscribe": True}}
+        capabilities = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
         send({"id": mine, "result": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities,
                                      "serverInfo": {"name": "plain", "version": "1"}}})
     elif method == "subscriptions/listen":

@@ -191,21 +191,25 @@ impl Server {
 
     /// Returns when nobody has used it for as long as the configuration says.
     async fn stop_when_idle(&self, line: &Line, slot: &Weak<Slot>, connection: &Connection) {
-        let idle_s = match line.principal {
-            Some(_) => Some(self.config.caller_idle_s),
-            None => self.config.idle_stop_s,
+        let idle_s = match line.is_shared() {
+            true => self.config.idle_stop_s,
+            false => Some(self.config.caller_idle_s),
         };
         let Some(idle) = idle_s.map(Duration::from_secs) else {
             return std::future::pending().await;
         };
         loop {
-            let used_ms = match (&line.principal, slot.upgrade()) {
-                (Some(_), Some(slot)) => slot.used_ms.load(Ordering::Relaxed),
-                (None, _) | (_, None) => self.used_ms.load(Ordering::Relaxed),
+            let left = {
+                let slot = slot.upgrade().filter(|_| !line.is_shared());
+                let used_ms = slot.as_ref().map_or(&self.used_ms, |slot| &slot.used_ms);
+                // A call that takes long counts as long as it runs.
+                if connection.open_questions() > 0 {
+                    used_ms.store(self.now_ms(), Ordering::Relaxed);
+                }
+                let used = self.began + Duration::from_millis(used_ms.load(Ordering::Relaxed));
+                (used + idle).saturating_duration_since(Instant::now())
             };
-            let used = self.began + Duration::from_millis(used_ms);
-            let left = (used + idle).saturating_duration_since(Instant::now());
-            if left.is_zero() && connection.open_questions() == 0 && !self.is_watched(&line.principal) {
+            if left.is_zero() && !self.is_watched(line) {
                 return;
             }
             tokio::time::sleep(left.max(Duration::from_millis(100))).await;
