@@ -101,6 +101,7 @@ impl Server {
             // We closed it, as nobody needs it.
             None => self.lost(&line, ServerState::Pending, "nobody uses it".to_owned()),
             Some(reason) => {
+                let reason = self.with_last_words(reason);
                 self.log.add(Source::Helve, &reason);
                 self.lost(&line, ServerState::Failed, reason);
             }

@@ -162,7 +162,7 @@ impl Server {
         };
         let reason = match state {
             ServerState::NeedsAuth => format!("{error}; run `helve mcp login {}`", self.name),
-            _ => error.to_string(),
+            _ => self.with_last_words(error.to_string()),
         };
         self.log.add(Source::Helve, &reason);
         self.tell(state, Some(reason), |told| told.settled = true);
