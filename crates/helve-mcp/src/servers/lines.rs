@@ -57,6 +57,8 @@ pub(super) struct Slot {
     live: Mutex<Option<Arc<Connection>>>,
     /// One connects at a time; the others wait for it.
     pub(super) turn: tokio::sync::Mutex<Failures>,
+    /// What is wanted of its server is said by one at a time, so that what was said last is what holds.
+    pub(super) telling: tokio::sync::Mutex<()>,
     /// When it was last asked for, in milliseconds since the server began.
     pub(super) used_ms: AtomicU64,
     /// What the server offers a caller beside tools, and over which connection it said so.

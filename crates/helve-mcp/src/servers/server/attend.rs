@@ -155,7 +155,12 @@ impl Server {
                 slot.forget_offer().await;
                 self.send_of(&line.principal, ServerEventKind::Offer);
             }
-            for uri in changes.updated {
+            let updated = match changes.has(Change::Contents) {
+                true => self.wanted_over(line),
+                // What nobody wants to hear of must not crowd out what somebody does.
+                false => changes.updated.into_iter().filter(|uri| self.is_wanted(line, uri)).collect(),
+            };
+            for uri in updated {
                 self.send_of(&line.principal, ServerEventKind::Updated(uri));
             }
         }
