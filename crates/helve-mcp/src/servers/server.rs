@@ -251,6 +251,9 @@ impl Server {
 
     /// Closes its connections; they are made anew at once, or by the next call.
     pub(super) async fn restart(self: &Arc<Self>) {
+        if !self.config.enabled {
+            return;
+        }
         self.status.send_modify(|told| told.settled = false);
         let slots: Vec<_> = self.lines().values().cloned().collect();
         for slot in slots {
@@ -263,6 +266,8 @@ impl Server {
         }
         if let Err(error) = self.own_connection().await {
             tracing::warn!(server = &*self.name, %error, "it could not be connected anew");
+            // Whatever the reason was, nobody waits for it.
+            self.status.send_modify(|told| told.settled = true);
         }
     }
 

@@ -221,6 +221,15 @@ async fn a_bad_server_does_not_hide_the_tools_of_others() {
 }
 
 #[tokio::test]
+async fn nobody_waits_for_a_server_that_is_disabled_and_restarted() {
+    let setup = Setup::with("off", ServerConfig { enabled: false, ..plain() }).await;
+    assert!(setup.servers.restart("off").await);
+    let settled = tokio::time::timeout(Duration::from_secs(10), setup.servers.settled()).await;
+    settled.expect("it is settled that it does not come");
+    assert_eq!(setup.status("off").state, ServerState::Disabled);
+}
+
+#[tokio::test]
 async fn twenty_servers_are_connected_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     // None of them says a word before all twenty have been started.
