@@ -23,7 +23,7 @@ use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
 use crate::server::QUESTION_KEY;
 
 /// How often a server may ask for more before it answers a call.
-const ROUNDS_MAX: usize = 10;
+pub(super) const ROUNDS_MAX: usize = 10;
 
 /// What a server said when we met.
 #[derive(Debug, Clone)]
@@ -325,7 +325,7 @@ async fn wait(
     }
 }
 
-async fn cancelled(token: Option<&CancellationToken>) {
+pub(super) async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
         None => std::future::pending().await,
