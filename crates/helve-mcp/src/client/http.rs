@@ -562,7 +562,7 @@ async fn body(response: StreamingResponse, limit: usize) -> Result<Bytes, NetErr
 }
 
 /// Whether what came is a stream of events.
-fn is_stream(headers: &HeaderMap) -> bool {
+pub(super) fn is_stream(headers: &HeaderMap) -> bool {
     let full = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     full.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
 }
