@@ -336,6 +336,9 @@ impl Backend for Gateway {
 
     fn session_ended(&self, visitor: &Visitor) {
         self.tools.session_ended(visitor);
+        for server in self.servers.all() {
+            server.client_gone(&visitor.session);
+        }
     }
 
     fn capabilities(&self, visitor: &Visitor) -> Capabilities {
@@ -529,7 +532,7 @@ impl Backend for Gateway {
                     Ok(ServerEvent { kind: ServerEventKind::Offer, of, .. }) => {
                         waiting.extend([Change::Resources, Change::Prompts].map(|change| whose(&of, change)));
                     }
-                    Err(RecvError::Lagged(_)) => waiting.extend([Change::Resources, Change::Prompts]),
+                    Err(RecvError::Lagged(_)) => waiting.push_back(Change::Anything),
                     Ok(ServerEvent { kind: ServerEventKind::Updated(uri), of, .. }) => {
                         waiting.push_back(whose(&of, Change::Resource(uri.into())));
                     }

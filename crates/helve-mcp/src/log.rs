@@ -1,6 +1,8 @@
 //! The last words of a server: what it wrote beside its messages.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use crate::text;
@@ -15,6 +18,10 @@ use crate::text;
 /// How much is kept of one server.
 const LINES_MAX: usize = 1_000;
 const LINE_BYTES_MAX: usize = 2_000;
+/// The shortest secret that is left out of what a server writes: less would tear words apart.
+const SECRET_BYTES_MIN: usize = 8;
+/// How many secrets of one server are known, the latest.
+const SECRETS_MAX: usize = 256;
 /// How much of a flood goes to the file, in bytes a second.
 const FILE_BYTES_A_SECOND: u64 = 256 << 10;
 
@@ -58,12 +65,20 @@ pub struct Line {
 }
 
 /// The last lines of a server, in a ring, and in a file where one is kept.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Log(Mutex<Ring>);
 
-#[derive(Debug, Default)]
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Log")
+    }
+}
+
+#[derive(Default)]
 struct Ring {
     lines: VecDeque<Line>,
+    /// What must not stand in a line.
+    secrets: VecDeque<SecretString>,
     count: u64,
     file: Option<KeptFile>,
 }
@@ -77,10 +92,26 @@ impl Log {
         Self(Mutex::new(Ring { file, ..Ring::default() }))
     }
 
+    /// Leaves a secret out of all that is written from now on: a server may say what it was given.
+    pub(crate) fn hide(&self, secret: &str) {
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A key of several lines is written line by line.
+        for part in secret.lines().map(str::trim).filter(|part| part.len() >= SECRET_BYTES_MIN) {
+            if ring.secrets.iter().any(|known| known.expose_secret() == part) {
+                continue;
+            }
+            if ring.secrets.len() == SECRETS_MAX {
+                ring.secrets.pop_front();
+            }
+            ring.secrets.push_back(part.into());
+        }
+    }
+
     /// Adds what was written, line by line.
     pub fn add(&self, source: Source, text: &str) {
         let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let line = without(&ring.secrets, line);
             let end = line.floor_char_boundary(LINE_BYTES_MAX);
             ring.count += 1;
             let number = ring.count;
@@ -110,6 +141,17 @@ impl Log {
         let last = words.clone().next();
         words.find(|line| line.text.contains("rror")).or(last).map(|line| line.text.clone())
     }
+}
+
+/// A line without the secrets in it.
+fn without<'a>(secrets: &VecDeque<SecretString>, line: &'a str) -> Cow<'a, str> {
+    let mut line = Cow::Borrowed(line);
+    for secret in secrets.iter().map(ExposeSecret::expose_secret) {
+        if line.contains(secret) {
+            line = line.replace(secret, "[secret]").into();
+        }
+    }
+    line
 }
 
 /// Reads a log that was kept in files, oldest line first.
@@ -247,6 +289,19 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn secrets_are_left_out() {
+        let log = Log::default();
+        log.hide("abcd");
+        log.hide("-----BEGIN KEY-----\nMIIEvQIBADANBg\n");
+        let long = "k".repeat(LINE_BYTES_MAX);
+        log.hide(&long);
+        log.add(Source::Stderr, "abcd MIIEvQIBADANBg, and again MIIEvQIBADANBg");
+        log.add(Source::Stderr, &format!("cut off: {long}"));
+        let lines: Vec<_> = log.last(2).into_iter().map(|line| line.text).collect();
+        assert_eq!(lines, ["abcd [secret], and again [secret]", "cut off: [secret]"]);
     }
 
     #[test]

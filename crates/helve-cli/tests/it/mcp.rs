@@ -314,6 +314,13 @@ fn a_running_helve_up_is_asked_and_follows_the_configuration() {
     wait_for(&|| status("more")["state"] == "connected");
     home.write("helve.toml", PROJECT);
     wait_for(&|| status("more").is_null());
+    // One that is off is not said to be on, and nothing waits for it to come.
+    home.write("helve.toml", format!("{PROJECT}enabled = false\n"));
+    wait_for(&|| status("small")["state"] == "disabled");
+    let ran = home.run(&["mcp", "restart", "small"]);
+    assert!(ran.code == 1 && ran.stdout.contains("small is disabled"), "{}", ran.all());
+    home.write("helve.toml", PROJECT);
+    wait_for(&|| status("small")["state"] == "connected");
     child.kill().unwrap();
     child.wait().unwrap();
     // The note that it left leads nowhere now.

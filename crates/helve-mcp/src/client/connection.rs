@@ -23,7 +23,7 @@ use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
 use crate::server::QUESTION_KEY;
 
 /// How often a server may ask for more before it answers a call.
-const ROUNDS_MAX: usize = 10;
+pub(super) const ROUNDS_MAX: usize = 10;
 
 /// What a server said when we met.
 #[derive(Debug, Clone)]
@@ -74,6 +74,8 @@ pub struct Ask {
     pub cancellation: Option<CancellationToken>,
     /// Headers that the tool's schema asks for, in the stateless era.
     pub headers: Vec<(String, String)>,
+    /// Whether it only stands there to be told something, and is no use that anybody makes of the server.
+    pub background: bool,
 }
 
 impl Ask {
@@ -88,7 +90,14 @@ impl Ask {
             timeout_total: Duration::from_secs(600),
             cancellation: None,
             headers: Vec::new(),
+            background: false,
         }
+    }
+
+    /// It is no use that anybody makes of the server.
+    pub fn in_background(mut self) -> Self {
+        self.background = true;
+        self
     }
 
     /// Sets both bounds.
@@ -136,7 +145,7 @@ impl Connection {
         &self.hub.news
     }
 
-    /// How many questions are open.
+    /// How many questions are open, without those in the background.
     pub fn open_questions(&self) -> usize {
         self.hub.open_questions()
     }
@@ -149,8 +158,12 @@ impl Connection {
     /// Asks, answers what the server asks back, and waits for the end of it.
     pub async fn ask(&self, mut ask: Ask) -> Result<Answer, LinkError> {
         let total = Instant::now() + ask.timeout_total;
-        for _ in 0..ROUNDS_MAX {
-            let answer = self.ask_once(&ask, total).await?;
+        for round in 0..ROUNDS_MAX {
+            let answer = match self.ask_once(&ask, total).await {
+                // The rounds before this one were heard.
+                Err(error) if round > 0 => return Err(error.once_sent()),
+                other => other?,
+            };
             let Ok(result) = &answer else { return Ok(answer) };
             if self.greeting.era == Era::Session {
                 return Ok(answer);
@@ -312,7 +325,7 @@ async fn wait(
     }
 }
 
-async fn cancelled(token: Option<&CancellationToken>) {
+pub(super) async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
         None => std::future::pending().await,

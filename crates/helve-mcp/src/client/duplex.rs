@@ -113,7 +113,9 @@ impl Link for Duplex {
             waiting.sent = true;
             let answer = answered.await;
             waiting.answered = true;
-            answer.map_err(|_| self.shared.error().unwrap_or_else(|| LinkError::closed("the link is closed")))
+            // It closed for the message that came next, perhaps, and not for this one.
+            let why = || self.shared.error().unwrap_or_else(|| LinkError::closed("the link is closed"));
+            answer.map_err(|_| why().once_sent())
         })
     }
 

@@ -36,8 +36,11 @@ const STREAM_BYTES_MAX: usize = 1 << 30;
 /// How long we wait before coming back to a stream that broke, where the server does not say.
 const RETRY_DEFAULT: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(30);
+const RETRY_MIN: Duration = Duration::from_millis(50);
 /// How often in a row a stream may break without bringing anything.
 const RESUMES_MAX: u32 = 5;
+/// How long a stream must have held to count as a good one, though it brought nothing.
+const STEADY: Duration = Duration::from_secs(30);
 /// How long a notification may take to be delivered.
 const NOTIFY_MAX: Duration = Duration::from_secs(10);
 /// How much of an error's text is shown.
@@ -222,7 +225,7 @@ impl Http {
             (status, true) if status.is_success() => self.answer_in_stream(id, response, deadline).await,
             (status, _) => {
                 let text = body(response, self.0.endpoint.bytes_max).await;
-                let text = text.map_err(|error| self.failed(error))?;
+                let text = text.map_err(|error| self.failed(error).once_sent())?;
                 match Message::parse(&text) {
                     Ok(Message::Response(Response { id: of, result }))
                         if is_answer(of.as_ref(), id, &result) =>
@@ -258,15 +261,20 @@ impl Http {
         response: StreamingResponse,
         deadline: Instant,
     ) -> Result<Answer, LinkError> {
-        let mut stream = Stream { response, events: Events::new(self.0.endpoint.bytes_max), last_id: None };
+        let events = Events::new(self.0.endpoint.bytes_max);
+        let mut stream = Stream { response, events, last_id: None, has_brought: false };
         let mut resumes = 0;
         loop {
+            let from = stream.last_id.clone();
             let broken = match self.read_stream(&mut stream, Some(id)).await {
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => LinkError::closed("the server ended the stream before it answered"),
                 Err(error @ LinkError::Closed { .. }) => error,
                 Err(error) => return Err(error),
             };
+            if stream.last_id != from {
+                resumes = 0;
+            }
             // Without an id there is nothing to come back to.
             let Some(last) = stream.last_id.clone().filter(|_| resumes < RESUMES_MAX) else {
                 return Err(broken);
@@ -274,9 +282,10 @@ impl Http {
             resumes += 1;
             let wait = stream.events.retry_ms.map_or(RETRY_DEFAULT, Duration::from_millis).min(RETRY_MAX);
             tokio::time::sleep(wait).await;
-            let response = self.open_stream(Some(&last), deadline).await?;
+            let response = self.open_stream(Some(&last), deadline).await.map_err(LinkError::once_sent)?;
             let retry_ms = stream.events.retry_ms;
-            stream = Stream { response, events: Events::new(self.0.endpoint.bytes_max), last_id: Some(last) };
+            let events = Events::new(self.0.endpoint.bytes_max);
+            stream = Stream { response, events, last_id: Some(last), has_brought: false };
             stream.events.retry_ms = retry_ms;
         }
     }
@@ -286,6 +295,7 @@ impl Http {
         loop {
             let limit = self.0.endpoint.bytes_max;
             while let Some(event) = stream.events.next().map_err(|_| LinkError::TooLarge { limit })? {
+                stream.has_brought = true;
                 if event.id.is_some() {
                     stream.last_id = event.id;
                 }
@@ -350,36 +360,41 @@ impl Http {
         Ok(response)
     }
 
-    /// Hears what the server says unasked, as long as it offers to.
+    /// Hears what the server says unasked, as long as it offers to. Once it has, it is asked for ever: a
+    /// stream that brings nothing and breaks is only opened less often.
     async fn listen_on(self, answered: oneshot::Sender<()>) {
         let mut answered = Some(answered);
         let mut last_id: Option<String> = None;
         let mut failures = 0;
-        while self.0.closed.get().is_none() && failures <= RESUMES_MAX {
-            let deadline = Instant::now() + LISTEN_MAX;
-            let opened = self.open_stream(last_id.as_deref(), deadline).await;
+        let mut was_open = false;
+        while self.0.closed.get().is_none() {
+            let began = Instant::now();
+            let opened = self.open_stream(last_id.as_deref(), began + LISTEN_MAX).await;
             drop(answered.take());
-            let response = match opened {
-                Ok(response) => response,
+            let mut wait = RETRY_DEFAULT;
+            match opened {
+                Ok(response) => {
+                    was_open = true;
+                    let events = Events::new(self.0.endpoint.bytes_max);
+                    let mut stream = Stream { response, events, last_id: None, has_brought: false };
+                    if let Err(error) = self.read_stream(&mut stream, None).await {
+                        tracing::debug!(%error, "the server's stream of news broke");
+                    }
+                    if stream.has_brought || began.elapsed() > STEADY {
+                        failures = 0;
+                    }
+                    wait = stream.events.retry_ms.map_or(wait, Duration::from_millis);
+                    last_id = stream.last_id.or(last_id);
+                }
                 // It has no such stream, or does not let us.
-                Err(LinkError::Status { .. } | LinkError::Unauthorized { .. } | LinkError::SessionGone) => {
-                    return;
-                }
-                Err(_) => {
-                    failures += 1;
-                    tokio::time::sleep(RETRY_DEFAULT * failures).await;
-                    continue;
-                }
-            };
-            let mut stream =
-                Stream { response, events: Events::new(self.0.endpoint.bytes_max), last_id: None };
-            if let Err(error) = self.read_stream(&mut stream, None).await {
-                tracing::debug!(%error, "the server's stream of news broke");
+                Err(LinkError::Status { .. } | LinkError::Unauthorized { .. }) if !was_open => return,
+                Err(error) => tracing::debug!(%error, "the server's stream of news was not opened again"),
             }
-            failures = if stream.last_id.is_some() { 0 } else { failures + 1 };
-            let wait = stream.events.retry_ms.map_or(RETRY_DEFAULT, Duration::from_millis).min(RETRY_MAX);
-            last_id = stream.last_id.or(last_id);
-            tokio::time::sleep(wait).await;
+            failures += 1;
+            if failures > RESUMES_MAX {
+                wait = RETRY_MAX;
+            }
+            tokio::time::sleep(wait.clamp(RETRY_MIN, RETRY_MAX)).await;
         }
     }
 }
@@ -397,6 +412,8 @@ struct Stream {
     response: StreamingResponse,
     events: Events,
     last_id: Option<String>,
+    /// Whether any event has come.
+    has_brought: bool,
 }
 
 impl Link for Http {
@@ -545,7 +562,7 @@ async fn body(response: StreamingResponse, limit: usize) -> Result<Bytes, NetErr
 }
 
 /// Whether what came is a stream of events.
-fn is_stream(headers: &HeaderMap) -> bool {
+pub(super) fn is_stream(headers: &HeaderMap) -> bool {
     let full = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     full.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
 }

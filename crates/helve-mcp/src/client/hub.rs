@@ -75,7 +75,7 @@ impl Hub {
     }
 
     pub(crate) fn open_questions(&self) -> usize {
-        self.in_flight().len()
+        self.in_flight().values().filter(|flight| !flight.background).count()
     }
 
     fn in_flight(&self) -> MutexGuard<'_, HashMap<i64, Arc<InFlight>>> {
@@ -213,6 +213,7 @@ impl Receiver for Hub {
 pub(crate) struct InFlight {
     client: Option<Arc<dyn Client>>,
     report: Option<Report>,
+    background: bool,
     progress: Mutex<f64>,
     /// The server has shown that it is at work.
     pub(crate) moved: Notify,
@@ -243,6 +244,7 @@ impl<'h> Flight<'h> {
         let flight = Arc::new(InFlight {
             client: ask.client.clone(),
             report: ask.progress.clone(),
+            background: ask.background,
             progress: Mutex::new(f64::NEG_INFINITY),
             moved: Notify::new(),
             questions: AtomicUsize::new(0),

@@ -11,7 +11,7 @@ use helve_net::{HeaderMap, HeaderValue, Method, Request as HttpRequest, Streamin
 use tokio::time::Instant;
 
 use super::duplex::{Duplex, Writer};
-use super::http::{Endpoint, bearer};
+use super::http::{Endpoint, bearer, is_stream};
 use super::link::{LinkError, Receiver};
 use super::sse::Events;
 
@@ -76,8 +76,7 @@ async fn open(endpoint: &Endpoint) -> Result<StreamingResponse, LinkError> {
         let challenge = response.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
         return Err(LinkError::Unauthorized { status, challenge: challenge.map(str::to_owned) });
     }
-    let kind = response.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !response.status.is_success() || !kind.to_ascii_lowercase().starts_with("text/event-stream") {
+    if !response.status.is_success() || !is_stream(&response.headers) {
         return Err(LinkError::Status { status, detail: Some("no stream of events".to_owned()) });
     }
     Ok(response)

@@ -131,6 +131,15 @@ impl LinkError {
         Self::Closed { reason: reason.into(), unsent: true }
     }
 
+    /// The same error once a question was handed over: whatever went wrong since, the server may have begun
+    /// what was asked.
+    pub(crate) fn once_sent(self) -> Self {
+        match self.is_unsent() {
+            true => Self::closed(self.to_string()),
+            false => self,
+        }
+    }
+
     /// Whether the server cannot have begun what was asked.
     pub fn is_unsent(&self) -> bool {
         matches!(

@@ -15,6 +15,8 @@ pub(crate) enum Change {
     Tools = 1,
     Resources = 2,
     Prompts = 4,
+    /// What more resources hold than are remembered: of any.
+    Contents = 8,
 }
 
 /// What has changed at a server.
@@ -50,6 +52,8 @@ impl News {
         if updated.len() < UPDATED_MAX {
             updated.insert(uri);
             self.there.notify_one();
+        } else if !updated.contains(&uri) {
+            self.add(Change::Contents);
         }
     }
 

@@ -90,8 +90,8 @@ pub struct ServerConfig {
     /// What single callers show to the server, by principal, where `credentials` is `caller`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub callers: BTreeMap<String, CallerConfig>,
-    /// After how many idle seconds the connection of a single caller is closed, to be made again by its
-    /// next call.
+    /// After how many idle seconds the connection of a single caller or client is closed, to be made again by
+    /// its next call.
     #[schemars(range(min = 1, max = 604_800))]
     pub caller_idle_s: u64,
 
@@ -102,8 +102,9 @@ pub struct ServerConfig {
     /// When it is started: `eager` with Helve, `on_demand` with the first call. Its tools are known
     /// either way.
     pub start: Start,
-    /// Whether all clients share one connection. `false` gives each its own, for servers that keep
-    /// state of a session.
+    /// Whether all clients share one connection. `false` gives each its own until its session ends, for
+    /// servers that keep state of a session. Clients of the stateless era have no session, and each caller
+    /// has one connection for all of theirs.
     pub shared: bool,
     /// What stands before its tools' names; the server's name unless said, `""` for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -331,8 +332,8 @@ pub struct ServerLimits {
     /// Calls that may run at once; more wait.
     #[schemars(range(min = 1, max = 10_000))]
     pub calls: usize,
-    /// Callers that are connected at once, where each has its own credentials. Whoever was idle for
-    /// longest makes room.
+    /// Callers and clients that are connected at once, where each has a connection of its own. Whoever was
+    /// idle for longest makes room.
     #[schemars(range(min = 1, max = 10_000))]
     pub callers: usize,
     /// How much of what it writes to stderr is kept, in bytes.

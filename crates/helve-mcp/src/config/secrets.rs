@@ -13,6 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::keyring::{Keyring, NoKeyring, SystemKeyring};
+use super::literal::is_plain_secret;
 use super::reference::{Reference, Setting, Source};
 
 /// Largest file that holds a secret.
@@ -74,6 +75,25 @@ impl Secrets {
                 Ok(format!("{prefix}{}", value.expose_secret()).into())
             }
         }
+    }
+
+    /// What of a setting's resolved value is secret: what a reference leads to, and of the variables in a text
+    /// those that are secret by name or by look.
+    pub(crate) fn secret_parts(&self, setting: &Setting, value: &str) -> Vec<String> {
+        match setting {
+            Setting::Text(text) => self.secrets_in(text),
+            Setting::Reference(Reference { prefix, .. }) => {
+                vec![value.strip_prefix(prefix.as_str()).unwrap_or(value).to_owned()]
+            }
+        }
+    }
+
+    /// The values of those `${env:NAME}` in a text that are secret by name or by look.
+    pub(crate) fn secrets_in(&self, text: &str) -> Vec<String> {
+        let names = text.split(START).skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name);
+        let values = names.filter_map(|name| Some((name, self.variable(name).ok()?)));
+        let secret = values.filter(|(name, value)| is_plain_secret(name, value.expose_secret()));
+        secret.map(|(_, value)| value.expose_secret().to_owned()).collect()
     }
 
     /// A text with the values of its `${env:NAME}`.

@@ -244,6 +244,8 @@ pub enum Change {
     Prompts,
     /// What a resource holds.
     Resource(Arc<str>),
+    /// Nobody knows what: changes came faster than they could be told.
+    Anything,
     /// Something that concerns this principal alone.
     Of(Arc<str>, Box<Change>),
 }
@@ -256,7 +258,7 @@ impl Change {
                 change.heard_by(caller)
             }
             Self::Of(..) => None,
-            Self::Tools | Self::Resources | Self::Prompts | Self::Resource(_) => Some(self),
+            Self::Tools | Self::Resources | Self::Prompts | Self::Resource(_) | Self::Anything => Some(self),
         }
     }
 }

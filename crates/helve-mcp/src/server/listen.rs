@@ -37,7 +37,8 @@ impl Wanted {
             Change::Resources => self.resources_list_changed,
             Change::Prompts => self.prompts_list_changed,
             Change::Resource(uri) => self.resource_subscriptions.contains(uri),
-            Change::Of(..) => false,
+            // Told apart before it comes here.
+            Change::Anything | Change::Of(..) => false,
         }
     }
 }
@@ -68,7 +69,7 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     asked.outlet.send(outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement));
     loop {
         let change = tokio::select! {
-            change = watch::next(&mut changes) => change,
+            change = changes.next(|| wanted.resource_subscriptions.iter().cloned().collect()) => change,
             () = asked.cancellation.cancelled() => None,
         };
         let Some(change) = change else { break };

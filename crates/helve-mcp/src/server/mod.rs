@@ -198,6 +198,14 @@ impl McpServer {
     pub fn open_once(&self, caller: Arc<Caller>) -> Arc<Session> {
         // Nobody gets to see this id, so that it is enough that there is no other like it.
         let number = self.0.opened.fetch_add(1, Ordering::Relaxed);
-        Session::new(Arc::clone(&self.0), format!("once-{number}").into(), caller)
+        Session::new(Arc::clone(&self.0), format!("{ONCE}{number}").into(), caller)
     }
+}
+
+/// What the ids of sessions begin with that are one request long; no random id does.
+const ONCE: &str = "once:";
+
+/// Whether the session with this id is one request long, so that nothing can be kept for it.
+pub(crate) fn is_once(session: &str) -> bool {
+    session.starts_with(ONCE)
 }

@@ -255,7 +255,7 @@ impl Session {
     /// Tells the client of changes, in the way of the session era, as long as the outlet takes them.
     pub async fn watch(self: &Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut changes = self.shared.watch.subscribe(&self.shared.backend);
-        while let Some(change) = watch::next(&mut changes).await {
+        while let Some(change) = changes.next(|| self.subscriptions().keys().cloned().collect()).await {
             if self.peer.get().is_none() {
                 continue;
             }
@@ -263,7 +263,8 @@ impl Session {
             let is_wanted = match change {
                 Change::Tools | Change::Resources | Change::Prompts => true,
                 Change::Resource(uri) => self.subscriptions().contains_key(uri),
-                Change::Of(..) => false,
+                // Told apart before it comes here.
+                Change::Anything | Change::Of(..) => false,
             };
             if is_wanted && !outlet.send(watch::notification(change, None)) {
                 break;

@@ -9,7 +9,7 @@ use futures_util::stream::{StreamExt, once};
 use helve::BoxFuture;
 use helve_net::{HeaderMap, HeaderName, HeaderValue};
 use helve_sandbox::{Job, Limits, Policy, RunningBox};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -181,8 +181,7 @@ impl<'a> Attempt<'a> {
             tokio::spawn(keep(stderr, Arc::clone(&self.hub.log)));
         }
         let running = Arc::new(Mutex::new(running));
-        let log = Arc::clone(&self.hub.log);
-        let at_end = ended(Arc::clone(&running), log);
+        let at_end = ended(Arc::clone(&running));
         let frames = lines(stdout, self.config.limits.message_bytes).chain(once(at_end));
         let closer = Box::new(move || -> BoxFuture<'static, ()> { Box::pin(stop(running)) });
         Ok(Duplex::start(frames.boxed(), LineWriter(stdin), self.receiver(), closer))
@@ -195,6 +194,7 @@ impl<'a> Attempt<'a> {
         let mut job = Job::new(config.command.clone().unwrap_or_default());
         for arg in &config.args {
             job.args.push(secrets.fill(arg).map_err(unresolved)?.expose_secret().to_owned());
+            secrets.secrets_in(arg).iter().for_each(|secret| self.hub.log.hide(secret));
         }
         let path = match config.confined {
             true => helve_sandbox::policy::PATH.to_owned(),
@@ -207,7 +207,7 @@ impl<'a> Attempt<'a> {
             job.env.push(("HOME".to_owned(), home));
         }
         for (name, setting) in self.settings(&config.env, |caller| &caller.env) {
-            let value = secrets.resolve(setting).await.map_err(unresolved)?;
+            let value = self.resolve(setting).await?;
             job.env.retain(|(other, _)| other != name);
             job.env.push((name.clone(), value.expose_secret().to_owned()));
         }
@@ -308,7 +308,7 @@ impl<'a> Attempt<'a> {
         let url = secrets.fill_url(url).map_err(unresolved)?;
         let mut headers = HeaderMap::new();
         for (name, setting) in self.settings(&self.config.headers, |caller| &caller.headers) {
-            let value = secrets.resolve(setting).await.map_err(unresolved)?;
+            let value = self.resolve(setting).await?;
             let bad = || LinkError::unsent(format!("the header `{name}` is no header"));
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad())?;
             value.set_sensitive(true);
@@ -320,6 +320,15 @@ impl<'a> Attempt<'a> {
             false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
         };
         Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
+    }
+
+    /// The value of a setting, which the server's log is to leave out if it is secret.
+    async fn resolve(&self, setting: &Setting) -> Result<SecretString, LinkError> {
+        let secrets = &self.surroundings.secrets;
+        let value = secrets.resolve(setting).await.map_err(|error| LinkError::unsent(error.to_string()))?;
+        let parts = secrets.secret_parts(setting, value.expose_secret());
+        parts.iter().for_each(|secret| self.hub.log.hide(secret));
+        Ok(value)
     }
 
     /// What is shown to the server. To a caller's own connection nothing goes that all share and that is
@@ -366,8 +375,9 @@ async fn keep(stderr: impl AsyncRead + Unpin, log: Arc<Log>) {
     }
 }
 
-/// Why there is nothing more to read from a program.
-async fn ended(running: Arc<Mutex<RunningBox>>, log: Arc<Log>) -> Result<Bytes, LinkError> {
+/// Why there is nothing more to read from a program. What it wrote last is for its log and its status alone:
+/// this goes to whoever called.
+async fn ended(running: Arc<Mutex<RunningBox>>) -> Result<Bytes, LinkError> {
     let wait = async { running.lock().await.wait().await };
     let how = match tokio::time::timeout(END_GRACE, wait).await {
         Ok(ended) => format!("the server {}", ended.end),
@@ -375,10 +385,7 @@ async fn ended(running: Arc<Mutex<RunningBox>>, log: Arc<Log>) -> Result<Bytes, 
     };
     // What it wrote last may still be on its way.
     tokio::task::yield_now().await;
-    Err(LinkError::closed(match log.last_words() {
-        Some(words) => format!("{how}; its last words: {words}"),
-        None => how,
-    }))
+    Err(LinkError::closed(how))
 }
 
 /// Its input is closed already: a good server ends by itself, others are asked and then made to.

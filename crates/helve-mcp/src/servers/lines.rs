@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use helve::Caller;
 use tokio::time::Instant;
@@ -15,6 +16,10 @@ use super::server::{Server, backoff};
 use crate::client::connection::Connection;
 use crate::client::link::LinkError;
 use crate::config::Credentials;
+use crate::server::is_once;
+
+/// How often a line that is to be closed is looked at, as long as something runs over it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// On whose behalf a server is asked something.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,8 @@ pub(super) struct Slot {
     live: Mutex<Option<Arc<Connection>>>,
     /// One connects at a time; the others wait for it.
     pub(super) turn: tokio::sync::Mutex<Failures>,
+    /// What is wanted of its server is said by one at a time, so that what was said last is what holds.
+    pub(super) telling: tokio::sync::Mutex<()>,
     /// When it was last asked for, in milliseconds since the server began.
     pub(super) used_ms: AtomicU64,
     /// What the server offers a caller beside tools, and over which connection it said so.
@@ -85,8 +92,16 @@ impl Server {
         if principal.is_none() && self.config().credentials == Credentials::Caller {
             return Err(LinkError::NoCredentials { principal: None });
         }
-        let client = behalf.client.filter(|_| !self.config().shared);
-        Ok(Line { principal: principal.map(Arc::from), client: client.map(Arc::from) })
+        let client = match behalf.client.filter(|_| !self.config().shared) {
+            // A request that comes by itself is no client that could keep anything. All of one caller's have
+            // a line together, and those of nobody in particular the shared one.
+            Some(client) if is_once(client) => {
+                let named = behalf.caller.principal.as_deref().filter(|_| principal.is_none());
+                named.map(|name| format!("caller:{name}").into())
+            }
+            client => client.map(Arc::from),
+        };
+        Ok(Line { principal: principal.map(Arc::from), client })
     }
 
     /// What the server offers somebody beside tools, which are the same for all.
@@ -116,30 +131,30 @@ impl Server {
         login::check_credentials(line.who(), self.config(), self.surroundings()).await
     }
 
-    /// The place of a line. A caller who is new makes room where too many are there.
+    /// The place of a line. A caller or client that is new makes room where too many are there.
     pub(super) fn slot(&self, line: &Line) -> Result<Arc<Slot>, LinkError> {
         let mut lines = self.lines();
         if let Some(slot) = lines.get(line) {
             return Ok(Arc::clone(slot));
         }
-        if line.principal.is_some() {
+        if !line.is_shared() {
             self.make_room(&mut lines)?;
         }
         Ok(Arc::clone(lines.entry(line.clone()).or_default()))
     }
 
-    /// Gives up the line of the caller who was idle for longest, where there are too many.
+    /// Gives up the line of the caller or client that was idle for longest, where there are too many.
     fn make_room(&self, lines: &mut HashMap<Line, Arc<Slot>>) -> Result<(), LinkError> {
-        let of_callers = lines.iter().filter(|(line, _)| line.principal.is_some());
-        if of_callers.clone().count() < self.config().limits.callers {
+        let own = lines.iter().filter(|(line, _)| !line.is_shared());
+        if own.clone().count() < self.config().limits.callers {
             return Ok(());
         }
         // One that somebody holds is about to be used.
         let is_idle = |line: &Line, slot: &Arc<Slot>| {
             let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
-            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(&line.principal)
+            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(line)
         };
-        let idle = of_callers.filter(|(line, slot)| is_idle(line, slot));
+        let idle = own.filter(|(line, slot)| is_idle(line, slot));
         let oldest = idle.min_by_key(|(_, slot)| slot.used_ms.load(Ordering::Relaxed));
         let Some(oldest) = oldest.map(|(line, _)| line.clone()) else {
             return Err(LinkError::unsent(format!(
@@ -151,6 +166,26 @@ impl Server {
             tokio::spawn(async move { connection.close().await });
         }
         Ok(())
+    }
+
+    /// Closes the lines of a client that is gone, each once nothing runs over it any more.
+    pub(crate) fn client_gone(self: &Arc<Self>, client: &str) {
+        // Without a runtime the process ends, and every line with it.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        for (line, slot) in self.lines().iter().filter(|(line, _)| line.client.as_deref() == Some(client)) {
+            let (server, line, slot) = (Arc::clone(self), line.clone(), Arc::downgrade(slot));
+            runtime.spawn(async move {
+                let Some(connection) = slot.upgrade().and_then(|slot| slot.live()) else {
+                    server.clear_away(&line, &slot);
+                    return;
+                };
+                while connection.open_questions() > 0 && connection.closed().is_none() {
+                    tokio::time::sleep(LOOK).await;
+                }
+                // Whoever looks after it clears it away.
+                connection.close().await;
+            });
+        }
     }
 
     /// Forgets the place of a line that has ended, unless it is another's by now.

@@ -44,8 +44,8 @@ pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
 pub(crate) use updates::Watching;
 
-/// How many changes are kept for somebody who is slow to hear them.
-const EVENTS_KEPT: usize = 256;
+/// How many changes are kept for somebody who is slow to hear them: more than one server tells at once.
+const EVENTS_KEPT: usize = 2_048;
 
 /// What servers need of the world.
 #[derive(Clone)]

@@ -24,7 +24,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Whether it lists a resource at this address, or has a template for it.
+    /// Whether it lists a resource at this address.
     pub(crate) fn has_resource(&self, uri: &str) -> bool {
         self.resources.iter().any(|resource| text(resource, "uri").as_deref() == Some(uri))
     }

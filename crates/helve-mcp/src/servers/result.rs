@@ -84,17 +84,10 @@ pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<Tool
         None if fields.structured_content.is_some() => Vec::new(),
         None => return Err(unfit("there is neither `content` nor `structuredContent`".to_owned())),
     };
-    let value = if fields.is_error {
-        Err(failure(&parts))
-    } else {
-        match fields.structured_content.filter(|value| value.get() != "null") {
-            Some(value) => parse(value.get().as_bytes(), limits).map_err(|error| unfit(error.to_string())),
-            None => Ok(Value::String(described(&parts))),
-        }
-    };
-    let value = match value {
-        Err(error) if !fields.is_error => return Err(error),
-        other => other,
+    let value = match fields.structured_content.filter(|value| value.get() != "null") {
+        _ if fields.is_error => Err(failure(&parts)),
+        Some(value) => Ok(parse(value.get().as_bytes(), limits).map_err(|error| unfit(error.to_string()))?),
+        None => Ok(Value::String(described(&parts))),
     };
     Ok(ToolResult { content: Arc::from(answer), value })
 }

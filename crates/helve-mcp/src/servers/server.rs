@@ -5,7 +5,7 @@ mod reach;
 mod told;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -64,6 +64,8 @@ pub(crate) struct Server {
     /// What it said when it last refused us for want of authorization.
     challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// It was stopped for good. A call that still runs must not bring it back.
+    stopped: AtomicBool,
     /// The value that it is, where it is one of this process.
     service: OnceLock<Service>,
     /// What reads its resources and its prompts, once somebody did.
@@ -112,6 +114,7 @@ impl Server {
             began: Instant::now(),
             challenge: Mutex::default(),
             tasks: Mutex::default(),
+            stopped: AtomicBool::new(false),
             service: OnceLock::new(),
             readers: Readers::default(),
             watched: watch::Sender::default(),
@@ -220,8 +223,17 @@ impl Server {
         }
     }
 
-    /// Stops it for good: its tools are gone.
+    /// Stops it for good: its tools are gone at once, and nothing connects it again, although calls that still
+    /// run know it.
     pub(super) async fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        {
+            let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+            self.registry.exchange(LAYER, &std::mem::take(&mut *registered), []);
+        }
+        self.send(ServerEventKind::Offer);
+        // Nobody waits for it any more.
+        self.status.send_modify(|told| told.settled = true);
         for task in self.tasks().drain(..) {
             task.abort();
         }
@@ -231,13 +243,17 @@ impl Server {
                 connection.close().await;
             }
         }
-        let names = std::mem::take(&mut *self.registered.lock().unwrap_or_else(PoisonError::into_inner));
-        self.registry.exchange(LAYER, &names, []);
-        self.send(ServerEventKind::Offer);
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
     }
 
     /// Closes its connections; they are made anew at once, or by the next call.
     pub(super) async fn restart(self: &Arc<Self>) {
+        if !self.config.enabled {
+            return;
+        }
         self.status.send_modify(|told| told.settled = false);
         let slots: Vec<_> = self.lines().values().cloned().collect();
         for slot in slots {
@@ -250,6 +266,8 @@ impl Server {
         }
         if let Err(error) = self.own_connection().await {
             tracing::warn!(server = &*self.name, %error, "it could not be connected anew");
+            // Whatever the reason was, nobody waits for it.
+            self.status.send_modify(|told| told.settled = true);
         }
     }
 

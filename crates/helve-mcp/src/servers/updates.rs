@@ -50,6 +50,13 @@ enum Asked {
     Agreed,
 }
 
+/// What a server is to be told of that nobody wants any more.
+struct Forgotten {
+    connection: Arc<Connection>,
+    /// What it knows of it.
+    asked: Asked,
+}
+
 /// That somebody wants to hear when a resource changes. It counts as long as this lives, whatever becomes of
 /// the request that it was made by.
 pub(crate) struct Watching {
@@ -72,7 +79,7 @@ impl Watching {
         self.is_over = true;
         let Some(server) = self.server() else { return Ok(Ok(())) };
         match server.forget(&self.uri, &self.line) {
-            Some(connection) => Ok(tell(&connection, "resources/unsubscribe", &self.uri).await?.map(drop)),
+            Some(forgotten) => server.tell_no_more(&self.line, &self.uri, forgotten).await,
             None => Ok(Ok(())),
         }
     }
@@ -81,12 +88,12 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         let Some(server) = self.server().filter(|_| !self.is_over) else { return };
-        let Some(connection) = server.forget(&self.uri, &self.line) else { return };
+        let Some(forgotten) = server.forget(&self.uri, &self.line) else { return };
         // Without a runtime the process ends, and nothing is watched anyway.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let uri = std::mem::take(&mut self.uri);
+        let (line, uri) = (std::mem::take(&mut self.line), std::mem::take(&mut self.uri));
         runtime.spawn(async move {
-            if !matches!(tell(&connection, "resources/unsubscribe", &uri).await, Ok(Ok(_))) {
+            if !matches!(server.tell_no_more(&line, &uri, forgotten).await, Ok(Ok(()))) {
                 tracing::debug!(server = server.name(), uri, "a resource is still watched");
             }
         });
@@ -117,6 +124,8 @@ impl Servers {
         });
         let (servers, name, uri) = (self.clone(), server.name().into(), uri.to_owned());
         let watching = Watching { servers, server: name, line, uri, is_over: false };
+        let slot = server.slot(&watching.line)?;
+        let _turn = slot.telling.lock().await;
         if connection.greeting().era == Era::Session && server.asked(&key) != Asked::Agreed {
             server.set_asked(&key, Asked::Perhaps);
             if let Err(error) = tell(&connection, "resources/subscribe", &watching.uri).await? {
@@ -131,8 +140,19 @@ impl Servers {
 
 impl Server {
     /// Whether changes are wanted over somebody's line.
-    pub(super) fn is_watched(&self, principal: &Option<Arc<str>>) -> bool {
-        principal.is_some() && self.watched.borrow().keys().any(|(of, _)| of == principal)
+    pub(super) fn is_watched(&self, line: &Line) -> bool {
+        line.principal.is_some() && over(line, &self.watched.borrow()).next().is_some()
+    }
+
+    /// Whether changes of a resource are wanted over a line.
+    pub(super) fn is_wanted(&self, line: &Line, uri: &str) -> bool {
+        let key = (line.principal.clone(), uri.to_owned());
+        line.client.is_none() && self.watched.borrow().contains_key(&key)
+    }
+
+    /// The resources whose changes are wanted over a line.
+    pub(super) fn wanted_over(&self, line: &Line) -> Vec<String> {
+        over(line, &self.watched.borrow()).cloned().collect()
     }
 
     fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
@@ -149,9 +169,9 @@ impl Server {
         });
     }
 
-    /// One of those who wanted to hear of a resource no longer does. The connection over which the server is to
-    /// be told, where nobody does any more.
-    fn forget(&self, uri: &str, line: &Line) -> Option<Arc<Connection>> {
+    /// One of those who wanted to hear of a resource no longer does. What the server is to be told of, where
+    /// nobody does any more.
+    fn forget(&self, uri: &str, line: &Line) -> Option<Forgotten> {
         let key = (line.principal.clone(), uri.to_owned());
         let mut asked = Asked::Nothing;
         self.watched.send_if_modified(|watched| {
@@ -166,7 +186,30 @@ impl Server {
         });
         // A server that is not there has forgotten it already.
         let connection = self.live(line).filter(|_| asked != Asked::Nothing)?;
-        (connection.greeting().era == Era::Session).then_some(connection)
+        (connection.greeting().era == Era::Session).then_some(Forgotten { connection, asked })
+    }
+
+    /// Tells the server that a resource is no longer watched, unless somebody watches it again by now.
+    async fn tell_no_more(
+        &self,
+        line: &Line,
+        uri: &str,
+        Forgotten { connection, asked }: Forgotten,
+    ) -> Result<Result<(), RpcError>, LinkError> {
+        let slot = self.lines().get(line).cloned();
+        // A server that was connected anew was not asked for it.
+        let Some(slot) = slot.filter(|slot| slot.live().is_some_and(|live| Arc::ptr_eq(&live, &connection)))
+        else {
+            return Ok(Ok(()));
+        };
+        let _turn = slot.telling.lock().await;
+        let key = (line.principal.clone(), uri.to_owned());
+        if self.watched.borrow().contains_key(&key) {
+            // Whoever wants it now need not ask for what holds already.
+            self.set_asked(&key, asked);
+            return Ok(Ok(()));
+        }
+        Ok(tell(&connection, "resources/unsubscribe", uri).await?.map(drop))
     }
 
     /// Asks a server of the session era again for what was asked of it before it went away.
@@ -174,8 +217,13 @@ impl Server {
         if connection.greeting().era != Era::Session {
             return;
         }
-        let watched: Vec<String> = over(line, &self.watched.borrow()).cloned().collect();
+        let watched = self.wanted_over(line);
+        let Ok(slot) = self.slot(line) else { return };
         for uri in watched {
+            let _turn = slot.telling.lock().await;
+            if !self.is_wanted(line, &uri) {
+                continue;
+            }
             if !matches!(tell(connection, "resources/subscribe", &uri).await, Ok(Ok(_))) {
                 tracing::warn!(server = self.name(), uri, "a subscription could not be made again");
             }
@@ -219,7 +267,7 @@ pub(super) async fn listen_for_changes(
             continue;
         };
         let began = Instant::now();
-        let ask = Ask::new("subscriptions/listen", wanted).within(LISTEN_MAX);
+        let ask = Ask::new("subscriptions/listen", wanted).within(LISTEN_MAX).in_background();
         let mut listening: Listening<'_> = Box::pin(connection.ask(ask));
         let ended = tokio::select! {
             ended = &mut listening => ended,
@@ -269,5 +317,49 @@ async fn changed(watched: &mut watch::Receiver<Watched>) {
     if watched.changed().await.is_err() {
         // Nobody can want anything any more.
         std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use helve::Runtime;
+    use helve_sandbox::Sandbox;
+    use helve_testkit::peers::{python, script};
+
+    use super::*;
+    use crate::config::{Secrets, ServerConfig};
+    use crate::servers::Surroundings;
+
+    #[tokio::test]
+    async fn what_is_wanted_again_at_once_is_told_of() {
+        let surroundings = Surroundings {
+            sandbox: Sandbox::default(),
+            net: helve_net::Client::new(helve_net::NetPolicy::default()).unwrap(),
+            secrets: Secrets::process(),
+            pins: None,
+            sampler: None,
+            tokens: None,
+        };
+        let servers = Servers::new(Runtime::builder().build().registry().clone(), surroundings);
+        let program = ServerConfig::program(python("python"), [script("plain.py")]);
+        let config = ServerConfig { confined: false, ..program };
+        servers.set([("it".to_owned(), config)].into()).await;
+        servers.settled().await;
+        let (server, caller) = (servers.get("it").unwrap(), Caller::local());
+        let watch = async || servers.watch(&server, "plain://a", &caller).await.unwrap().unwrap();
+        let known = async || {
+            let connection = server.connection_over(&Line::default()).await.unwrap();
+            let mut params = Fields::default();
+            params.set("name", raw(&"subscribed"));
+            let answer = connection.ask(Ask::new("tools/call", params)).await.unwrap().unwrap();
+            answer.get().matches("plain://a").count()
+        };
+        // Dropped, it is taken back in a while: here, when the next one has asked already.
+        drop(watch().await);
+        let again = watch().await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(known().await > 0, "the server tells of it");
+        assert!(again.end().await.unwrap().is_ok());
+        servers.close().await;
     }
 }

@@ -8,12 +8,14 @@ mod counterparts;
 mod credentials;
 mod distrust;
 mod in_process;
+mod lines;
 mod logs;
 mod oauth;
 mod oddities;
 mod served;
 mod server_stdio;
 mod sessions;
+mod streams;
 mod supervision;
 mod updates;
 

@@ -1,14 +1,18 @@
 //! Servers that do something odd, and what is said about it.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::http::Response;
 use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Json, Router};
-use helve_mcp::config::{EraChoice, ServerConfig};
+use helve_mcp::config::{EraChoice, Secrets, ServerConfig, Setting};
+use helve_mcp::servers::Surroundings;
 use serde_json::{Value, json};
 
-use crate::setup::Setup;
+use crate::plain::{kill, plain, text};
+use crate::setup::{Setup, surroundings};
 
 /// A server whose list of tools goes on at `cursor`, and whose tool answers with far too much.
 async fn odd(cursor: Value) -> ServerConfig {
@@ -58,6 +62,28 @@ async fn an_announced_length_is_held_against_the_limit_that_counts() {
     let setup = Setup::with("it", config).await;
     let error = setup.call("it/do", json!({})).await.into_result().unwrap_err();
     assert!(error.to_string().contains("a message of more than 70000 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_server_wrote_to_stderr_is_not_for_whoever_calls() {
+    let env = BTreeMap::from([("API_KEY".to_owned(), Setting::from_env("KEY"))]);
+    let surroundings = Surroundings { secrets: Secrets::fixed([("KEY", "k3y-of-ours")]), ..surroundings() };
+    let setup = Setup::within(surroundings);
+    setup.servers.set(BTreeMap::from([("it".to_owned(), ServerConfig { env, ..plain() })])).await;
+    setup.servers.settled().await;
+    let call = async |tool: &str, arguments| setup.call(tool, arguments).await;
+    text(call("it/say", json!({ "words": "error: bad key k3y-of-ours for customer 17" })).await);
+    let pid = setup.pid("it").await;
+    let dying = async {
+        setup.logged("it", "stuck begins", 1).await;
+        kill(pid);
+    };
+    let (outcome, ()) = tokio::join!(call("it/stuck", json!({})), dying);
+    let shown = serde_json::to_string(outcome.error().expect("it died")).unwrap();
+    assert!(shown.contains("killed by signal 9") && !shown.contains("customer 17"), "{shown}");
+    setup.logged("it", "its last words: error: bad key [secret] for customer 17", 1).await;
+    let lines = setup.servers.log("it", 1_000).unwrap();
+    assert!(lines.iter().all(|line| !line.text.contains("k3y-of-ours")), "{lines:?}");
 }
 
 #[tokio::test]

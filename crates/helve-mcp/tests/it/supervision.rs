@@ -221,6 +221,15 @@ async fn a_bad_server_does_not_hide_the_tools_of_others() {
 }
 
 #[tokio::test]
+async fn nobody_waits_for_a_server_that_is_disabled_and_restarted() {
+    let setup = Setup::with("off", ServerConfig { enabled: false, ..plain() }).await;
+    assert!(setup.servers.restart("off").await);
+    let settled = tokio::time::timeout(Duration::from_secs(10), setup.servers.settled()).await;
+    settled.expect("it is settled that it does not come");
+    assert_eq!(setup.status("off").state, ServerState::Disabled);
+}
+
+#[tokio::test]
 async fn twenty_servers_are_connected_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
     // None of them says a word before all twenty have been started.
@@ -273,6 +282,51 @@ async fn servers_are_changed_while_others_go_on() {
     }
     assert!(heard.contains(&("c".to_owned(), ServerEventKind::Offer)), "{heard:?}");
     assert!(heard.iter().all(|(name, _)| name != "a"), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_still_runs_does_not_bring_back_a_server_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = tempfile::tempdir().unwrap();
+    // Each start leaves a file.
+    let barrier = format!("{}:1", starts.path().display());
+    let config = ServerConfig {
+        env: BTreeMap::from([("BARRIER".to_owned(), Setting::from(barrier.as_str()))]),
+        ..plain()
+    };
+    let setup = Setup::with("it", config).await;
+    let calling = setup.call("it/read", gate(folder.path()));
+    let removing = async {
+        setup.logged("it", "read begins", 1).await;
+        setup.servers.set(BTreeMap::new()).await;
+        open(folder.path());
+    };
+    let (outcome, ()) = tokio::time::timeout(LONG, async { tokio::join!(calling, removing) }).await.unwrap();
+    let error = outcome.error().expect("nobody is left to do it").clone();
+    assert_eq!(error.code(), ErrorCode::McpConnection, "{error}");
+    assert!(!setup.runtime.registry().has("it/read"));
+    assert_eq!(std::fs::read_dir(starts.path()).unwrap().count(), 1, "it was started once");
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_server_that_was_stopped_before_it_had_come() {
+    let starts = tempfile::tempdir().unwrap();
+    // It waits for a second one that never comes.
+    let barrier = format!("{}:2", starts.path().display());
+    let config = ServerConfig {
+        env: BTreeMap::from([("BARRIER".to_owned(), Setting::from(barrier.as_str()))]),
+        ..plain()
+    };
+    let setup = Setup::new();
+    setup.servers.set(BTreeMap::from([("it".to_owned(), config)])).await;
+    let stopping = async {
+        tokio::task::yield_now().await;
+        setup.servers.set(BTreeMap::new()).await;
+    };
+    let settled = async { tokio::join!(setup.servers.settled(), stopping) };
+    tokio::time::timeout(Duration::from_secs(10), settled)
+        .await
+        .expect("it is settled that it does not come");
 }
 
 #[tokio::test]

@@ -73,6 +73,22 @@ async fn a_subscription_outlives_the_death_of_a_server_in_both_eras() {
 }
 
 #[tokio::test]
+async fn a_flood_of_changes_hides_none_that_somebody_wants_to_hear_of() {
+    let setup = Setup::with("it", plain()).await;
+    let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
+    Arc::clone(&gateway).subscribe(URI.to_owned(), incoming(visitor())).await.unwrap();
+    let mut events = setup.servers.subscribe();
+    text(setup.call("it/flood", json!({ "count": 5_000, "uri": URI })).await);
+    hears_of(&mut events, URI).await;
+    // Nobody wanted to hear of the others.
+    text(setup.call("it/flood", json!({ "count": 500, "uri": URI })).await);
+    hears_of(&mut events, URI).await;
+    while let Ok(event) = events.try_recv() {
+        assert_eq!(event.kind, ServerEventKind::Updated(URI.to_owned()));
+    }
+}
+
+#[tokio::test]
 async fn a_resource_that_nobody_has_cannot_be_subscribed_to() {
     let setup = Setup::with("it", plain()).await;
     let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));

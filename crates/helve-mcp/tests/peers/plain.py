@@ -103,6 +103,10 @@ def call(name, args, meta, gone):
         if args["uri"] in subscribed:
             send({"method": "notifications/resources/updated", "params": {"uri": args["uri"]}})
         return text("touched")
+    if name == "flood":
+        for uri in [f"plain://{n}" for n in range(args["count"])] + [args["uri"]]:
+            send({"method": "notifications/resources/updated", "params": {"uri": uri}})
+        return text("flooded")
     if name == "subscribed":
         return text(json.dumps(subscribed))
     if name == "note":
@@ -116,7 +120,7 @@ def tools():
     reads = {"annotations": {"readOnlyHint": True}}
     more = {"read": reads, "pid": reads, "wrong": {"outputSchema": total}, "both": {"outputSchema": total}}
     names = ["read", "write", "pid", "env", "ask", "sample", "roots", "steps", "stuck", "taken_back", "wrong",
-             "both", "fail", "big", "say", "say_later", "hush", "touch", "subscribed", "listens"]
+             "both", "fail", "big", "say", "say_later", "hush", "touch", "flood", "subscribed", "listens"]
     listed = [{"name": n, "description": n, "inputSchema": any_object, **more.get(n, {})} for n in names]
     if len(sys.argv) > 1:
         with open(sys.argv[1]) as file:
@@ -142,10 +146,11 @@ def handle(message):
         subscribed.append(params["uri"])
         send({"id": mine, "result": {}})
     elif method == "resources/unsubscribe":
-        subscribed.remove(params["uri"])
+        # However often it was asked for.
+        subscribed[:] = [uri for uri in subscribed if uri != params["uri"]]
         send({"id": mine, "result": {}})
     elif method == "server/discover":
-        capabilities = {"tools": {}, "resources": {"subscribe": True}}
+        capabilities = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
         send({"id": mine, "result": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities,
                                      "serverInfo": {"name": "plain", "version": "1"}}})
     elif method == "subscriptions/listen":

@@ -101,6 +101,7 @@ impl Server {
             // We closed it, as nobody needs it.
             None => self.lost(&line, ServerState::Pending, "nobody uses it".to_owned()),
             Some(reason) => {
+                let reason = self.with_last_words(reason);
                 self.log.add(Source::Helve, &reason);
                 self.lost(&line, ServerState::Failed, reason);
             }
@@ -127,6 +128,10 @@ impl Server {
     fn take_offer(&self, found: Found) {
         let Found { mut offer, tools } = found;
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever stops it takes its tools away under the same lock.
+        if self.is_stopped() {
+            return;
+        }
         *registered = register(&self.registry, &registered, tools, &mut offer);
         for remark in &offer.remarks {
             tracing::warn!(server = &*self.name, "{remark}");
@@ -150,7 +155,12 @@ impl Server {
                 slot.forget_offer().await;
                 self.send_of(&line.principal, ServerEventKind::Offer);
             }
-            for uri in changes.updated {
+            let updated = match changes.has(Change::Contents) {
+                true => self.wanted_over(line),
+                // What nobody wants to hear of must not crowd out what somebody does.
+                false => changes.updated.into_iter().filter(|uri| self.is_wanted(line, uri)).collect(),
+            };
+            for uri in updated {
                 self.send_of(&line.principal, ServerEventKind::Updated(uri));
             }
         }
@@ -187,21 +197,25 @@ impl Server {
 
     /// Returns when nobody has used it for as long as the configuration says.
     async fn stop_when_idle(&self, line: &Line, slot: &Weak<Slot>, connection: &Connection) {
-        let idle_s = match line.principal {
-            Some(_) => Some(self.config.caller_idle_s),
-            None => self.config.idle_stop_s,
+        let idle_s = match line.is_shared() {
+            true => self.config.idle_stop_s,
+            false => Some(self.config.caller_idle_s),
         };
         let Some(idle) = idle_s.map(Duration::from_secs) else {
             return std::future::pending().await;
         };
         loop {
-            let used_ms = match (&line.principal, slot.upgrade()) {
-                (Some(_), Some(slot)) => slot.used_ms.load(Ordering::Relaxed),
-                (None, _) | (_, None) => self.used_ms.load(Ordering::Relaxed),
+            let left = {
+                let slot = slot.upgrade().filter(|_| !line.is_shared());
+                let used_ms = slot.as_ref().map_or(&self.used_ms, |slot| &slot.used_ms);
+                // A call that takes long counts as long as it runs.
+                if connection.open_questions() > 0 {
+                    used_ms.store(self.now_ms(), Ordering::Relaxed);
+                }
+                let used = self.began + Duration::from_millis(used_ms.load(Ordering::Relaxed));
+                (used + idle).saturating_duration_since(Instant::now())
             };
-            let used = self.began + Duration::from_millis(used_ms);
-            let left = (used + idle).saturating_duration_since(Instant::now());
-            if left.is_zero() && connection.open_questions() == 0 && !self.is_watched(&line.principal) {
+            if left.is_zero() && !self.is_watched(line) {
                 return;
             }
             tokio::time::sleep(left.max(Duration::from_millis(100))).await;

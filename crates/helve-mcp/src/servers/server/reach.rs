@@ -42,9 +42,7 @@ impl Server {
         self: &Arc<Self>,
         line: &Line,
     ) -> Result<Arc<Connection>, LinkError> {
-        if !self.config.enabled {
-            return Err(LinkError::unsent("it is disabled in the configuration"));
-        }
+        self.check_wanted()?;
         self.admit(line).await?;
         let slot = self.slot(line)?;
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
@@ -55,6 +53,7 @@ impl Server {
         if let Some(connection) = slot.live() {
             return Ok(connection);
         }
+        self.check_wanted()?;
         if let (Some(error), Some(not_before)) = (&failures.last, failures.not_before)
             && Instant::now() < not_before
         {
@@ -64,6 +63,17 @@ impl Server {
             });
         }
         self.connect(line, &slot, &mut failures).await
+    }
+
+    /// Refuses what must not be connected, or not any more.
+    fn check_wanted(&self) -> Result<(), LinkError> {
+        if !self.config.enabled {
+            return Err(LinkError::unsent("it is disabled in the configuration"));
+        }
+        if self.is_stopped() {
+            return Err(LinkError::unsent("it was taken out of the configuration, or configured anew"));
+        }
+        Ok(())
     }
 
     async fn connect(
@@ -98,21 +108,10 @@ impl Server {
                 failures.last = None;
                 failures.not_before = None;
                 failures.since = Some(Instant::now());
-                slot.put(&connection);
-                self.used();
-                // How it is to single callers says nothing of the server.
-                if line.principal.is_none() {
-                    self.tell(ServerState::Connected, None, |told| {
-                        told.latency = Some(started.elapsed());
-                        told.greeting = Some(connection.greeting().clone());
-                    });
+                if let Err(error) = self.take_up(line, slot, &connection, started.elapsed()) {
+                    connection.close().await;
+                    return Err(error);
                 }
-                let attending =
-                    Arc::clone(self).attend(line.clone(), Arc::downgrade(slot), Arc::clone(&connection));
-                let task = tokio::spawn(attending);
-                let mut tasks = self.tasks();
-                tasks.retain(|task| !task.is_finished());
-                tasks.push(task);
                 Ok(connection)
             }
             // Whoever gets some is not to wait.
@@ -128,6 +127,33 @@ impl Server {
         }
     }
 
+    /// Puts a new connection in its place and has it looked after, unless the server was stopped meanwhile.
+    fn take_up(
+        self: &Arc<Self>,
+        line: &Line,
+        slot: &Arc<Slot>,
+        connection: &Arc<Connection>,
+        latency: Duration,
+    ) -> Result<(), LinkError> {
+        // Whoever stops it says so first, and then takes the tasks and the connections away: one of the two
+        // sees the other.
+        let mut tasks = self.tasks();
+        self.check_wanted()?;
+        slot.put(connection);
+        self.used();
+        // How it is to single callers says nothing of the server.
+        if line.principal.is_none() {
+            self.tell(ServerState::Connected, None, |told| {
+                told.latency = Some(latency);
+                told.greeting = Some(connection.greeting().clone());
+            });
+        }
+        let attending = Arc::clone(self).attend(line.clone(), Arc::downgrade(slot), Arc::clone(connection));
+        tasks.retain(|task| !task.is_finished());
+        tasks.push(tokio::spawn(attending));
+        Ok(())
+    }
+
     pub(super) fn failed(&self, error: &LinkError) {
         self.refused(error);
         let state = match error {
@@ -136,7 +162,7 @@ impl Server {
         };
         let reason = match state {
             ServerState::NeedsAuth => format!("{error}; run `helve mcp login {}`", self.name),
-            _ => error.to_string(),
+            _ => self.with_last_words(error.to_string()),
         };
         self.log.add(Source::Helve, &reason);
         self.tell(state, Some(reason), |told| told.settled = true);

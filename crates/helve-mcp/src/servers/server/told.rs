@@ -40,6 +40,15 @@ impl Server {
         }
     }
 
+    /// Why it failed, with what it wrote last to standard error: for its status and its log, and for nobody who
+    /// calls. It may be anything.
+    pub(super) fn with_last_words(&self, reason: String) -> String {
+        match self.log.last_words() {
+            Some(words) => format!("{reason}; its last words: {words}"),
+            None => reason,
+        }
+    }
+
     pub(super) fn tell(&self, state: ServerState, reason: Option<String>, more: impl FnOnce(&mut Told)) {
         self.status.send_modify(|told| {
             if told.state != state {
