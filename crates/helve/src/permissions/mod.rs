@@ -94,13 +94,17 @@ fn is_edit<'p>(
     let Some(path) = path.filter(|path| !path.split('/').any(|segment| segment == "..")) else {
         return false;
     };
-    let plain = |path: &str| path.trim_start_matches("./").trim_end_matches('/').to_owned();
-    let path = plain(path);
-    places.any(|(_, set)| {
-        set.directories.iter().map(|folder| plain(folder)).any(|folder| {
-            path.strip_prefix(&folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
-    })
+    places.any(|(_, set)| set.directories.iter().any(|folder| is_within(path, folder)))
+}
+
+/// Whether a path without `..` leads into a folder, both from `/` or both from where the tools start.
+fn is_within(path: &str, folder: &str) -> bool {
+    fn steps(path: &str) -> impl Iterator<Item = &str> {
+        path.split('/').filter(|step| !step.is_empty() && *step != ".")
+    }
+    let mut path_steps = steps(path);
+    path.starts_with('/') == folder.starts_with('/')
+        && steps(folder).all(|step| path_steps.next() == Some(step))
 }
 
 fn place_words(place: Destination) -> &'static str {
@@ -136,4 +140,30 @@ pub struct PermissionOptions {
     pub keeper: Option<Arc<dyn PermissionKeeper>>,
     /// Is asked before a person is.
     pub can_use_tool: Option<Arc<dyn CanUseTool>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_within;
+
+    #[test]
+    fn a_folder_holds_what_is_below_it_and_nothing_else() {
+        for (path, folder) in [
+            ("notes/a", "notes"),
+            ("notes/a/b", "./notes/"),
+            ("./notes//a", "notes"),
+            ("notes", "notes"),
+            ("a", "./"),
+            ("a/b", "."),
+            ("/srv/a", "/srv"),
+            ("/srv/a", "/"),
+        ] {
+            assert!(is_within(path, folder), "{path} in {folder}");
+        }
+        for (path, folder) in
+            [("notesx/a", "notes"), ("a", "notes"), ("/srv/a", "./"), ("/srv/a", "."), ("a", "/")]
+        {
+            assert!(!is_within(path, folder), "{path} in {folder}");
+        }
+    }
 }
