@@ -137,7 +137,7 @@ pub(super) fn check_size(files: &Files, bytes: u64, shown: &str) -> Result<(), T
 
 /// The spot that a path means, for writing.
 pub(super) fn spot_to_write(files: &Files, path: &str) -> Result<Spot, ToolError> {
-    let place = files.roots.find(path, Access::Write)?;
+    let place = files.roots.find_file(path, Access::Write)?;
     let spot = files.roots.spot(&place, Access::Write)?;
     match is_temporary(&spot.name) {
         true => Err(forbidden(&spot.shown, "has a name that Helve uses for files in the making")),

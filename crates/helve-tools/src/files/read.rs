@@ -200,7 +200,7 @@ fn open(files: &Files, input: &Input) -> Result<Opened, ToolError> {
             "give one of them, not both",
         ));
     }
-    let place = files.roots.find(&input.path, Access::Read)?;
+    let place = files.roots.find_file(&input.path, Access::Read)?;
     let spot = files.roots.spot(&place, Access::Read)?;
     let (file, stat) = open_regular(&spot.folder, &spot.name, &spot.shown)?;
     Ok(Opened { file, size: u64::try_from(stat.st_size).unwrap_or(0), shown: spot.shown })

@@ -17,6 +17,7 @@ use super::at_hand;
 use super::fault::{failed, forbidden, is_escape, outside};
 use super::near;
 use super::path::Given;
+use crate::builtin::wrong_argument;
 
 /// How many links are followed, as in the kernel.
 const LINKS_MAX: usize = 40;
@@ -167,6 +168,16 @@ impl Roots {
             (false, _) => root.shown().join(&path).display().to_string(),
         };
         Ok(Place { root, path, shown })
+    }
+
+    /// The same for a path that names a file, as the system has it: one that ends like a folder's names none. Hooks
+    /// and policies see paths as they are written, and look at how they end.
+    pub(super) fn find_file(&self, text: &str, access: Access) -> Result<Place<'_>, ToolError> {
+        if text.ends_with('/') || text.ends_with("/.") {
+            let problem = "it ends as only folders do; leave out the `/` at its end";
+            return Err(wrong_argument("path", "the path of a file", text, problem));
+        }
+        self.find(text, access)
     }
 
     /// Every way to write the path that a text means: from each root down, and from `/`. Which of several roots

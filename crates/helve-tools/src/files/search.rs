@@ -175,7 +175,7 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
     };
     let is_file = files.roots.is_file(&place);
     let found = if is_file {
-        let spot = files.roots.spot(&place, Access::Read)?;
+        let spot = files.roots.spot(&files.roots.find_file(&input.path, Access::Read)?, Access::Read)?;
         crew.search_one(&spot)?
     } else {
         let (walk, folder) = Walk::new(&files.roots, &place, filter)?;

@@ -103,7 +103,7 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Change, Too
     let content = content(input)?;
     check_size(files, content.len() as u64, &input.path)?;
     if input.create_dirs {
-        files.roots.make_folders(&files.roots.find(&input.path, Access::Write)?)?;
+        files.roots.make_folders(&files.roots.find_file(&input.path, Access::Write)?)?;
     }
     let spot = spot_to_write(files, &input.path).map_err(|error| match input.create_dirs {
         false if error.message().starts_with("there is no folder") => {

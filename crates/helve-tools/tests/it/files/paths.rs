@@ -322,6 +322,23 @@ async fn what_is_not_there_is_answered_with_what_is() {
     assert!(error.suggestions()[0].contains("`source`"), "{error:?}");
 }
 
+/// A hook or a policy that looks at how a path ends is not led astray.
+#[tokio::test]
+async fn a_path_that_ends_like_a_folder_names_no_file() {
+    let world = World::new();
+    world.put("root/sub/b.txt", "secret");
+    for path in ["sub/b.txt/", "sub/b.txt//", "sub/b.txt/.", "sub/b.txt/./", "new/c.txt/"] {
+        for (tool, arguments) in calls(path).into_iter().filter(|(tool, _)| *tool != "file-list") {
+            let error = world.call(tool, arguments).await.unwrap_err();
+            let is_there = path.starts_with("sub");
+            assert!(!is_there || error.message().contains("only folders"), "{tool} {path}: {error}");
+        }
+    }
+    assert!(!world.path("root/new").exists());
+    world.call("file-list", json!({ "path": "sub/" })).await.unwrap();
+    world.call("file-search", json!({ "path": "sub/", "pattern": "secret" })).await.unwrap();
+}
+
 /// What is denied is denied by whatever path the tools would find it.
 #[test]
 fn rules_hold_against_every_path_to_a_file() {
