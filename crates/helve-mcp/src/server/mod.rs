@@ -33,6 +33,7 @@ mod runtime;
 mod link;
 mod session;
 mod stdio;
+mod subscriptions;
 
 mod dispatch;
 mod listen;

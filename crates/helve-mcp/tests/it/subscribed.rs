@@ -1,9 +1,14 @@
 //! Resources that clients hear of, and words that they complete: judged as reads are, and never left behind.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use helve::permission::{Destination, PermissionSet};
 use helve::permissions::PermissionOptions;
 use helve::sessions::{LabelSettings, WhenMet};
-use helve::{ErrorCode, RuntimeBuilder, Settings};
+use helve::{Caller, ErrorCode, RuntimeBuilder, Settings};
+use helve_mcp::message::Message;
+use helve_mcp::server::{Nowhere, Route};
 use serde_json::{Value, json};
 
 use crate::behind::{Behind, labelled, read, request};
@@ -93,6 +98,45 @@ async fn what_is_given_up_while_the_server_is_asked_is_not_watched() {
         let again = behind.client("bob").await.ask(subscribe(slow)).await;
         assert_eq!(again["result"], json!({}), "{way}");
         assert_eq!(behind.asked("resources/subscribe"), 2, "{way}");
+    }
+}
+
+/// Over HTTP, a client that hangs up takes its request with it, and may come back with another one.
+#[tokio::test]
+async fn what_was_hung_up_can_be_asked_for_again() {
+    for still_runs in [false, true] {
+        let behind = Behind::new(|_| {}, |builder| builder).await;
+        let session = behind.mcp.open(Arc::new(Caller::principal("ada")));
+        let say = |id: &str, mut message: Value| {
+            message["id"] = json!(id);
+            let Ok(Message::Request(request)) = Message::parse(message.to_string().as_bytes()) else {
+                panic!("no request: {message}")
+            };
+            let session = Arc::clone(&session);
+            async move { session.request(request, Route::over(Arc::new(Nowhere))).await.result }
+        };
+        let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": { "name": "t", "version": "1" } });
+        say("hello", request("initialize", hello)).await.unwrap();
+        let first = tokio::spawn(say("first", subscribe("note://x/slow")));
+        eventually("the server is asked", async || behind.asked("resources/subscribe") == 1).await;
+        let mut again = None;
+        if still_runs {
+            let asking = tokio::spawn(say("again", subscribe("note://x/slow")));
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(!asking.is_finished(), "nobody knows yet");
+            again = Some(asking);
+        }
+        first.abort();
+        let again = again.unwrap_or_else(|| tokio::spawn(say("again", subscribe("note://x/slow"))));
+        again.await.unwrap().unwrap();
+        let heard: Vec<_> = behind.heard.lock().unwrap().iter().map(|(method, _)| method.clone()).collect();
+        let last = heard.iter().rfind(|method| method.starts_with("resources/"));
+        assert_eq!(last.unwrap(), "resources/subscribe", "{heard:?}");
+        assert_eq!(behind.asked("resources/subscribe"), 2, "{heard:?}");
+        // And then it holds.
+        say("more", subscribe("note://x/slow")).await.unwrap();
+        assert_eq!(behind.asked("resources/subscribe"), 2);
     }
 }
 
