@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::nothing;
 use super::backend::{Backend, Change, Visitor};
+use super::outlet::deliver;
 use super::session::{Asked, Session};
 use super::{dispatch, outlet, watch};
 use crate::message::{RpcError, read};
@@ -66,17 +67,24 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
         "_meta": { "io.modelcontextprotocol/subscriptionId": id },
     });
     let acknowledgement = acknowledgement.to_string();
-    asked.outlet.send(outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement));
-    loop {
-        let change = tokio::select! {
-            change = changes.next(|| wanted.resource_subscriptions.iter().cloned().collect()) => change,
-            () = asked.cancellation.cancelled() => None,
-        };
-        let Some(change) = change else { break };
-        let Some(change) = change.heard_by(&session.caller) else { continue };
-        if wanted.wants(change) && !asked.outlet.send(watch::notification(change, Some(&id))) {
-            break;
+    let acknowledgement = outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement);
+    let telling = async {
+        if !deliver(&*asked.outlet, acknowledgement).await {
+            return;
         }
+        while let Some(change) =
+            changes.next(|| wanted.resource_subscriptions.iter().cloned().collect()).await
+        {
+            let Some(change) = change.heard_by(&session.caller) else { continue };
+            if wanted.wants(change) && !deliver(&*asked.outlet, watch::notification(change, Some(&id))).await
+            {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = telling => {}
+        () = asked.cancellation.cancelled() => {}
     }
     Ok(nothing())
 }

@@ -15,7 +15,7 @@ use super::answer::Answer;
 use super::asker::Pending;
 use super::backend::{Change, Visitor};
 use super::level::Level;
-use super::outlet::{Nowhere, Outlet};
+use super::outlet::{Nowhere, Outlet, deliver};
 use super::peer::{Meta, Params, Peer};
 use super::subscriptions::Subscriptions;
 use super::{Shared, dispatch, listen, watch};
@@ -248,7 +248,8 @@ impl Session {
         }
     }
 
-    /// Tells the client of changes, in the way of the session era, as long as the outlet takes them.
+    /// Tells the client of changes, in the way of the session era, until it is gone. What happens while it reads
+    /// too slowly it hears of later.
     pub async fn watch(self: &Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut changes = self.shared.watch.subscribe(&self.shared.backend);
         while let Some(change) = changes.next(|| self.subscriptions.all()).await {
@@ -262,7 +263,7 @@ impl Session {
                 // Told apart before it comes here.
                 Change::Anything | Change::Of(..) => false,
             };
-            if is_wanted && !outlet.send(watch::notification(change, None)) {
+            if is_wanted && !deliver(&*outlet, watch::notification(change, None)).await {
                 break;
             }
         }

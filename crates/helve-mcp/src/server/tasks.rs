@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::answer::nothing;
 use super::asker::Asker;
 use super::backend::Incoming;
-use super::outlet::{self, Outlet};
+use super::outlet::{self, Outlet, Sent};
 use super::peer::TASKS_EXTENSION;
 use super::seal::random_id;
 use super::session::{Asked, Session};
@@ -349,7 +349,7 @@ pub(super) fn of_extension(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
 struct General(Arc<Session>);
 
 impl Outlet for General {
-    fn send(&self, message: String) -> bool {
+    fn send(&self, message: String) -> Sent {
         self.0.general().send(message)
     }
 }

@@ -209,3 +209,39 @@ async fn a_call_that_was_taken_back_is_not_answered() {
     let quiet = tokio::time::timeout(Duration::from_millis(300), client.read.next_line()).await;
     assert!(quiet.is_err(), "{quiet:?}");
 }
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_hears_of_changes_later() {
+    let runtime = Runtime::builder().build();
+    let (link, mut waiting) = McpServer::from_runtime(runtime.clone()).link(Caller::local());
+    let change = |name: &str| {
+        let tool = tool(name).handler(|_, _| async { Ok(json!("done")) }).build().unwrap();
+        runtime.registry().register(helve::Layer::Project, tool).unwrap();
+    };
+    let say = async |message: Value| assert!(link.take(message.to_string().as_bytes()).await);
+    let mut hears = async |what: &str| {
+        let heard = async { while !waiting.next().await.unwrap().contains(what) {} };
+        tokio::time::timeout(Duration::from_secs(10), heard)
+            .await
+            .unwrap_or_else(|_| panic!("{what} is told"));
+    };
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    say(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params })).await;
+    let about = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "_meta": about, "notifications": { "toolsListChanged": true } });
+    say(json!({ "jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": params })).await;
+    hears("subscriptions/acknowledged").await;
+    for round in 0..2 {
+        // As many answers as may wait.
+        for id in 0..1_024 {
+            say(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
+        }
+        change(&format!("new{round}"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // In both eras, whichever is told first.
+        for _ in 0..2 {
+            hears("tools/list_changed").await;
+        }
+    }
+}
