@@ -202,7 +202,11 @@ impl Connection {
             Outgoing { id, method: ask.method.to_owned(), params: Some(params), headers, deadline: total };
         let flight = Flight::begin(&self.hub, id, ask);
         let request = self.link.request(outgoing);
-        wait(request, &flight.0, ask, total).await
+        let answer = wait(request, &flight.question, ask, total).await;
+        if answer.is_ok() {
+            flight.answered();
+        }
+        answer
     }
 
     /// The parameters with what goes along in `_meta`.

@@ -53,6 +53,8 @@ def call(name, args, meta, gone):
     if name == "env":
         return text("there", structuredContent=dict(os.environ))
     if name == "ask":
+        while not os.path.exists(args.get("gate", "/")):
+            time.sleep(0.01)
         message = args.get("message", "Who are you?")
         return text(json.dumps(ask("elicitation/create", {"message": message, "requestedSchema": FORM})))
     if name == "sample":
