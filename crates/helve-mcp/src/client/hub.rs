@@ -1,6 +1,6 @@
 //! Where everything that comes from a server arrives, and finds the call it belongs to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Ask, Report};
+use super::connection::{Acknowledged, Ask, Report};
 use super::link::Receiver;
 use super::news::{Change, News};
 use crate::era::meta;
@@ -168,6 +168,55 @@ impl Hub {
     }
 }
 
+impl Hub {
+    /// A server of the stateless era says what it will tell of.
+    fn acknowledged(&self, params: Option<&Raw>, of: Option<i64>) {
+        #[derive(Deserialize)]
+        struct Told {
+            notifications: Honoured,
+            #[serde(rename = "_meta")]
+            about: Option<About>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Honoured {
+            #[serde(default)]
+            resource_subscriptions: BTreeSet<String>,
+        }
+        #[derive(Deserialize)]
+        struct About {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+            subscription: Option<Id>,
+        }
+        let Some(told) = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok()) else {
+            return;
+        };
+        let named = match told.about.and_then(|about| about.subscription) {
+            Some(Id::Number(id)) => Some(id),
+            Some(Id::Text(_)) | None => of,
+        };
+        if let Some(acknowledged) = self.named(named).and_then(|flight| flight.acknowledged.clone()) {
+            acknowledged.send_replace(Some(told.notifications.resource_subscriptions));
+        }
+    }
+
+    /// A server takes back what it was asked for. It may so only where it was asked to tell of changes: on a link
+    /// that carries everything, no stream ends that would show it.
+    fn ended(&self, params: Option<&Raw>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            request_id: Id,
+        }
+        let told = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok());
+        if let Some(Told { request_id: Id::Number(id) }) = told
+            && let Some(flight) = self.named(Some(id)).filter(|flight| flight.acknowledged.is_some())
+        {
+            flight.ended.notify_one();
+        }
+    }
+}
+
 enum Whose {
     One(Arc<InFlight>),
     Nobody,
@@ -196,6 +245,8 @@ impl Receiver for Hub {
                     self.news.updated(uri);
                 }
             }
+            "notifications/subscriptions/acknowledged" => self.acknowledged(params.as_ref(), of),
+            "notifications/cancelled" => self.ended(params.as_ref()),
             _ => tracing::trace!(method, "a notification that we do not use"),
         }
     }
@@ -237,9 +288,12 @@ pub(crate) struct InFlight {
     client: Option<Arc<dyn Client>>,
     report: Option<Report>,
     background: bool,
+    acknowledged: Option<Acknowledged>,
     progress: Mutex<f64>,
     /// The server has shown that it is at work.
     pub(crate) moved: Notify,
+    /// The server has ended what it was asked for, and gives no answer.
+    pub(crate) ended: Notify,
     /// How many questions of the server are open because of this one.
     pub(crate) questions: AtomicUsize,
 }
@@ -273,8 +327,10 @@ impl<'h> Flight<'h> {
             client: ask.client.clone(),
             report: ask.progress.clone(),
             background: ask.background,
+            acknowledged: ask.acknowledged.clone(),
             progress: Mutex::new(f64::NEG_INFINITY),
             moved: Notify::new(),
+            ended: Notify::new(),
             questions: AtomicUsize::new(0),
         });
         if let Some(client) = &flight.client {

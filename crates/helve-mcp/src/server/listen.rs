@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::answer::nothing;
 use super::backend::{Backend, Change, Visitor};
 use super::outlet::deliver;
 use super::session::{Asked, Session};
 use super::{dispatch, outlet, watch};
-use crate::message::{RpcError, read};
+use crate::message::{RpcError, raw, read};
 
 /// Most resources in one subscription.
 const RESOURCES_MAX: usize = 1_000;
@@ -46,7 +45,7 @@ impl Wanted {
 
 /// Tells of changes until the client goes or takes the request back.
 pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
-    let wanted: Wanted = read(asked.params.notifications)?;
+    let mut wanted: Wanted = read(asked.params.notifications)?;
     if wanted.resource_subscriptions.len() > RESOURCES_MAX {
         return Err(RpcError::invalid_params("too many resources"));
     }
@@ -57,9 +56,12 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     // Dropped with this request, however it ends.
     let mut watching =
         Watched { session: visitor.clone(), backend: Arc::clone(backend), watched: HashSet::new() };
-    for uri in &wanted.resource_subscriptions {
-        dispatch::watch(session, asked, uri.to_string()).await?;
-        watching.watched.insert(Arc::clone(uri));
+    for uri in std::mem::take(&mut wanted.resource_subscriptions) {
+        // What cannot be watched is left out of what is acknowledged, and costs nobody the rest.
+        if dispatch::watch(session, asked, uri.to_string()).await.is_ok() {
+            watching.watched.insert(Arc::clone(&uri));
+            wanted.resource_subscriptions.insert(uri);
+        }
     }
     let id: Value = serde_json::to_value(asked.id).unwrap_or_default();
     let acknowledgement = json!({
@@ -86,7 +88,7 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
         () = telling => {}
         () = asked.cancellation.cancelled() => {}
     }
-    Ok(nothing())
+    Ok(raw(&json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } })).into())
 }
 
 /// Resources that somebody watches. Dropped, they are watched no longer: also where the client

@@ -141,6 +141,21 @@ async fn what_was_hung_up_can_be_asked_for_again() {
 }
 
 #[tokio::test]
+async fn what_is_acknowledged_is_what_can_be_watched() {
+    let behind = Behind::new(|_| {}, |builder| builder).await;
+    let mut ada = behind.client("ada").await;
+    let about = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {} });
+    let wanted =
+        json!({ "promptsListChanged": true, "resourceSubscriptions": ["note://none", "note://one"] });
+    ada.send(&request("subscriptions/listen", json!({ "_meta": about, "notifications": wanted }))).await;
+    let told = ada.told("notifications/subscriptions/acknowledged").await;
+    let honoured = json!({ "promptsListChanged": true, "resourceSubscriptions": ["note://one"] });
+    assert_eq!(told["params"]["notifications"], honoured, "{told}");
+    assert_eq!(behind.asked("resources/subscribe"), 1);
+}
+
+#[tokio::test]
 async fn nothing_gets_out_by_an_address_to_hear_of_or_by_words_to_complete() {
     type Build = fn(RuntimeBuilder) -> RuntimeBuilder;
     let rule = |builder: RuntimeBuilder| {
