@@ -10,6 +10,8 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
 /// Deepest folder that is looked into.
 const DEPTH_MAX: usize = 32;
+/// So many of those that are left out are named.
+const NAMED_MAX: usize = 20;
 
 /// A file that a program has left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,23 +37,42 @@ pub struct CollectLimits {
     pub total_bytes: u64,
 }
 
-/// The files in a work directory, by path. Links, devices and the like are left out: what is taken
-/// is what lies there, whatever the program has named it. The flag tells whether all are listed.
+/// What is not among the files that were taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// How many; a folder that was not looked into counts as one.
+    pub count: usize,
+    /// The first of them.
+    pub paths: Vec<PathBuf>,
+}
+
+impl LeftOut {
+    /// Notes one more.
+    pub fn add(&mut self, path: &Path) {
+        self.count += 1;
+        if self.paths.len() < NAMED_MAX {
+            self.paths.push(path.to_owned());
+        }
+    }
+}
+
+/// The files in a work directory, by path, and what was left out. Links, devices and the like are: what is taken
+/// is what lies there, whatever the program has named it.
 pub fn collect(
     work_dir: BorrowedFd<'_>,
     limits: CollectLimits,
     wanted: &dyn Fn(&Path) -> bool,
-) -> io::Result<(Vec<FileOut>, bool)> {
-    let mut taken = Taken { files: Vec::new(), bytes: 0, whole: true, limits, wanted };
+) -> io::Result<(Vec<FileOut>, LeftOut)> {
+    let mut taken = Taken { files: Vec::new(), bytes: 0, left_out: LeftOut::default(), limits, wanted };
     taken.folder(open(work_dir, Path::new("."), OFlags::DIRECTORY)?, Path::new(""), 0)?;
     taken.files.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok((taken.files, taken.whole))
+    Ok((taken.files, taken.left_out))
 }
 
 struct Taken<'w> {
     files: Vec<FileOut>,
     bytes: u64,
-    whole: bool,
+    left_out: LeftOut,
     limits: CollectLimits,
     wanted: &'w dyn Fn(&Path) -> bool,
 }
@@ -65,20 +86,21 @@ impl Taken<'_> {
             if name == Path::new(".") || name == Path::new("..") || !(self.wanted)(&path) {
                 continue;
             }
+            // One that nobody may open is left out like a link.
             match entry.file_type() {
                 FileType::Directory if depth < DEPTH_MAX => {
-                    // One that nobody may enter is left out like a link.
-                    if let Ok(inner) = open(folder.as_fd(), name, OFlags::DIRECTORY) {
-                        self.folder(inner, &path, depth + 1)?;
+                    match open(folder.as_fd(), name, OFlags::DIRECTORY) {
+                        Ok(inner) => self.folder(inner, &path, depth + 1)?,
+                        Err(_) => self.left_out.add(&path),
                     }
                 }
                 FileType::RegularFile if self.files.len() < self.limits.files => {
-                    if let Ok(file) = open(folder.as_fd(), name, OFlags::NONBLOCK) {
-                        self.file(file, path)?;
+                    match open(folder.as_fd(), name, OFlags::NONBLOCK) {
+                        Ok(file) => self.file(file, path)?,
+                        Err(_) => self.left_out.add(&path),
                     }
                 }
-                FileType::Directory | FileType::RegularFile => self.whole = false,
-                _ => {}
+                _ => self.left_out.add(&path),
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ mod link;
 mod streams;
 mod wire;
 
-pub use collect::{CollectLimits, FileOut, collect};
+pub use collect::{CollectLimits, FileOut, LeftOut, collect};
 pub use helve_core::ports::LaunchError as SandboxError;
 pub use own::{Unwritable, Way};
 pub use plain::{Options, PlainLauncher};

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
-use helve_mcp::server::Outlet;
+use helve_mcp::server::{Outlet, Sent};
 use tokio::sync::Notify;
 
 /// Most events, and most bytes, that are kept of one stream.
@@ -148,16 +148,19 @@ impl Inner {
 }
 
 impl Outlet for Events {
-    fn send(&self, message: String) -> bool {
+    fn send(&self, message: String) -> Sent {
         {
             let mut inner = self.lock();
-            if inner.is_closed || (inner.is_full() && inner.first >= inner.unread) {
-                return false;
+            if inner.is_closed {
+                return Sent::Gone;
+            }
+            if inner.is_full() && inner.first >= inner.unread {
+                return Sent::NoRoom(message);
             }
             self.add(&mut inner, &message);
         }
         self.news.notify_waiters();
-        true
+        Sent::Taken
     }
 }
 
@@ -251,4 +254,22 @@ pub(crate) fn answer(body: Body) -> Response<Body> {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_is_full_takes_more_once_somebody_has_read() {
+        let events = Events::new(Some(1), false);
+        for _ in 0..EVENTS_MAX {
+            assert_eq!(events.send("{}".to_owned()), Sent::Taken);
+        }
+        assert_eq!(events.send("late".to_owned()), Sent::NoRoom("late".to_owned()));
+        assert!(matches!(events.reader(None).read(), Read::Event(_)));
+        assert_eq!(events.send("late".to_owned()), Sent::Taken);
+        events.finish(None);
+        assert_eq!(events.send("later".to_owned()), Sent::Gone);
+    }
 }

@@ -1,5 +1,6 @@
 //! A link on which both sides have greeted each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use helve::run::Progress;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +58,9 @@ impl Greeting {
 /// Hears how far a question has come.
 pub type Report = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// Hears which resources a server says that it will tell of.
+pub(crate) type Acknowledged = Arc<watch::Sender<Option<BTreeSet<String>>>>;
+
 /// A question to a server.
 pub struct Ask {
     /// What is asked.
@@ -74,6 +79,8 @@ pub struct Ask {
     pub cancellation: Option<CancellationToken>,
     /// Headers that the tool's schema asks for, in the stateless era.
     pub headers: Vec<(String, String)>,
+    /// Hears which resources the server will tell of, where it is asked to.
+    pub(crate) acknowledged: Option<Acknowledged>,
     /// Whether it only stands there to be told something, and is no use that anybody makes of the server.
     pub background: bool,
 }
@@ -90,6 +97,7 @@ impl Ask {
             timeout_total: Duration::from_secs(600),
             cancellation: None,
             headers: Vec::new(),
+            acknowledged: None,
             background: false,
         }
     }
@@ -202,7 +210,11 @@ impl Connection {
             Outgoing { id, method: ask.method.to_owned(), params: Some(params), headers, deadline: total };
         let flight = Flight::begin(&self.hub, id, ask);
         let request = self.link.request(outgoing);
-        wait(request, &flight.0, ask, total).await
+        let answer = wait(request, &flight.question, ask, total).await;
+        if answer.is_ok() {
+            flight.answered();
+        }
+        answer
     }
 
     /// The parameters with what goes along in `_meta`.
@@ -309,6 +321,9 @@ async fn wait(
             biased;
             answer = &mut request => return answer,
             () = cancelled(ask.cancellation.as_ref()) => return Err(LinkError::Cancelled),
+            () = flight.ended.notified() => {
+                return Err(LinkError::closed("the server has ended the subscription"));
+            }
             () = flight.moved.notified() => {
                 sleep.as_mut().reset(total.min(Instant::now() + ask.timeout));
             }

@@ -1,22 +1,27 @@
 //! Where everything that comes from a server arrives, and finds the call it belongs to.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use helve::BoxFuture;
 use helve::ports::Client;
 use helve::run::Progress;
 use serde::Deserialize;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::answers::Answers;
-use super::connection::{Ask, Report};
+use super::connection::{Acknowledged, Ask, Report};
 use super::link::Receiver;
 use super::news::{Change, News};
 use crate::era::meta;
 use crate::log::{Log, Source};
 use crate::message::{Fields, Id, Notification, Raw, RpcError, raw};
+
+/// How long a server may still ask something because of a call that nobody waits for any more.
+const LEFT_FOR: Duration = Duration::from_secs(10);
 
 /// Who we say we are, and what we say we can.
 #[derive(Debug, Clone)]
@@ -44,6 +49,8 @@ pub(crate) struct Hub {
     next_id: AtomicI64,
     in_flight: Mutex<HashMap<i64, Arc<InFlight>>>,
     asked_for: Mutex<AskedFor>,
+    /// The clients that gave up a call before its answer came, and when they last did.
+    left: Mutex<HashMap<String, Instant>>,
 }
 
 /// For whom a server was ever asked something.
@@ -65,6 +72,7 @@ impl Hub {
             next_id: AtomicI64::new(fastrand::i64(1_000..1 << 31)),
             in_flight: Mutex::default(),
             asked_for: Mutex::default(),
+            left: Mutex::default(),
         })
     }
 
@@ -82,19 +90,35 @@ impl Hub {
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The call that a message belongs to: the one that the link names, or else the only one that
-    /// it can be, as all that are open are one client's.
+    /// The call that the link names, as long as it is open.
+    fn named(&self, of: Option<i64>) -> Option<Arc<InFlight>> {
+        self.in_flight().get(&of?).cloned()
+    }
+
+    /// The call that a question belongs to: the one that the link names, or else the only one that it can be, as
+    /// all that are open, or were given up a moment ago, are one client's.
     fn whose(&self, of: Option<i64>) -> Whose {
-        let open = self.in_flight();
-        if let Some(flight) = of.and_then(|id| open.get(&id)) {
-            return Whose::One(Arc::clone(flight));
+        if let Some(flight) = self.named(of) {
+            return Whose::One(flight);
         }
+        let open = self.in_flight();
         let mut asked = open.values().filter(|flight| flight.client.is_some());
         let Some(first) = asked.next() else { return Whose::Nobody };
-        match asked.all(|flight| flight.client_id() == first.client_id()) {
-            true => Whose::One(Arc::clone(first)),
-            false => Whose::Several,
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_anothers = |(client, when): (&String, &Instant)| {
+            first.client_id() != Some(client) && when.elapsed() < LEFT_FOR
+        };
+        match asked.any(|flight| flight.client_id() != first.client_id()) || left.iter().any(is_anothers) {
+            true => Whose::Several,
+            false => Whose::One(Arc::clone(first)),
         }
+    }
+
+    /// Notes that a client no longer waits for a call, of which the server may not know yet.
+    fn leave(&self, client: &dyn Client) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.retain(|_, when| when.elapsed() < LEFT_FOR);
+        left.insert(client.id().to_owned(), Instant::now());
     }
 
     /// Notes for whom the server is asked something.
@@ -107,16 +131,15 @@ impl Hub {
         };
     }
 
-    /// Who gets to see a log message: whoever's call it belongs to. One that belongs to none may still
-    /// speak of an earlier call, so it goes to nobody unless all calls were one client's.
+    /// Who gets to see a log message: whoever's call the link says it belongs to. Any other may speak of an
+    /// earlier call, whatever is open now, so it goes to nobody unless all calls were one client's.
     fn reader(&self, of: Option<i64>) -> Option<Arc<dyn Client>> {
-        match self.whose(of) {
-            Whose::One(flight) => flight.client.clone(),
-            Whose::Several => None,
-            Whose::Nobody => match &*self.asked_for.lock().unwrap_or_else(PoisonError::into_inner) {
-                AskedFor::One(client) => Some(Arc::clone(client)),
-                AskedFor::Nobody | AskedFor::Several => None,
-            },
+        if let Some(flight) = self.named(of) {
+            return flight.client.clone();
+        }
+        match &*self.asked_for.lock().unwrap_or_else(PoisonError::into_inner) {
+            AskedFor::One(client) => Some(Arc::clone(client)),
+            AskedFor::Nobody | AskedFor::Several => None,
         }
     }
 
@@ -141,6 +164,55 @@ impl Hub {
         flight.moved.notify_one();
         if let Some(report) = &flight.report {
             report(Progress { done: told.progress, total: told.total, message: told.message });
+        }
+    }
+}
+
+impl Hub {
+    /// A server of the stateless era says what it will tell of.
+    fn acknowledged(&self, params: Option<&Raw>, of: Option<i64>) {
+        #[derive(Deserialize)]
+        struct Told {
+            notifications: Honoured,
+            #[serde(rename = "_meta")]
+            about: Option<About>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Honoured {
+            #[serde(default)]
+            resource_subscriptions: BTreeSet<String>,
+        }
+        #[derive(Deserialize)]
+        struct About {
+            #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
+            subscription: Option<Id>,
+        }
+        let Some(told) = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok()) else {
+            return;
+        };
+        let named = match told.about.and_then(|about| about.subscription) {
+            Some(Id::Number(id)) => Some(id),
+            Some(Id::Text(_)) | None => of,
+        };
+        if let Some(acknowledged) = self.named(named).and_then(|flight| flight.acknowledged.clone()) {
+            acknowledged.send_replace(Some(told.notifications.resource_subscriptions));
+        }
+    }
+
+    /// A server takes back what it was asked for. It may so only where it was asked to tell of changes: on a link
+    /// that carries everything, no stream ends that would show it.
+    fn ended(&self, params: Option<&Raw>) {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Told {
+            request_id: Id,
+        }
+        let told = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok());
+        if let Some(Told { request_id: Id::Number(id) }) = told
+            && let Some(flight) = self.named(Some(id)).filter(|flight| flight.acknowledged.is_some())
+        {
+            flight.ended.notify_one();
         }
     }
 }
@@ -173,6 +245,8 @@ impl Receiver for Hub {
                     self.news.updated(uri);
                 }
             }
+            "notifications/subscriptions/acknowledged" => self.acknowledged(params.as_ref(), of),
+            "notifications/cancelled" => self.ended(params.as_ref()),
             _ => tracing::trace!(method, "a notification that we do not use"),
         }
     }
@@ -189,8 +263,8 @@ impl Receiver for Hub {
             Whose::Several => {
                 self.log.add(
                     Source::Helve,
-                    "it asked something while calls of several clients were open, so that nobody knows \
-                     whom; set `shared = false` for this server",
+                    "it asked something while calls of several clients were open or given up just before, so \
+                     that nobody knows whom; set `shared = false` for this server",
                 );
                 None
             }
@@ -214,9 +288,12 @@ pub(crate) struct InFlight {
     client: Option<Arc<dyn Client>>,
     report: Option<Report>,
     background: bool,
+    acknowledged: Option<Acknowledged>,
     progress: Mutex<f64>,
     /// The server has shown that it is at work.
     pub(crate) moved: Notify,
+    /// The server has ended what it was asked for, and gives no answer.
+    pub(crate) ended: Notify,
     /// How many questions of the server are open because of this one.
     pub(crate) questions: AtomicUsize,
 }
@@ -237,7 +314,12 @@ impl InFlight {
 }
 
 /// Keeps a question among the open ones as long as somebody waits for it.
-pub(crate) struct Flight<'h>(pub(crate) Arc<InFlight>, &'h Hub, i64);
+pub(crate) struct Flight<'h> {
+    pub(crate) question: Arc<InFlight>,
+    hub: &'h Hub,
+    id: i64,
+    is_answered: bool,
+}
 
 impl<'h> Flight<'h> {
     pub(crate) fn begin(hub: &'h Hub, id: i64, ask: &Ask) -> Self {
@@ -245,21 +327,32 @@ impl<'h> Flight<'h> {
             client: ask.client.clone(),
             report: ask.progress.clone(),
             background: ask.background,
+            acknowledged: ask.acknowledged.clone(),
             progress: Mutex::new(f64::NEG_INFINITY),
             moved: Notify::new(),
+            ended: Notify::new(),
             questions: AtomicUsize::new(0),
         });
         if let Some(client) = &flight.client {
             hub.ask_for(client);
         }
         hub.in_flight().insert(id, Arc::clone(&flight));
-        Self(flight, hub, id)
+        Self { question: flight, hub, id, is_answered: false }
+    }
+
+    /// The answer has come: the server asks nothing more because of it.
+    pub(crate) fn answered(mut self) {
+        self.is_answered = true;
     }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        self.1.in_flight().remove(&self.2);
+        // Noted before it is gone: there is no moment at which neither is known.
+        if let Some(client) = self.question.client.as_deref().filter(|_| !self.is_answered) {
+            self.hub.leave(client);
+        }
+        self.hub.in_flight().remove(&self.id);
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
 use super::level::Level;
-use super::outlet::{self, Outlet};
+use super::outlet::{self, Outlet, Sent};
 use super::peer::Peer;
 use super::questions::{Questions, split_key};
 use super::session::Session;
@@ -219,8 +219,11 @@ impl Client for Asker {
 struct Home(Weak<Session>);
 
 impl Outlet for Home {
-    fn send(&self, message: String) -> bool {
-        self.0.upgrade().is_some_and(|session| session.general().send(message))
+    fn send(&self, message: String) -> Sent {
+        match self.0.upgrade() {
+            Some(session) => session.general().send(message),
+            None => Sent::Gone,
+        }
     }
 }
 
@@ -279,7 +282,7 @@ impl Pending {
         }
         let sent = outlet.send(outlet::request(&id, question.method(), &params));
         let mut withdrawal = Withdrawal { pending: Arc::clone(self), outlet, id, is_open: true };
-        if !sent {
+        if !sent.is_taken() {
             withdrawal.settle();
             return refused("the client cannot be reached");
         }

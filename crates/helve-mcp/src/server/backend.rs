@@ -100,7 +100,8 @@ pub trait Backend: Send + Sync + 'static {
         Box::pin(async { Ok(raw(&json!({ "completion": { "values": [] } })).into()) })
     }
 
-    /// Starts telling of changes to a resource.
+    /// Starts telling of changes to a resource. Several requests of one visitor may ask for the same one;
+    /// [`Backend::unsubscribe`] takes back one of them.
     fn subscribe(self: Arc<Self>, uri: String, incoming: Incoming) -> Reply<()> {
         let _ = incoming;
         Box::pin(async move { Err(no_resource(&uri)) })

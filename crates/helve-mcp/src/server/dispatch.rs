@@ -133,24 +133,14 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
 
 async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
-    let Some(number) = session.add_subscription(&uri)? else { return Ok(nothing()) };
-    let subscribed = watch(session, asked, uri.clone()).await;
-    let is_wanted = session.has_subscription(&uri, number);
-    match subscribed {
-        Ok(()) if is_wanted => Ok(nothing()),
-        Ok(()) => {
-            // Taken back while it was asked for, or the client has gone.
-            let backend = Arc::clone(&session.shared.backend);
-            backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
-            Ok(nothing())
-        }
-        Err(error) => {
-            if is_wanted {
-                session.remove_subscription(&uri);
-            }
-            Err(error)
-        }
+    let Some(asking) = session.subscriptions.ask(&uri)? else { return Ok(nothing()) };
+    watch(session, asked, uri.clone()).await?;
+    if !asking.agreed() {
+        // Taken back while it was asked for, asked for again, or the client has gone.
+        let backend = Arc::clone(&session.shared.backend);
+        backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
     }
+    Ok(nothing())
 }
 
 /// Has the backend tell of changes to a resource, on behalf of a request.
@@ -163,7 +153,7 @@ pub(super) async fn watch(session: &Arc<Session>, asked: &Asked<'_>, uri: String
 
 async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
-    if session.remove_subscription(&uri) {
+    if session.subscriptions.remove(&uri) {
         let backend = Arc::clone(&session.shared.backend);
         backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use helve::Caller;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::session::{Route, Session};
-use super::{Answer, McpServer, Outlet};
+use super::{Answer, McpServer, Outlet, Sent};
 use crate::message::{Message, MessageError, RpcError};
 
 /// How many messages, and how many KiB of them, may wait until the client reads them.
@@ -60,9 +61,18 @@ impl Queue {
 }
 
 impl Outlet for Queue {
-    fn send(&self, message: String) -> bool {
-        let room = Arc::clone(&self.room).try_acquire_many_owned(kib(&message));
-        room.is_ok_and(|room| self.sender.try_send((message, room)).is_ok())
+    fn send(&self, message: String) -> Sent {
+        if self.sender.is_closed() {
+            return Sent::Gone;
+        }
+        let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(kib(&message)) else {
+            return Sent::NoRoom(message);
+        };
+        match self.sender.try_send((message, room)) {
+            Ok(()) => Sent::Taken,
+            Err(TrySendError::Full((message, _room))) => Sent::NoRoom(message),
+            Err(TrySendError::Closed(_)) => Sent::Gone,
+        }
     }
 }
 

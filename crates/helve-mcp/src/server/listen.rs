@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::answer::nothing;
 use super::backend::{Backend, Change, Visitor};
+use super::outlet::deliver;
 use super::session::{Asked, Session};
 use super::{dispatch, outlet, watch};
-use crate::message::{RpcError, read};
+use crate::message::{RpcError, raw, read};
 
 /// Most resources in one subscription.
 const RESOURCES_MAX: usize = 1_000;
@@ -45,7 +45,7 @@ impl Wanted {
 
 /// Tells of changes until the client goes or takes the request back.
 pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
-    let wanted: Wanted = read(asked.params.notifications)?;
+    let mut wanted: Wanted = read(asked.params.notifications)?;
     if wanted.resource_subscriptions.len() > RESOURCES_MAX {
         return Err(RpcError::invalid_params("too many resources"));
     }
@@ -56,9 +56,12 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     // Dropped with this request, however it ends.
     let mut watching =
         Watched { session: visitor.clone(), backend: Arc::clone(backend), watched: HashSet::new() };
-    for uri in &wanted.resource_subscriptions {
-        dispatch::watch(session, asked, uri.to_string()).await?;
-        watching.watched.insert(Arc::clone(uri));
+    for uri in std::mem::take(&mut wanted.resource_subscriptions) {
+        // What cannot be watched is left out of what is acknowledged, and costs nobody the rest.
+        if dispatch::watch(session, asked, uri.to_string()).await.is_ok() {
+            watching.watched.insert(Arc::clone(&uri));
+            wanted.resource_subscriptions.insert(uri);
+        }
     }
     let id: Value = serde_json::to_value(asked.id).unwrap_or_default();
     let acknowledgement = json!({
@@ -66,19 +69,26 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
         "_meta": { "io.modelcontextprotocol/subscriptionId": id },
     });
     let acknowledgement = acknowledgement.to_string();
-    asked.outlet.send(outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement));
-    loop {
-        let change = tokio::select! {
-            change = changes.next(|| wanted.resource_subscriptions.iter().cloned().collect()) => change,
-            () = asked.cancellation.cancelled() => None,
-        };
-        let Some(change) = change else { break };
-        let Some(change) = change.heard_by(&session.caller) else { continue };
-        if wanted.wants(change) && !asked.outlet.send(watch::notification(change, Some(&id))) {
-            break;
+    let acknowledgement = outlet::notification("notifications/subscriptions/acknowledged", &acknowledgement);
+    let telling = async {
+        if !deliver(&*asked.outlet, acknowledgement).await {
+            return;
         }
+        while let Some(change) =
+            changes.next(|| wanted.resource_subscriptions.iter().cloned().collect()).await
+        {
+            let Some(change) = change.heard_by(&session.caller) else { continue };
+            if wanted.wants(change) && !deliver(&*asked.outlet, watch::notification(change, Some(&id))).await
+            {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = telling => {}
+        () = asked.cancellation.cancelled() => {}
     }
-    Ok(nothing())
+    Ok(raw(&json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } })).into())
 }
 
 /// Resources that somebody watches. Dropped, they are watched no longer: also where the client

@@ -33,6 +33,7 @@ mod runtime;
 mod link;
 mod session;
 mod stdio;
+mod subscriptions;
 
 mod dispatch;
 mod listen;
@@ -67,7 +68,7 @@ pub use backend::{
 };
 pub(crate) use dispatch::arguments;
 pub use link::{Link, Waiting, refusal};
-pub use outlet::{Nowhere, Outlet};
+pub use outlet::{Nowhere, Outlet, Sent};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;
 pub(crate) use runtime::renamed;

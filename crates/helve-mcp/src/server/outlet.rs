@@ -1,24 +1,57 @@
 //! Where messages that nobody asked for go: the stream of one request, or the whole connection.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use crate::message::Id;
 
+/// How often it is looked whether a client that reads too slowly has made room.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 /// Takes messages to a client. What it sends never waits: where the client reads too slowly, a
 /// message is refused.
 pub trait Outlet: Send + Sync + 'static {
-    /// Takes one message. False where it cannot be taken: the client is gone or too slow.
-    fn send(&self, message: String) -> bool;
+    /// Takes one message.
+    fn send(&self, message: String) -> Sent;
+}
+
+/// What became of a message to a client.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is on its way.
+    Taken,
+    /// The client reads too slowly: the message, to be sent later or not at all.
+    NoRoom(String),
+    /// The client is gone for good.
+    Gone,
+}
+
+impl Sent {
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Taken)
+    }
+}
+
+/// Sends a message as soon as there is room for it. False where the client is gone.
+pub(super) async fn deliver(outlet: &dyn Outlet, mut message: String) -> bool {
+    loop {
+        message = match outlet.send(message) {
+            Sent::Taken => return true,
+            Sent::Gone => return false,
+            Sent::NoRoom(message) => message,
+        };
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Nobody listens.
 pub struct Nowhere;
 
 impl Outlet for Nowhere {
-    fn send(&self, _message: String) -> bool {
-        false
+    fn send(&self, _message: String) -> Sent {
+        Sent::Gone
     }
 }
 

@@ -1,7 +1,7 @@
 //! One client's session, whatever the transport.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -15,16 +15,15 @@ use super::answer::Answer;
 use super::asker::Pending;
 use super::backend::{Change, Visitor};
 use super::level::Level;
-use super::outlet::{Nowhere, Outlet};
+use super::outlet::{Nowhere, Outlet, deliver};
 use super::peer::{Meta, Params, Peer};
+use super::subscriptions::Subscriptions;
 use super::{Shared, dispatch, listen, watch};
 use crate::era::Era;
 use crate::message::{Id, Notification, Request, Response, RpcError, empty, read};
 
 /// How long a request that was taken back may still take to end by itself.
 const WITHDRAWN_GRACE: Duration = Duration::from_secs(2);
-/// Most resources that one session can watch.
-const SUBSCRIPTIONS_MAX: usize = 1_000;
 
 /// One client's session: one for each connection, and for each request of the stateless era that
 /// comes over HTTP.
@@ -37,9 +36,7 @@ pub struct Session {
     ended: AtomicBool,
     running: Mutex<HashMap<Id, CancellationToken>>,
     pub(super) pending: Arc<Pending>,
-    /// The resources that the client watches, each with the number of the request that asked for it.
-    subscriptions: Mutex<HashMap<Arc<str>, u64>>,
-    subscribed: AtomicU64,
+    pub(super) subscriptions: Subscriptions,
     general: Mutex<Arc<dyn Outlet>>,
 }
 
@@ -88,8 +85,7 @@ impl Session {
             ended: AtomicBool::new(false),
             running: Mutex::default(),
             pending: Arc::default(),
-            subscriptions: Mutex::default(),
-            subscribed: AtomicU64::new(0),
+            subscriptions: Subscriptions::default(),
             general: Mutex::new(Arc::new(Nowhere)),
         })
     }
@@ -239,7 +235,7 @@ impl Session {
         for token in self.running.lock().unwrap_or_else(PoisonError::into_inner).values() {
             token.cancel();
         }
-        let watched = std::mem::take(&mut *self.subscriptions());
+        let watched = self.subscriptions.take();
         if let Some(peer) = self.peer.get() {
             if !self.ended.swap(true, Ordering::AcqRel) {
                 self.shared.backend.session_ended(&self.visitor(peer));
@@ -247,26 +243,27 @@ impl Session {
             drop(listen::Watched {
                 session: self.visitor(peer),
                 backend: Arc::clone(&self.shared.backend),
-                watched: watched.into_keys().collect(),
+                watched: watched.into_iter().collect(),
             });
         }
     }
 
-    /// Tells the client of changes, in the way of the session era, as long as the outlet takes them.
+    /// Tells the client of changes, in the way of the session era, until it is gone. What happens while it reads
+    /// too slowly it hears of later.
     pub async fn watch(self: &Arc<Self>, outlet: Arc<dyn Outlet>) {
         let mut changes = self.shared.watch.subscribe(&self.shared.backend);
-        while let Some(change) = changes.next(|| self.subscriptions().keys().cloned().collect()).await {
+        while let Some(change) = changes.next(|| self.subscriptions.all()).await {
             if self.peer.get().is_none() {
                 continue;
             }
             let Some(change) = change.heard_by(&self.caller) else { continue };
             let is_wanted = match change {
                 Change::Tools | Change::Resources | Change::Prompts => true,
-                Change::Resource(uri) => self.subscriptions().contains_key(uri),
+                Change::Resource(uri) => self.subscriptions.contains(uri),
                 // Told apart before it comes here.
                 Change::Anything | Change::Of(..) => false,
             };
-            if is_wanted && !outlet.send(watch::notification(change, None)) {
+            if is_wanted && !deliver(&*outlet, watch::notification(change, None)).await {
                 break;
             }
         }
@@ -282,34 +279,6 @@ impl Session {
 
     pub(super) fn set_level(&self, level: Level) {
         self.level.store(level as u8, Ordering::Relaxed);
-    }
-
-    /// Notes that the client watches a resource. Nothing where it did so already, else the number under which.
-    pub(super) fn add_subscription(&self, uri: &str) -> Result<Option<u64>, RpcError> {
-        let mut subscriptions = self.subscriptions();
-        if subscriptions.contains_key(uri) {
-            return Ok(None);
-        }
-        if subscriptions.len() >= SUBSCRIPTIONS_MAX {
-            return Err(RpcError::new(-32000, "too many subscriptions"));
-        }
-        let number = self.subscribed.fetch_add(1, Ordering::Relaxed);
-        subscriptions.insert(uri.into(), number);
-        Ok(Some(number))
-    }
-
-    /// Whether the client still watches a resource as it asked to under this number.
-    pub(super) fn has_subscription(&self, uri: &str, number: u64) -> bool {
-        self.subscriptions().get(uri) == Some(&number)
-    }
-
-    /// Notes that the client watches a resource no longer. False where it never did.
-    pub(super) fn remove_subscription(&self, uri: &str) -> bool {
-        self.subscriptions().remove(uri).is_some()
-    }
-
-    fn subscriptions(&self) -> std::sync::MutexGuard<'_, HashMap<Arc<str>, u64>> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

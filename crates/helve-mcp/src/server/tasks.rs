@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::answer::nothing;
 use super::asker::Asker;
 use super::backend::Incoming;
-use super::outlet::{self, Outlet};
+use super::is_once;
+use super::outlet::{self, Outlet, Sent};
 use super::peer::TASKS_EXTENSION;
 use super::seal::random_id;
 use super::session::{Asked, Session};
@@ -33,7 +34,7 @@ pub(super) struct Tasks(Mutex<HashMap<String, Arc<Task>>>);
 /// A call that goes on in the background.
 pub(super) struct Task {
     id: String,
-    owner: Option<String>,
+    owner: Owner,
     created: Timestamp,
     updated: Mutex<Timestamp>,
     ttl: Duration,
@@ -46,6 +47,23 @@ pub(super) struct Task {
     told: Option<Weak<Session>>,
 }
 
+/// Whose a task is.
+#[derive(Debug, PartialEq, Eq)]
+struct Owner {
+    principal: Option<String>,
+    /// Of clients that nobody knows, each has its own. In a session of one request nothing tells one from the
+    /// other but the task's id, which cannot be guessed.
+    session: Option<Arc<str>>,
+}
+
+impl Owner {
+    fn of(session: &Session) -> Self {
+        let principal = session.caller.principal.clone();
+        let is_told_by_session = principal.is_none() && !is_once(&session.id);
+        Self { principal, session: is_told_by_session.then(|| Arc::clone(&session.id)) }
+    }
+}
+
 impl Tasks {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Task>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,14 +72,14 @@ impl Tasks {
     /// The task with this id, if it is this caller's. Another's does not exist for them.
     fn find(&self, session: &Session, id: Option<&str>) -> Result<Arc<Task>, RpcError> {
         let tasks = self.lock();
-        let task = id.and_then(|id| tasks.get(id)).filter(|task| task.owner == session.caller.principal);
+        let task = id.and_then(|id| tasks.get(id)).filter(|task| task.owner == Owner::of(session));
         task.cloned().ok_or_else(|| RpcError::invalid_params("Unknown task; it may have expired"))
     }
 
     fn add(&self, task: &Arc<Task>, max: usize) -> Result<(), RpcError> {
         let mut tasks = self.lock();
-        let own = tasks.values().filter(|other| other.owner == task.owner).count();
-        // One caller's tasks must not keep out everybody else's.
+        let own = tasks.values().filter(|other| other.owner.principal == task.owner.principal).count();
+        // One caller's tasks must not keep out everybody else's; those whom nobody knows count as one.
         if tasks.len() >= max || own >= (max / 2).max(1) {
             return Err(RpcError::new(-32000, "too many tasks; wait for some to end"));
         }
@@ -191,7 +209,7 @@ fn start(
     let now = Timestamp::now();
     let task = Arc::new(Task {
         id: random_id(),
-        owner: session.caller.principal.clone(),
+        owner: Owner::of(session),
         created: now,
         updated: Mutex::new(now),
         ttl: ttl.unwrap_or(options.task_ttl).min(options.task_ttl_max),
@@ -268,12 +286,8 @@ pub(super) async fn of_session(session: &Arc<Session>, asked: &Asked<'_>) -> Res
             Ok(raw(&task.in_session_form()).into())
         }
         "tasks/list" => {
-            let mut found: Vec<_> = tasks
-                .lock()
-                .values()
-                .filter(|task| task.owner == session.caller.principal)
-                .cloned()
-                .collect();
+            let mut found: Vec<_> =
+                tasks.lock().values().filter(|task| task.owner == Owner::of(session)).cloned().collect();
             found.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
             let found: Vec<_> = found.iter().map(|task| task.in_session_form()).collect();
             Ok(raw(&json!({ "tasks": found })).into())
@@ -349,7 +363,7 @@ pub(super) fn of_extension(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
 struct General(Arc<Session>);
 
 impl Outlet for General {
-    fn send(&self, message: String) -> bool {
+    fn send(&self, message: String) -> Sent {
         self.0.general().send(message)
     }
 }

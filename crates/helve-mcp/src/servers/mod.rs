@@ -7,6 +7,7 @@ mod connect;
 mod discover;
 mod in_process;
 pub(crate) mod lines;
+mod listening;
 pub(crate) mod login;
 mod offer;
 mod probe;

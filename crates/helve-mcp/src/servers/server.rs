@@ -49,7 +49,7 @@ pub(crate) struct Server {
     registry: Registry,
     surroundings: Surroundings,
     events: broadcast::Sender<ServerEvent>,
-    log: Arc<Log>,
+    pub(super) log: Arc<Log>,
     /// The connection that all share, and those of single callers and clients, by whose they are.
     pub(super) lines: Mutex<HashMap<Line, Arc<Slot>>>,
     way: Mutex<Option<Way>>,

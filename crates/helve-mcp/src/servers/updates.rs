@@ -1,32 +1,25 @@
-//! Which changes at a server somebody wants to hear of, and how it is asked to tell them: in the
-//! session era resource by resource, in the stateless era by one request that stays open.
+//! Which changes at a server somebody wants to hear of, and how it is asked to tell them: in the session era
+//! resource by resource, in the stateless era by one request that stays open (`listening.rs`).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::pin::Pin;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use helve::Caller;
-use serde_json::json;
-use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::Servers;
 use super::lines::{Behalf, Line};
-use super::server::{STEADY, Server, backoff};
-use crate::client::connection::{Ask, Connection, Greeting};
+use super::server::Server;
+use crate::client::connection::{Ask, Connection};
 use crate::client::link::{Answer, LinkError};
 use crate::era::Era;
 use crate::message::{Fields, RpcError, raw};
 
 /// How many resources of one server are watched.
 const WATCHED_MAX: usize = 10_000;
-/// How often in a row listening may fail before it is given up.
-const FAILURES_MAX: u32 = 5;
-/// How long one request to be told stays open.
-const LISTEN_MAX: Duration = Duration::from_secs(3600);
-/// How long the request before is kept when what is wanted changes, so that nothing falls between.
-const OVERLAP: Duration = Duration::from_secs(1);
+/// How long a server of the stateless era may take to say what it will tell of. One that says nothing is
+/// believed to do as it was asked.
+const SAYS_MAX: Duration = Duration::from_secs(5);
 
 /// The resources that are watched, and over whose line.
 pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), Watchers>;
@@ -38,7 +31,7 @@ pub(super) struct Watchers {
     asked: Asked,
 }
 
-/// What a server of the session era knows of it.
+/// What a server knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Asked {
     /// Nothing.
@@ -48,6 +41,8 @@ enum Asked {
     Perhaps,
     /// It has agreed.
     Agreed,
+    /// It will not tell of it. Only one of the stateless era stays in this state, and until it is connected anew.
+    Refused,
 }
 
 /// What a server is to be told of that nobody wants any more.
@@ -116,6 +111,10 @@ impl Servers {
             return Ok(Err(RpcError::new(RpcError::INTERNAL, "too many resources are subscribed to")));
         }
         let connection = server.connection_over(&line).await?;
+        let era = connection.greeting().era;
+        if era == Era::Stateless && !connection.greeting().has_flag("resources", "subscribe") {
+            return Ok(Err(not_told_of()));
+        }
         // Counted first: whoever stops waiting for the server leaves nothing behind.
         server.watched.send_if_modified(|watched| {
             let watchers = watched.entry(key.clone()).or_default();
@@ -124,9 +123,13 @@ impl Servers {
         });
         let (servers, name, uri) = (self.clone(), server.name().into(), uri.to_owned());
         let watching = Watching { servers, server: name, line, uri, is_over: false };
+        if era == Era::Stateless {
+            let is_told_of = server.is_told_of(&key).await;
+            return Ok(if is_told_of { Ok(watching) } else { Err(not_told_of()) });
+        }
         let slot = server.slot(&watching.line)?;
         let _turn = slot.telling.lock().await;
-        if connection.greeting().era == Era::Session && server.asked(&key) != Asked::Agreed {
+        if server.asked(&key) != Asked::Agreed {
             server.set_asked(&key, Asked::Perhaps);
             if let Err(error) = tell(&connection, "resources/subscribe", &watching.uri).await? {
                 server.set_asked(&key, Asked::Nothing);
@@ -152,7 +155,7 @@ impl Server {
 
     /// The resources whose changes are wanted over a line.
     pub(super) fn wanted_over(&self, line: &Line) -> Vec<String> {
-        over(line, &self.watched.borrow()).cloned().collect()
+        over(line, &self.watched.borrow()).map(|(uri, _)| uri.clone()).collect()
     }
 
     fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
@@ -165,6 +168,49 @@ impl Server {
             if let Some(watchers) = watched.get_mut(key).filter(|known| known.asked != Asked::Agreed) {
                 watchers.asked = asked;
             }
+            false
+        });
+    }
+
+    /// Waits until a server of the stateless era has said whether it tells of a resource.
+    async fn is_told_of(&self, key: &(Option<Arc<str>>, String)) -> bool {
+        let mut watched = self.watched.subscribe();
+        let said = watched.wait_for(|watched| match watched.get(key).map(|watchers| watchers.asked) {
+            Some(Asked::Nothing | Asked::Perhaps) => false,
+            Some(Asked::Agreed | Asked::Refused) | None => true,
+        });
+        // Where it says nothing, it is taken to do as it was asked.
+        let _said = tokio::time::timeout(SAYS_MAX, said).await;
+        self.asked(key) != Asked::Refused
+    }
+
+    /// The resources whose changes are to be asked for over a line: those that the server has agreed to tell of,
+    /// and those that it was not asked for yet.
+    pub(super) fn to_listen_for(&self, line: &Line) -> (Vec<String>, Vec<String>) {
+        let watched = self.watched.borrow();
+        let of = |asked: &[Asked]| {
+            let is_so = |(_, watchers): &(&String, &Watchers)| asked.contains(&watchers.asked);
+            over(line, &watched).filter(is_so).map(|(uri, _)| uri.clone()).collect()
+        };
+        (of(&[Asked::Agreed]), of(&[Asked::Nothing, Asked::Perhaps]))
+    }
+
+    /// Notes which resources a server of the stateless era will tell of, of those that it was asked for.
+    pub(super) fn settle(&self, line: &Line, uris: &[String], will_tell: impl Fn(&String) -> bool) {
+        self.watched.send_modify(|watched| {
+            for uri in uris {
+                if let Some(watchers) = watched.get_mut(&(line.principal.clone(), uri.clone())) {
+                    watchers.asked = if will_tell(uri) { Asked::Agreed } else { Asked::Refused };
+                }
+            }
+        });
+    }
+
+    /// Forgets what was agreed over a line: whoever is there now was not asked yet.
+    pub(super) fn unsettle(&self, line: &Line) {
+        self.watched.send_if_modified(|watched| {
+            let of_line = watched.iter_mut().filter(|((principal, _), _)| *principal == line.principal);
+            of_line.for_each(|(_, watchers)| watchers.asked = Asked::Nothing);
             false
         });
     }
@@ -232,92 +278,20 @@ impl Server {
 }
 
 /// The resources that are watched over a line.
-fn over<'a>(line: &Line, watched: &'a Watched) -> impl Iterator<Item = &'a String> {
+fn over<'a>(line: &Line, watched: &'a Watched) -> impl Iterator<Item = (&'a String, &'a Watchers)> {
     let (principal, is_one) = (line.principal.clone(), line.client.is_none());
-    watched.keys().filter(move |(of, _)| is_one && *of == principal).map(|(_, uri)| uri)
+    let of_line = watched.iter().filter(move |((of, _), _)| is_one && *of == principal);
+    of_line.map(|((_, uri), watchers)| (uri, watchers))
+}
+
+fn not_told_of() -> RpcError {
+    RpcError::invalid_params("the server does not tell of changes to this resource")
 }
 
 async fn tell(connection: &Connection, method: &'static str, uri: &str) -> Result<Answer, LinkError> {
     let mut params = Fields::default();
     params.set("uri", raw(&uri));
     connection.ask(Ask::new(method, params)).await
-}
-
-/// A request to be told, as long as it is open.
-type Listening<'c> = Pin<Box<dyn Future<Output = Result<Answer, LinkError>> + Send + 'c>>;
-
-/// In the stateless era changes are told only to those who ask for them. Never returns: that a
-/// server does not tell is no reason to give it up.
-pub(super) async fn listen_for_changes(
-    connection: &Connection,
-    line: &Line,
-    mut watched: watch::Receiver<Watched>,
-) {
-    if connection.greeting().era != Era::Stateless {
-        return std::future::pending().await;
-    }
-    let mut failures = 0;
-    let mut before: Option<Listening<'_>> = None;
-    loop {
-        let wanted = wanted(connection.greeting(), over(line, &watched.borrow_and_update()));
-        let Some(wanted) = wanted.filter(|_| failures < FAILURES_MAX) else {
-            before = None;
-            changed(&mut watched).await;
-            failures = 0;
-            continue;
-        };
-        let began = Instant::now();
-        let ask = Ask::new("subscriptions/listen", wanted).within(LISTEN_MAX).in_background();
-        let mut listening: Listening<'_> = Box::pin(connection.ask(ask));
-        let ended = tokio::select! {
-            ended = &mut listening => ended,
-            () = fade(&mut before) => continue,
-            () = changed(&mut watched) => {
-                before = Some(listening);
-                continue;
-            }
-        };
-        before = None;
-        if !matches!(ended, Err(LinkError::TimedOut { .. })) {
-            failures = if began.elapsed() > STEADY { 1 } else { failures + 1 };
-            tokio::time::sleep(backoff(failures)).await;
-        }
-    }
-}
-
-/// What to ask for, if there is anything.
-fn wanted<'a>(greeting: &Greeting, watched: impl Iterator<Item = &'a String>) -> Option<Fields> {
-    let lists = |capability| greeting.has_flag(capability, "listChanged");
-    let watched: BTreeSet<&String> =
-        watched.filter(|_| greeting.has_flag("resources", "subscribe")).collect();
-    let listens = ["tools", "resources", "prompts"].into_iter().any(lists) || !watched.is_empty();
-    let mut notifications = json!({
-        "toolsListChanged": lists("tools"),
-        "resourcesListChanged": lists("resources"),
-        "promptsListChanged": lists("prompts"),
-    });
-    if !watched.is_empty() {
-        notifications["resourceSubscriptions"] = json!(watched);
-    }
-    let mut params = Fields::default();
-    params.set("notifications", raw(&notifications));
-    listens.then_some(params)
-}
-
-/// Keeps the request before for a moment, and then lets it go. Never returns.
-async fn fade(before: &mut Option<Listening<'_>>) {
-    if let Some(listening) = before {
-        let _ended = tokio::time::timeout(OVERLAP, listening).await;
-    }
-    *before = None;
-    std::future::pending().await
-}
-
-async fn changed(watched: &mut watch::Receiver<Watched>) {
-    if watched.changed().await.is_err() {
-        // Nobody can want anything any more.
-        std::future::pending().await
-    }
 }
 
 #[cfg(test)]

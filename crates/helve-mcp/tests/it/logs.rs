@@ -49,3 +49,22 @@ async fn what_a_server_of_several_clients_says_after_a_call_reaches_none() {
         assert!(!client.heard.iter().any(|heard| heard["method"] == MESSAGE), "{:?}", client.heard);
     }
 }
+
+/// Over one pipe a line tells nobody which call it belongs to.
+#[tokio::test]
+async fn what_a_server_says_of_an_earlier_call_does_not_reach_whoever_calls_now() {
+    let setup = Setup::with("it", ServerConfig { era: EraChoice::Session, ..plain() }).await;
+    let mut ada = Client::connect(&setup, "ada").await;
+    let mut bob = Client::connect(&setup, "bob").await;
+    let folder = tempfile::tempdir().unwrap();
+    let gate = folder.path().join("gate");
+    ada.ask(say_later(1, "info", "of Ada")).await;
+    let params = json!({ "name": "it__write", "arguments": { "gate": gate } });
+    let opened = async {
+        setup.logged("it", "of Ada", 1).await;
+        std::fs::write(&gate, "").unwrap();
+    };
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    tokio::join!(bob.ask(call), opened);
+    assert!(!bob.heard.iter().any(|heard| heard["method"] == MESSAGE), "{:?}", bob.heard);
+}

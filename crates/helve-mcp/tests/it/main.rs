@@ -16,9 +16,11 @@ mod served;
 mod server_stdio;
 mod sessions;
 mod streams;
+mod subscribed;
 mod supervision;
 mod updates;
 
+mod behind;
 mod clients;
 mod person;
 mod plain;

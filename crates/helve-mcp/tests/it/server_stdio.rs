@@ -38,9 +38,13 @@ fn connect() -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
 }
 
 pub(crate) fn connect_to(server: McpServer) -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
+    connect_as(server, Caller::clone(&Caller::local()))
+}
+
+fn connect_as(server: McpServer, caller: Caller) -> (Client, tokio::task::JoinHandle<std::io::Result<()>>) {
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let (input, output) = tokio::io::split(theirs);
-    let served = tokio::spawn(async move { server.serve(input, output, Caller::local()).await });
+    let served = tokio::spawn(async move { server.serve(input, output, caller).await });
     let (read, write) = tokio::io::split(ours);
     (Client { read: BufReader::new(read).lines(), write }, served)
 }
@@ -208,4 +212,68 @@ async fn a_call_that_was_taken_back_is_not_answered() {
     assert_eq!(client.hear().await["id"], 2);
     let quiet = tokio::time::timeout(Duration::from_millis(300), client.read.next_line()).await;
     assert!(quiet.is_err(), "{quiet:?}");
+}
+
+#[tokio::test]
+async fn clients_without_a_name_have_no_tasks_of_each_other() {
+    let hang = tool("hang").handler(|_, context: Context| async move {
+        context.cancelled().await;
+        Err(ToolError::failed("taken back"))
+    });
+    let server = McpServer::from_runtime(Runtime::builder().tool(hang).unwrap().build());
+    let (mut one, _one) = connect_as(server.clone(), Caller::anonymous());
+    let (mut other, _other) = connect_as(server, Caller::anonymous());
+    for client in [&mut one, &mut other] {
+        client.initialize(json!({})).await;
+    }
+    let mut begin = call(1, "hang");
+    begin["params"]["task"] = json!({});
+    one.send(begin).await;
+    let task = one.hear().await["result"]["task"]["taskId"].clone();
+    let about =
+        |method: &str| json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": { "taskId": task } });
+    for method in ["tasks/get", "tasks/cancel", "tasks/result"] {
+        other.send(about(method)).await;
+        assert_eq!(other.hear().await["error"]["code"], -32602, "{method}");
+    }
+    other.send(about("tasks/list")).await;
+    assert_eq!(other.hear().await["result"]["tasks"], json!([]));
+    one.send(about("tasks/list")).await;
+    assert_eq!(one.hear().await["result"]["tasks"][0]["status"], "working");
+}
+
+#[tokio::test]
+async fn a_client_that_reads_slowly_hears_of_changes_later() {
+    let runtime = Runtime::builder().build();
+    let (link, mut waiting) = McpServer::from_runtime(runtime.clone()).link(Caller::local());
+    let change = |name: &str| {
+        let tool = tool(name).handler(|_, _| async { Ok(json!("done")) }).build().unwrap();
+        runtime.registry().register(helve::Layer::Project, tool).unwrap();
+    };
+    let say = async |message: Value| assert!(link.take(message.to_string().as_bytes()).await);
+    let mut hears = async |what: &str| {
+        let heard = async { while !waiting.next().await.unwrap().contains(what) {} };
+        tokio::time::timeout(Duration::from_secs(10), heard)
+            .await
+            .unwrap_or_else(|_| panic!("{what} is told"));
+    };
+    let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    say(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params })).await;
+    let about = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "_meta": about, "notifications": { "toolsListChanged": true } });
+    say(json!({ "jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen", "params": params })).await;
+    hears("subscriptions/acknowledged").await;
+    for round in 0..2 {
+        // As many answers as may wait.
+        for id in 0..1_024 {
+            say(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
+        }
+        change(&format!("new{round}"));
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // In both eras, whichever is told first.
+        for _ in 0..2 {
+            hears("tools/list_changed").await;
+        }
+    }
 }

@@ -194,6 +194,27 @@ async fn a_question_that_could_be_for_either_of_two_clients_is_put_to_neither() 
 }
 
 #[tokio::test]
+async fn a_question_of_a_call_that_was_given_up_is_put_to_nobody_else() {
+    let setup = Setup::with("it", plain()).await;
+    let (ann, bob) = (Person::named("ann"), Person::named("bob"));
+    let folder = tempfile::tempdir().unwrap();
+    let (asks, writes) = (folder.path().join("asks"), folder.path().join("writes"));
+    let of_ann = setup.call_for(&ann, "it/ask", json!({ "gate": asks, "message": "for Ann" }));
+    let given_up = tokio::time::timeout(Duration::from_millis(300), of_ann).await;
+    assert!(given_up.is_err(), "nobody was asked yet");
+    let of_bob = setup.call_for(&bob, "it/write", json!({ "gate": writes }));
+    let meanwhile = async {
+        setup.logged("it", "write begins", 1).await;
+        std::fs::write(&asks, "").unwrap();
+        setup.logged("it", "shared = false", 1).await;
+        std::fs::write(&writes, "").unwrap();
+    };
+    let (of_bob, ()) = tokio::join!(of_bob, meanwhile);
+    text(of_bob);
+    assert_eq!((ann.asked().len(), bob.asked().len()), (0, 0), "{:?}", bob.asked());
+}
+
+#[tokio::test]
 async fn a_bad_server_does_not_hide_the_tools_of_others() {
     let setup = Setup::new();
     let gone = format!("http://127.0.0.1:{}/", free_port());

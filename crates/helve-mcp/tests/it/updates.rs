@@ -114,3 +114,40 @@ async fn a_tool_that_appears_is_registered_while_the_server_runs() {
         tokio::time::timeout(LONG, offered).await.expect("it is told");
     }
 }
+
+/// A server may refuse a request because of one resource, or leave the resource out of what it acknowledges.
+#[tokio::test]
+async fn a_resource_that_a_server_does_not_tell_of_costs_nobody_the_rest() {
+    for how in ["refuse", "omit"] {
+        let setup = Setup::with("it", ServerConfig { era: EraChoice::Stateless, ..plain() }).await;
+        let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
+        let subscribe = |uri: &str| Arc::clone(&gateway).subscribe(uri.to_owned(), incoming(visitor()));
+        setup.call("it/unlisten", json!({ "uri": "plain://b", "how": how })).await;
+        // One at a time, and both at once.
+        subscribe("plain://b").await.unwrap_err();
+        let (of_a, of_b) = tokio::join!(subscribe(URI), subscribe("plain://b"));
+        of_a.unwrap();
+        let refused = of_b.unwrap_err().to_string();
+        assert!(refused.contains("does not tell of changes"), "{how}: {refused}");
+        let mut events = setup.servers.subscribe();
+        touch(&setup).await;
+        hears_of(&mut events, URI).await;
+        let listens = text(setup.call("it/listens", json!({})).await);
+        assert!(listens.contains("toolsListChanged") && !listens.contains("plain://b"), "{how}: {listens}");
+        setup.logged("it", "does not tell of changes to `plain://b`", 1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_a_server_ends_is_made_again() {
+    let setup = Setup::with("it", ServerConfig { era: EraChoice::Stateless, ..plain() }).await;
+    let gateway = Arc::new(Gateway::new(setup.runtime.clone(), setup.servers.clone()));
+    Arc::clone(&gateway).subscribe(URI.to_owned(), incoming(visitor())).await.unwrap();
+    let listens = async || text(setup.call("it/listens", json!({})).await);
+    assert!(listens().await.contains(URI));
+    setup.call("it/end_listens", json!({})).await;
+    eventually("it is asked again", async || listens().await.contains(URI)).await;
+    let mut events = setup.servers.subscribe();
+    touch(&setup).await;
+    hears_of(&mut events, URI).await;
+}

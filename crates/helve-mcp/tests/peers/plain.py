@@ -16,6 +16,7 @@ taken_back = []
 hushed = False
 subscribed = []
 listens = {}
+unlistened = {}
 next_id = [1000]
 
 
@@ -53,6 +54,8 @@ def call(name, args, meta, gone):
     if name == "env":
         return text("there", structuredContent=dict(os.environ))
     if name == "ask":
+        while not os.path.exists(args.get("gate", "/")):
+            time.sleep(0.01)
         message = args.get("message", "Who are you?")
         return text(json.dumps(ask("elicitation/create", {"message": message, "requestedSchema": FORM})))
     if name == "sample":
@@ -94,6 +97,14 @@ def call(name, args, meta, gone):
         return text("I say nothing more to pings")
     if name == "listens":
         return text(json.dumps(list(listens.values())))
+    if name == "unlisten":
+        unlistened[args["uri"]] = args["how"]
+        return text("as you wish")
+    if name == "end_listens":
+        for mine in list(listens):
+            del listens[mine]
+            send({"method": "notifications/cancelled", "params": {"requestId": mine}})
+        return text("ended")
     if name == "touch":
         for mine, wanted in list(listens.items()):
             if args["uri"] in wanted.get("resourceSubscriptions", []):
@@ -120,7 +131,8 @@ def tools():
     reads = {"annotations": {"readOnlyHint": True}}
     more = {"read": reads, "pid": reads, "wrong": {"outputSchema": total}, "both": {"outputSchema": total}}
     names = ["read", "write", "pid", "env", "ask", "sample", "roots", "steps", "stuck", "taken_back", "wrong",
-             "both", "fail", "big", "say", "say_later", "hush", "touch", "flood", "subscribed", "listens"]
+             "both", "fail", "big", "say", "say_later", "hush", "touch", "flood", "subscribed", "listens",
+             "unlisten", "end_listens"]
     listed = [{"name": n, "description": n, "inputSchema": any_object, **more.get(n, {})} for n in names]
     if len(sys.argv) > 1:
         with open(sys.argv[1]) as file:
@@ -154,9 +166,16 @@ def handle(message):
         send({"id": mine, "result": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities,
                                      "serverInfo": {"name": "plain", "version": "1"}}})
     elif method == "subscriptions/listen":
-        listens[mine] = params["notifications"]
+        wanted = params["notifications"]
+        uris = wanted.get("resourceSubscriptions", [])
+        if any(unlistened.get(uri) == "refuse" for uri in uris):
+            send({"id": mine, "error": {"code": -32602, "message": "no such resource"}})
+            return
+        if uris:
+            wanted["resourceSubscriptions"] = [uri for uri in uris if uri not in unlistened]
+        listens[mine] = wanted
         about = {"io.modelcontextprotocol/subscriptionId": mine}
-        acknowledged = {"notifications": params["notifications"], "_meta": about}
+        acknowledged = {"notifications": wanted, "_meta": about}
         send({"method": "notifications/subscriptions/acknowledged", "params": acknowledged})
     elif method == "ping":
         if not hushed:

@@ -86,10 +86,7 @@ impl Session {
         let mut calls = read_head(&self.file)?.map(|(head, _)| head.calls).unwrap_or_default();
         calls.push(call);
         calls.drain(..calls.len().saturating_sub(CALLS_MAX));
-        let kept: Vec<_> = files
-            .iter()
-            .filter_map(|file| Some((file.path.to_str()?, file.content.as_deref()?, file.executable)))
-            .collect();
+        let kept: Vec<_> = files.iter().filter_map(keepable).collect();
         let files = kept
             .iter()
             .map(|(path, content, executable)| FileHead {
@@ -107,6 +104,12 @@ impl Session {
         file.sync_all()?;
         fs::rename(new, &self.file)
     }
+}
+
+/// What is kept of a file: path, content, and whether it can be executed. Nothing of one whose content was too
+/// much, or whose name is no text.
+pub(super) fn keepable(file: &FileOut) -> Option<(&str, &[u8], bool)> {
+    Some((file.path.to_str()?, file.content.as_deref()?, file.executable))
 }
 
 /// Names of whose a session is, and of the session itself.

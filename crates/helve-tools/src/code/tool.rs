@@ -7,8 +7,8 @@ use std::time::Duration;
 use helve::run::Recalled;
 use helve::{Annotations, Category, Context, ErrorCode, Facet, Risk, Source, Tool, ToolBuilder, ToolError};
 use helve_sandbox::{
-    Attendance, CollectLimits, Confinement, End, FileOut, Finished, Job, Limits, Policy, RunningBox, Sandbox,
-    Usage, WORK_DIR, collect,
+    Attendance, CollectLimits, Confinement, End, FileOut, Finished, Job, LeftOut, Limits, Policy, RunningBox,
+    Sandbox, Usage, WORK_DIR, collect,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::files::{self, Artifact, Given};
 use super::language::{Language, OWN_DIR, with_require};
 use super::nesting::Active;
-use super::session::Session;
+use super::session::{Session, keepable};
 use super::warm::Warm;
 use super::{blocked, bridge};
 
@@ -132,10 +132,29 @@ struct Output {
     truncated: bool,
     /// Files that it made or changed.
     artifacts: Vec<Artifact>,
+    /// What lies in the kept work directory now and will not be there at the next call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_kept: Option<NotKept>,
     /// What it used.
     usage: Usage,
     /// How it was confined.
     sandbox: Confinement,
+}
+
+/// Links and the like, names that are no text, and what is too much.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NotKept {
+    /// How many.
+    count: usize,
+    /// The first of them.
+    paths: Vec<String>,
+}
+
+impl NotKept {
+    fn of(left_out: &LeftOut) -> Option<Self> {
+        let paths = left_out.paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        (left_out.count > 0).then_some(Self { count: left_out.count, paths })
+    }
 }
 
 /// The tool `code-execute`. Without a folder for them, work directories cannot be kept.
@@ -212,13 +231,17 @@ impl Runner {
         }
         let given = files::read(input.files)?;
         let session = self.open_session(input.session.as_deref(), &context).await?;
-        let mut all = match &session {
-            Some(session) => session.load().map_err(|error| kept_failed(&error))?,
-            None => Vec::new(),
-        };
-        all.retain(|old| given.iter().all(|new| new.path != old.path));
-        all.extend(given);
-        let before = files::digests(&all);
+        let (session, mut all, before) = aside(move || {
+            let mut all = match &session {
+                Some(session) => session.load().map_err(|error| kept_failed(&error))?,
+                None => Vec::new(),
+            };
+            all.retain(|old| given.iter().all(|new| new.path != old.path));
+            all.extend(given);
+            let before = files::digests(&all);
+            Ok((session, all, before))
+        })
+        .await?;
         let code_file = input.language.code_file(&input.code);
         let code = match code_file.extension() {
             Some(newer) if newer == "mjs" => with_require(&input.code),
@@ -253,11 +276,18 @@ impl Runner {
         if finished.end == End::Cancelled && !context.time_left().is_zero() {
             return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back and the code stopped"));
         }
-        let left = self.take(&finished)?;
-        if let Some(session) = session {
-            session.save(context.call_id(), &left).map_err(|error| kept_failed(&error))?;
-        }
-        Ok(self.output(finished, &left, &before))
+        let (work_bytes, limits, call) = (self.limits.work_bytes, self.artifact_limits(), context.call_id());
+        aside(move || {
+            let (left, mut left_out) = take(&finished, work_bytes)?;
+            let mut not_kept = None;
+            if let Some(session) = session {
+                session.save(call, &left).map_err(|error| kept_failed(&error))?;
+                left.iter().filter(|file| keepable(file).is_none()).for_each(|file| left_out.add(&file.path));
+                not_kept = NotKept::of(&left_out);
+            }
+            Ok(output(finished, files::artifacts(&left, &before, &limits), not_kept))
+        })
+        .await
     }
 
     /// What became of a call that was cut short.
@@ -368,45 +398,50 @@ impl Runner {
         }
     }
 
-    fn take(&self, finished: &Finished) -> Result<Vec<FileOut>, ToolError> {
-        let bytes = self.limits.work_bytes;
-        let limits = CollectLimits { files: SESSION_FILES_MAX, file_bytes: bytes, total_bytes: bytes };
-        let wanted = |path: &Path| !path.starts_with(OWN_DIR) && !path.ends_with("__pycache__");
-        let taken = collect(std::os::fd::AsFd::as_fd(&finished.work_dir), limits, &wanted);
-        taken.map(|(files, _)| files).map_err(|error| {
-            ToolError::failed(format!("the files that the code made cannot be read: {error}"))
-        })
-    }
-
-    fn output(
-        &self,
-        finished: Finished,
-        left: &[FileOut],
-        before: &std::collections::BTreeMap<PathBuf, [u8; 32]>,
-    ) -> Output {
-        let limits = files::Limits {
+    fn artifact_limits(&self) -> files::Limits {
+        files::Limits {
             files: self.options.artifacts_max,
             file_bytes: self.options.artifact_bytes_max,
             total_bytes: self.options.artifact_bytes_max.saturating_mul(4),
-        };
-        let (exit_code, signal) = match finished.end {
-            End::Exited { code } => (Some(code), None),
-            End::Signaled { signal } => (None, Some(signal)),
-            _ => (None, None),
-        };
-        // At the deadline the runtime also cancels; then time is what was missing.
-        let end = if finished.end == End::Cancelled { End::Timeout } else { finished.end };
-        Output {
-            status: end.as_str(),
-            exit_code,
-            signal,
-            stdout: String::from_utf8_lossy(&finished.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&finished.stderr).into_owned(),
-            truncated: finished.truncated,
-            artifacts: files::artifacts(left, before, &limits),
-            usage: finished.usage,
-            sandbox: finished.confinement,
         }
+    }
+}
+
+/// Work on files, where it holds up nobody: there may be many, and large ones.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(ToolError::failed("the work directory cannot be used")))
+}
+
+/// What the code has left in its work directory.
+fn take(finished: &Finished, bytes: u64) -> Result<(Vec<FileOut>, LeftOut), ToolError> {
+    let limits = CollectLimits { files: SESSION_FILES_MAX, file_bytes: bytes, total_bytes: bytes };
+    let wanted = |path: &Path| !path.starts_with(OWN_DIR) && !path.ends_with("__pycache__");
+    collect(std::os::fd::AsFd::as_fd(&finished.work_dir), limits, &wanted)
+        .map_err(|error| ToolError::failed(format!("the files that the code made cannot be read: {error}")))
+}
+
+fn output(finished: Finished, artifacts: Vec<Artifact>, not_kept: Option<NotKept>) -> Output {
+    let (exit_code, signal) = match finished.end {
+        End::Exited { code } => (Some(code), None),
+        End::Signaled { signal } => (None, Some(signal)),
+        _ => (None, None),
+    };
+    // At the deadline the runtime also cancels; then time is what was missing.
+    let end = if finished.end == End::Cancelled { End::Timeout } else { finished.end };
+    Output {
+        status: end.as_str(),
+        exit_code,
+        signal,
+        stdout: String::from_utf8_lossy(&finished.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&finished.stderr).into_owned(),
+        truncated: finished.truncated,
+        artifacts,
+        not_kept,
+        usage: finished.usage,
+        sandbox: finished.confinement,
     }
 }
 

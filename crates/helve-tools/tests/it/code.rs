@@ -466,6 +466,33 @@ async fn what_is_no_file_is_no_artifact() {
 }
 
 #[tokio::test]
+async fn what_a_session_does_not_keep_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime =
+        runtime(CodeOptions { warm: 0, sessions: Some(folder.path().to_owned()), ..CodeOptions::default() });
+    let run = async |session: Option<&str>, code: &str| {
+        let mut arguments = json!({ "language": "python", "code": code });
+        if let Some(session) = session {
+            arguments["session"] = json!(session);
+        }
+        result(&runtime, arguments).await
+    };
+    let odd = "import os\nopen('good', 'w').close(); os.symlink('good', 'link'); open(b'\\xff.bin', 'w').close()\n\
+        open('sparse', 'wb').truncate(1 << 60)";
+    let said = run(Some("odd"), odd).await;
+    let mut paths: Vec<_> =
+        said["not_kept"]["paths"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
+    paths.sort();
+    assert_eq!(paths, ["link", "sparse", "\u{fffd}.bin"], "{said}");
+    assert_eq!(said["not_kept"]["count"], 3);
+    let said = run(Some("odd"), "import glob; print(glob.glob('*'))").await;
+    assert_eq!((&said["stdout"], &said["not_kept"]), (&json!("['good']\n"), &Value::Null), "{said}");
+    assert!(run(None, odd).await["not_kept"].is_null(), "nothing was to be kept");
+    let many = run(Some("many"), "for n in range(10_005): open(f'f{n}', 'w').close()").await;
+    assert_eq!(many["not_kept"]["count"], 5);
+}
+
+#[tokio::test]
 async fn two_sessions_of_one_caller_share_no_kept_folder() {
     let folder = tempfile::tempdir().unwrap();
     let runtime =

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::super::ServerEventKind;
 use super::super::discover::{Found, discover, register};
 use super::super::lines::{Line, Slot};
+use super::super::listening::listen_for_changes;
 use super::super::status::ServerState;
-use super::super::updates::listen_for_changes;
 use super::Server;
 use super::reach::{BACKOFF_MAX, backoff};
 use crate::client::connection::{Ask, Connection};
@@ -75,7 +75,7 @@ impl Server {
             connection.close().await;
             return;
         }
-        let listening = listen_for_changes(&connection, &line, self.watched.subscribe());
+        let listening = listen_for_changes(&self, &connection, &line);
         let watching = async {
             tokio::select! {
                 () = connection.wait_closed() => {}
