@@ -17,7 +17,7 @@ const WOKEN: u8 = 2;
 /// do whenever somebody in their own task takes a part of a body. To the scheduler such a task looks like
 /// one that gives way to others: it goes to the end of the line, and the system is asked to wake another
 /// thread for it.
-pub struct Turns {
+pub(crate) struct Turns {
     wakes: Arc<Wakes>,
     waker: Waker,
 }
@@ -26,12 +26,6 @@ struct Wakes {
     state: AtomicU8,
     /// Whoever polls.
     task: AtomicWaker,
-}
-
-impl std::fmt::Debug for Turns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Turns")
-    }
 }
 
 impl Default for Turns {
@@ -44,7 +38,7 @@ impl Default for Turns {
 impl Turns {
     /// Polls until it is ready, or waits for something else than itself. What is polled must use the
     /// context that it is given.
-    pub fn poll<T>(
+    pub(crate) fn poll<T>(
         &self,
         context: &mut Context<'_>,
         mut turn: impl FnMut(&mut Context<'_>) -> Poll<T>,

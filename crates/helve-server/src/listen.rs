@@ -1,6 +1,5 @@
 //! The listener: connections, their limits, and the routes.
 
-use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use futures_util::TryFutureExt as _;
 use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
-use helve_net::{Turns, Url};
+use helve_net::Url;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -211,9 +210,8 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
-    let turns = Turns::default();
     let ended = tokio::select! {
-        ended = poll_fn(|context| turns.poll(context, |context| connection.as_mut().poll(context))) => ended,
+        ended = connection.as_mut() => ended,
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
