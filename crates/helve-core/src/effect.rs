@@ -88,6 +88,7 @@ pub enum Change {
     /// Memory is written.
     Memory {
         /// Which memory.
+        #[serde(default)]
         scope: MemoryScope,
         /// How.
         operation: MemoryOperation,

@@ -2,6 +2,7 @@
 
 mod size;
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -79,11 +80,17 @@ pub fn parse(text: &[u8], limits: JsonLimits) -> Result<Value, JsonError> {
         return Err(JsonError::TooLarge { limit: limits.bytes });
     }
     check_integers(text)?;
+    let count = Count { limits, values: Cell::new(0), nul: Cell::new(false), refused: Cell::new(None) };
     let mut reader = serde_json::Deserializer::from_slice(text);
-    let value = Strict.deserialize(&mut reader).map_err(JsonError::Syntax)?;
+    let value = Strict { count: &count, depth: 0 }
+        .deserialize(&mut reader)
+        .map_err(|error| count.refused.take().unwrap_or(JsonError::Syntax(error)))?;
     reader.end().map_err(JsonError::Syntax)?;
-    check(&value, limits)?;
-    Ok(value)
+    // The path is only worth its cost once something is wrong.
+    match count.nul.get() {
+        true => Err(JsonError::Nul { path: find_nul(&value, String::new()).unwrap_or_default() }),
+        false => Ok(value),
+    }
 }
 
 /// Checks a value that is already in memory against the limits, and its strings for NUL.
@@ -197,19 +204,67 @@ fn skip_string(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Deserializes a value and refuses a key that stands twice in one object.
-#[derive(Clone, Copy)]
-struct Strict;
+/// What was read so far. Counted while a value grows, and not when it is there: a text of small values takes
+/// fifty times its size in memory.
+struct Count {
+    limits: JsonLimits,
+    values: Cell<usize>,
+    /// Whether a string has a NUL character.
+    nul: Cell<bool>,
+    /// Why reading was given up; serde would make a text of it.
+    refused: Cell<Option<JsonError>>,
+}
 
-impl<'de> DeserializeSeed<'de> for Strict {
+impl Count {
+    fn value<E: serde::de::Error>(&self, depth: usize) -> Result<(), E> {
+        let values = self.values.get() + 1;
+        self.values.set(values);
+        let JsonLimits { values: values_max, depth: depth_max, bytes: _ } = self.limits;
+        if values > values_max {
+            return self.refuse(JsonError::TooMany { limit: values_max });
+        }
+        if depth > depth_max {
+            return self.refuse(JsonError::TooDeep { limit: depth_max });
+        }
+        Ok(())
+    }
+
+    /// Strings are never longer than their text, which was measured first.
+    fn text(&self, text: &str) {
+        if text.as_bytes().contains(&0) {
+            self.nul.set(true);
+        }
+    }
+
+    fn refuse<E: serde::de::Error>(&self, error: JsonError) -> Result<(), E> {
+        self.refused.set(Some(error));
+        Err(E::custom("beyond the limits"))
+    }
+}
+
+/// Deserializes a value within the limits, and refuses a key that stands twice in one object.
+#[derive(Clone, Copy)]
+struct Strict<'c> {
+    count: &'c Count,
+    depth: usize,
+}
+
+impl Strict<'_> {
+    fn below(self) -> Self {
+        Self { depth: self.depth + 1, ..self }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        self.count.value(self.depth)?;
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,17 +291,18 @@ impl<'de> Visitor<'de> for Strict {
         Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        self.visit_string(value.to_owned())
     }
 
     fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        self.count.text(&value);
         Ok(Value::String(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(Strict)? {
+        while let Some(item) = items.next_element_seed(self.below())? {
             array.push(item);
         }
         Ok(Value::Array(array))
@@ -258,7 +314,8 @@ impl<'de> Visitor<'de> for Strict {
             if object.contains_key(&key) {
                 return Err(serde::de::Error::custom(format_args!("the key `{key}` stands twice")));
             }
-            let value = fields.next_value_seed(Strict)?;
+            self.count.text(&key);
+            let value = fields.next_value_seed(self.below())?;
             object.insert(key, value);
         }
         Ok(Value::Object(object))
@@ -369,7 +426,7 @@ mod tests {
             ("[1e999]", "out of range"),
             (r#"{"a": ["x", "b\u0000c"]}"#, "`/a/1` contains a NUL"),
             ("{\"a\0\": 1}", "not valid JSON"),
-            (&deep, "not valid JSON"),
+            (&deep, "deeper than 64"),
             (&nested, "deeper than 64"),
             ("{\"a\": 1} x", "trailing"),
             ("", "EOF"),
@@ -397,6 +454,16 @@ mod tests {
         assert!(matches!(check(&json!(vec![0; 10]), limits), Err(JsonError::TooMany { .. })));
         assert!(matches!(check(&json!([[[[0]]]]), limits), Err(JsonError::TooDeep { .. })));
         assert!(check(&json!([[[0]]]), limits).is_ok());
+    }
+
+    #[test]
+    fn reading_stops_at_the_limit_and_not_at_the_end() {
+        let limits = JsonLimits { bytes: 1_000, values: 10, depth: 3 };
+        let refused = |text: &str| parse(text.as_bytes(), limits).unwrap_err();
+        assert!(matches!(refused("[0,0,0,0,0,0,0,0,0,0 and no JSON"), JsonError::TooMany { limit: 10 }));
+        assert!(matches!(refused("[[[[ and no JSON"), JsonError::TooDeep { limit: 3 }));
+        assert!(parse(b"[0,0,0,0,0,0,0,0,[]]", limits).is_ok());
+        assert!(parse(b"[[[0]]]", limits).is_ok());
     }
 
     proptest! {

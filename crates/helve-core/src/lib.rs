@@ -77,3 +77,12 @@ pub use tool::{Handler, Implementation, RetryIf, Spellings, Tool};
 ///
 /// An alias instead of `async_trait`, which costs build time on the traits used most.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Makes a future in its place on the heap. `Box::pin` makes it first and moves it there, which costs where it is
+/// large and often made.
+#[inline]
+pub fn boxed<'a, F: Future + Send + 'a>(make: impl FnOnce() -> F) -> BoxFuture<'a, F::Output> {
+    let place = Box::<F>::new_uninit();
+    let future: Box<F> = Box::write(place, make());
+    Box::into_pin(future)
+}

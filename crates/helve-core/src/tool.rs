@@ -43,8 +43,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Whether every step of the future is sure to be short, and not the first alone. It then runs
-    /// in the caller's task to its end, unless that may stop attending to it: see
-    /// [`Client::may_leave`](crate::ports::Client::may_leave).
+    /// in the caller's task to its end.
     fn is_light(&self) -> bool {
         false
     }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, StreamExt};
+use helve::json::parse;
 use helve::session::SessionKey;
 use helve::{
     Access, ApprovalId, BoxFuture, Caller, ErrorCode, Pending, PolicyResource, Runtime, Served, Stance,
-    ToolError,
+    ToolError, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ use crate::server::{
 };
 use crate::servers::lines::Behalf;
 use crate::servers::{
-    Offer, Piece, Server, ServerEvent, ServerEventKind, Servers, Watching, Wish, served, to_watch,
+    Offer, Piece, RESULT, Server, ServerEvent, ServerEventKind, Servers, Watching, Wish, served, to_watch,
 };
 
 /// How long a client's first list or call waits for servers that are still being connected.
@@ -253,7 +254,7 @@ impl Gateway {
         let Some(registered) = self.tools.runtime().registry().get(tool) else { return };
         let servers = self.servers.all();
         let owner = servers.iter().find(|server| server.offer().tools.contains_key(registered.name()));
-        if let (Some(server), Ok(value)) = (owner, serde_json::from_str::<Value>(result.get())) {
+        if let (Some(server), Ok(value)) = (owner, parse(result.get().as_bytes(), RESULT)) {
             let is_there = |name: &str| servers.iter().any(|server| server.name() == name);
             self.links.remember(SessionKey::of(caller), server.name(), &value, is_there);
         }
@@ -385,7 +386,7 @@ impl Backend for Gateway {
     }
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
-        Box::pin(async move {
+        boxed(|| async move {
             let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
             if let ToolAnswer::Done { result, .. } = &answer {

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
+use helve_core::boxed;
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use url::Url;
@@ -88,7 +89,7 @@ impl Client {
     pub async fn fetch(&self, request: Request) -> Result<Response, NetError> {
         let (request, target) = self.bounded(request)?;
         // One timer for all of it: each costs about as much as the checks do.
-        within(request.deadline, target.clone(), async {
+        within(request.deadline, target.clone(), || async {
             self.follow(request, target).await?.read_untimed().await
         })
         .await
@@ -98,7 +99,7 @@ impl Client {
     /// response.
     pub async fn open(&self, request: Request) -> Result<StreamingResponse, NetError> {
         let (request, target) = self.bounded(request)?;
-        within(request.deadline, target.clone(), self.follow(request, target)).await
+        within(request.deadline, target.clone(), || self.follow(request, target)).await
     }
 
     /// A request within the policy's bounds, and where it goes.
@@ -210,13 +211,14 @@ impl Inner {
     }
 }
 
-/// Does something until it is too late. Boxed: a request's state is large and callers keep it in theirs.
-async fn within<T>(
+/// Does something until it is too late. Boxed, and made in its place: a request's state is large and callers keep it
+/// in theirs.
+async fn within<T, W: Future<Output = Result<T, NetError>> + Send>(
     deadline: Instant,
     target: Target,
-    work: impl Future<Output = Result<T, NetError>>,
+    work: impl FnOnce() -> W,
 ) -> Result<T, NetError> {
-    tokio::time::timeout_at(deadline.into(), Box::pin(work))
+    tokio::time::timeout_at(deadline.into(), boxed(work))
         .await
         .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
 }

@@ -193,17 +193,22 @@ impl StreamingResponse {
     }
 
     /// Reads the rest.
-    pub async fn read(self) -> Result<Response, NetError> {
-        let (deadline, host) = (self.deadline, self.target.to_string());
-        let read = tokio::time::timeout_at(deadline, self.read_untimed()).await;
-        read.unwrap_or(Err(NetError::Timeout { host }))
+    pub async fn read(mut self) -> Result<Response, NetError> {
+        match tokio::time::timeout_at(self.deadline, self.rest()).await {
+            Ok(body) => Ok(self.whole(body?)),
+            Err(_) => Err(NetError::Timeout { host: self.target.to_string() }),
+        }
     }
 
     /// Reads the rest for somebody who looks at the clock.
     pub(crate) async fn read_untimed(mut self) -> Result<Response, NetError> {
         let body = self.rest().await?;
+        Ok(self.whole(body))
+    }
+
+    fn whole(self, body: Bytes) -> Response {
         let Self { status, headers, url, .. } = self;
-        Ok(Response { status, headers, body, url })
+        Response { status, headers, body, url }
     }
 
     /// All that is left. What comes in one piece, as most things do, is not copied.

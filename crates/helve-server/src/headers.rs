@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use axum::http::{HeaderMap, HeaderName};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use helve::json::{JsonLimits, parse};
 use helve::trace::SpanContext;
 use helve_mcp::message::{Request, RpcError, read};
 use serde::Deserialize;
@@ -84,7 +85,9 @@ pub(crate) fn check(
         if request.method == "tools/call"
             && let Some(schema) = schema_of(name)
         {
-            let arguments = head.arguments.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            // What cannot be read is refused where it is read for the call.
+            let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
+            let arguments = head.arguments.and_then(read);
             check_arguments(headers, &schema, &arguments.unwrap_or(Value::Null), DEPTH_MAX)?;
         }
     }

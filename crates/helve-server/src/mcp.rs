@@ -7,7 +7,7 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
 use bytes::Bytes;
-use helve::Caller;
+use helve::{Caller, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
@@ -45,7 +45,8 @@ pub(crate) struct App {
 
 pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
     let (parts, body) = request.into_parts();
-    answer_post(&app, parts, body).await.unwrap_or_else(|refused| *refused)
+    // On the heap: axum moves the future about.
+    boxed(|| answer_post(&app, parts, body)).await.unwrap_or_else(|refused| *refused)
 }
 
 /// Refusals are boxed: they are rare, and large beside everything else.
@@ -118,7 +119,7 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
     let events = Events::new(None, false);
     let mut route = route(parts, outlet(&parts.headers, &events));
     route.era = Some(Era::Stateless);
-    let mut answer = Box::pin(async move { session.request(request, route).await });
+    let mut answer = boxed(|| async move { session.request(request, route).await });
     tokio::select! {
         biased;
         answer = &mut answer => json_response(status(answer.http_status()), answer.to_text()),
@@ -172,7 +173,7 @@ async fn in_session(app: &Arc<App>, parts: &Parts, session: InUse, request: Requ
     let (number, events) = session.stream();
     let route = route(parts, outlet(&parts.headers, &events));
     let inner = Arc::clone(&session.session);
-    let mut answer = Box::pin(async move { inner.request(request, route).await });
+    let mut answer = boxed(|| async move { inner.request(request, route).await });
     tokio::select! {
         biased;
         answer = &mut answer => json_response(status(answer.http_status()), answer.to_text()),

@@ -30,12 +30,6 @@ pub trait Client: fmt::Debug + Send + Sync + 'static {
     /// Passes on a log message of the tool, in MCP's form.
     fn log(&self, message: &RawValue);
 
-    /// Whether the call may be left to itself while a question waits for its answer: then nobody
-    /// polls it, and what must go on meanwhile needs a task of its own.
-    fn may_leave(&self) -> bool {
-        false
-    }
-
     /// What came with the call beside its arguments (`_meta` in MCP).
     fn meta(&self) -> Option<&RawValue>;
 }

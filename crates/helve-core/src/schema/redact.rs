@@ -40,6 +40,7 @@ pub(super) fn marks_secret(schema: &Value) -> bool {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Redactor {
+    /// Without what makes no difference.
     names: Vec<String>,
     /// One bit a letter that some name begins with, and one a length: most keys are ruled out by these.
     firsts: u64,
@@ -84,9 +85,12 @@ impl Default for Redactor {
 impl Redactor {
     /// Hides fields with these names; case, `-` and `_` make no difference.
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let names: Vec<String> = names.into_iter().map(|name| fold(name.as_ref()).collect()).collect();
-        let firsts = names.iter().fold(0, |bits, name| bits | first_bit(name.chars().next()));
-        let lengths = names.iter().fold(0, |bits, name| bits | length_bit(name.chars().count()));
+        let names: Vec<String> = names
+            .into_iter()
+            .map(|name| name.as_ref().replace(['-', '_'], "").to_ascii_lowercase())
+            .collect();
+        let firsts = names.iter().fold(0, |bits, name| bits | first_bit(name.bytes().next()));
+        let lengths = names.iter().fold(0, |bits, name| bits | length_bit(name.len()));
         Self { names, firsts, lengths, key: None }
     }
 
@@ -171,7 +175,7 @@ impl Redactor {
     fn names_secret(&self, key: &str) -> bool {
         self.firsts & first_bit(fold(key).next()) != 0
             && self.lengths & length_bit(fold(key).count()) != 0
-            && self.names.iter().any(|name| name.chars().eq(fold(key)))
+            && self.names.iter().any(|name| name.bytes().eq(fold(key)))
     }
 
     fn finds(&self, value: &Value) -> bool {
@@ -335,17 +339,18 @@ pub fn scrub(value: &mut Value, secrets: &[String]) {
 }
 
 /// Several letters share a bit, and what has none shares one with them.
-fn first_bit(first: Option<char>) -> u64 {
-    1 << (first.map_or(0, u32::from) % 64)
+fn first_bit(first: Option<u8>) -> u64 {
+    1 << (first.unwrap_or(0) % 64)
 }
 
 /// Lengths that are 64 apart share a bit.
-fn length_bit(letters: usize) -> u64 {
-    1 << (letters % 64)
+fn length_bit(bytes: usize) -> u64 {
+    1 << (bytes % 64)
 }
 
-fn fold(key: &str) -> impl Iterator<Item = char> + '_ {
-    key.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase())
+/// A key without what makes no difference. As bytes: to read letters costs more than all the rest.
+fn fold(key: &str) -> impl Iterator<Item = u8> + '_ {
+    key.bytes().filter(|byte| !matches!(byte, b'-' | b'_')).map(|byte| byte.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use helve::BoxFuture;
+use helve::{BoxFuture, boxed};
 use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use helve_net::{
     Client, HeaderMap, HeaderName, HeaderValue, Method, NetError, Request as HttpRequest, StatusCode,
@@ -418,7 +418,7 @@ struct Stream {
 
 impl Link for Http {
     fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>> {
-        Box::pin(async move {
+        boxed(|| async move {
             let Outgoing { id, method, params, headers, deadline } = outgoing;
             let mut waiting = Waiting { link: self, id, sent: false };
             let message = Message::Request(Request { id: Id::Number(id), method, params });

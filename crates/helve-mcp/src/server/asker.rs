@@ -150,10 +150,6 @@ impl Client for Asker {
         self.peer.takes(question)
     }
 
-    fn may_leave(&self) -> bool {
-        self.questions().is_some()
-    }
-
     fn ask(&self, question: Question, params: Raw) -> BoxFuture<'static, Result<Raw, AskError>> {
         if !self.can(question) {
             *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = Some(question);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use helve::boxed;
 use helve::json::JsonLimits;
 use helve::ports::Question;
 use serde_json::value::RawValue;
@@ -32,7 +33,7 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
     }
     // First, and without asking what else there is: of a server that has no tools, none is known.
     if asked.method == "tools/call" {
-        return Box::pin(call_tool(session, asked)).await;
+        return boxed(|| call_tool(session, asked)).await;
     }
     let has = backend.capabilities(&session.visitor(&asked.peer));
     match (asked.peer.era, asked.method) {
@@ -220,7 +221,7 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
         let wait = shared.options.approval_wait;
         // Kept only where it may be made again: arguments can be large.
         let again = incoming.page.is_some().then(|| call.clone());
-        Box::pin(async move {
+        boxed(|| async move {
             let answer = Arc::clone(&backend).call_tool(call, incoming.clone()).await?;
             let answer = match (answer, again) {
                 (ToolAnswer::Pending(pending), Some(call)) => {

@@ -13,7 +13,7 @@ use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
     Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
-    Runtime, Status,
+    Runtime, Status, boxed,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -167,7 +167,7 @@ impl Backend for RuntimeBackend {
     }
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
-        Box::pin(async move {
+        boxed(|| async move {
             let name = call.name.clone();
             let outcome = self.call(call, incoming).await;
             match outcome.error().map(|error| error.code()) {

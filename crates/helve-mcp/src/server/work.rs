@@ -9,6 +9,7 @@ use helve::BoxFuture;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::asker::Asker;
 use super::backend::TaskSupport;
@@ -37,15 +38,7 @@ pub(super) async fn run(
     cancellation: CancellationToken,
     support: TaskSupport,
 ) -> Result<Arc<RawValue>, RpcError> {
-    let held = Held {
-        work,
-        asker,
-        cancellation,
-        support,
-        owner: session.caller.principal.clone(),
-        what: what(asked),
-        round: 0,
-    };
+    let held = Held { work, asker, cancellation, support, round: 0 };
     go_on(session, asked, held).await
 }
 
@@ -80,7 +73,7 @@ async fn go_on(session: &Arc<Session>, asked: &Asked<'_>, mut held: Held) -> Res
     };
     match step(&mut held, becomes_task).await {
         Step::Done(result) => result,
-        Step::Asked(requests) => suspend(session, held, &requests),
+        Step::Asked(requests) => suspend(session, asked, held, &requests),
         Step::BecomesTask => tasks::start_extension(session, asked, held),
     }
 }
@@ -127,16 +120,21 @@ async fn step(held: &mut Held, becomes_task: Option<Duration>) -> Step {
 
 fn suspend(
     session: &Arc<Session>,
+    asked: &Asked<'_>,
     mut held: Held,
     requests: &serde_json::Value,
 ) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
     held.asker.lead_to(Arc::new(Nowhere), None);
+    if held.round == 0 {
+        held.work = by_itself(held.work);
+    }
     held.round += 1;
     let round = held.round;
     let id = random_id();
     let ttl = shared.options.waiting_ttl;
-    shared.waiting.put(&id, held, shared.options.waiting_max)?;
+    let waits = Suspended { owner: session.caller.principal.clone(), what: what(asked), held };
+    shared.waiting.put(&id, waits, shared.options.waiting_max)?;
     let expiring = (Arc::downgrade(shared), id.clone());
     tokio::spawn(async move {
         tokio::time::sleep(ttl).await;
@@ -152,44 +150,59 @@ fn suspend(
     .into())
 }
 
+/// Lets work go on although nobody waits for it: a server that asked its client hears of the answer later,
+/// and has more to say meanwhile. Dropped, it is taken back.
+fn by_itself(work: Work) -> Work {
+    let task = AbortOnDropHandle::new(tokio::spawn(work));
+    Box::pin(async move {
+        task.await.unwrap_or_else(|_| Err(RpcError::new(RpcError::INTERNAL, "the request was given up")))
+    })
+}
+
 /// What is asked, so that the state of one request cannot be used with another.
 fn what(asked: &Asked<'_>) -> String {
     let name = asked.params.name.as_deref().or(asked.params.uri.as_deref()).unwrap_or_default();
     format!("{} {name}", asked.method)
 }
 
-/// A request that waits. While it does, nobody polls it; dropped, it is taken back.
+/// A request that runs. Dropped, it is taken back.
 pub(super) struct Held {
     pub(super) work: Work,
     pub(super) asker: Arc<Asker>,
     pub(super) cancellation: CancellationToken,
     support: TaskSupport,
+    /// How often its client was asked.
+    round: u32,
+}
+
+/// A request that waits for its client, and whose it is.
+struct Suspended {
     owner: Option<String>,
     what: String,
-    round: u32,
+    held: Held,
 }
 
 /// Requests that wait for their clients.
 #[derive(Default)]
-pub(super) struct Waiting(Mutex<HashMap<String, Held>>);
+pub(super) struct Waiting(Mutex<HashMap<String, Suspended>>);
 
 impl Waiting {
-    fn put(&self, id: &str, held: Held, max: usize) -> Result<(), RpcError> {
+    fn put(&self, id: &str, waits: Suspended, max: usize) -> Result<(), RpcError> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = waiting.values().filter(|other| other.owner == held.owner).count();
+        let own = waiting.values().filter(|other| other.owner == waits.owner).count();
         // One caller's requests must not keep out everybody else's.
         if waiting.len() >= max || own >= (max / 2).max(1) {
             return Err(RpcError::new(-32000, "too many requests wait for their clients; try again later"));
         }
-        waiting.insert(id.to_owned(), held);
+        waiting.insert(id.to_owned(), waits);
         Ok(())
     }
 
     fn take(&self, id: &str, round: u32, owner: Option<&str>, what: &str) -> Option<Held> {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = waiting.get(id)?;
-        (held.round == round && held.owner.as_deref() == owner && held.what == what)
-            .then(|| waiting.remove(id))?
+        let Suspended { owner: whose, what: of, held } = waiting.get(id)?;
+        let fits = held.round == round && whose.as_deref() == owner && of == what;
+        if fits { waiting.remove(id).map(|waits| waits.held) } else { None }
     }
 
     fn drop_expired(&self, id: &str) {

@@ -43,6 +43,7 @@ pub(crate) use served::{Piece, Wish, served, to_watch};
 use server::Common;
 pub(crate) use server::Server;
 pub use status::{ServerState, ServerStatus};
+pub(crate) use tool::RESULT;
 pub(crate) use updates::Watching;
 
 /// How many changes are kept for somebody who is slow to hear them: more than one server tells at once.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use helve::json::{JsonLimits, canonical, sha256_hex};
 use helve::ports::{Client, Question};
-use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
+use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError, boxed};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -56,7 +56,7 @@ impl RemoteTool {
 impl Handler for RemoteTool {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (remote, repeatable) = (Arc::clone(&self.remote), self.repeatable);
-        Box::pin(async move { remote.call(arguments, context, repeatable).await })
+        boxed(|| async move { remote.call(arguments, context, repeatable).await })
     }
 
     fn implementation(&self) -> Implementation {

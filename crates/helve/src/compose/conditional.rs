@@ -23,7 +23,7 @@ pub(super) async fn run(
     run.expect(parts.len());
     run_steps(run, parts, &mut trail).await?;
     if let Some(output) = output {
-        return output.value(&trail.scope(run));
+        return trail.output(run, output);
     }
     let result = trail.previous().cloned().unwrap_or_default();
     let (_, errors) = trail.into_parts();

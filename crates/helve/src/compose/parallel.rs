@@ -30,7 +30,7 @@ pub(super) async fn run(
                 Slot::Skipped => {}
             }
         }
-        return output.value(&trail.scope(run));
+        return trail.output(run, output);
     }
     let results = parts.iter().zip(slots).filter_map(|(part, slot)| {
         let value = match slot {

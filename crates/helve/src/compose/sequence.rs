@@ -12,6 +12,8 @@ use super::step::OnError;
 pub(super) struct Trail {
     steps: Value,
     errors: Value,
+    /// Steps that were not due.
+    left_out: Vec<String>,
     /// What else expressions can name.
     more: Vec<(&'static str, Value)>,
 }
@@ -26,7 +28,7 @@ impl Trail {
     /// With room for the results of so many steps.
     pub(super) fn new(steps: usize) -> Self {
         let steps = Value::Object(Map::with_capacity(steps));
-        Self { steps, errors: json!({}), more: Vec::new() }
+        Self { steps, errors: json!({}), left_out: Vec::new(), more: Vec::new() }
     }
 
     /// What the last step that succeeded answered. No two steps have one name, and results stand in the
@@ -63,6 +65,20 @@ impl Trail {
         self.errors = errors.unwrap_or_else(|| json!({}));
     }
 
+    /// What `output` makes of them.
+    pub(super) fn output(&self, run: &Run<'_>, output: &Make) -> Result<Value, ToolError> {
+        output.value(&self.scope(run)).map_err(|error| {
+            let own = ToolError::new(error.code(), format!("`output` cannot be made: {}", error.message()));
+            match self.left_out.as_slice() {
+                [] => own,
+                left_out => {
+                    let names = left_out.join("`, `");
+                    own.suggest(format!("`{names}` did not run, so that `output` must do without its result"))
+                }
+            }
+        })
+    }
+
     /// The results, and the errors where there are any.
     pub(super) fn into_parts(self) -> (Value, Option<Value>) {
         let failed = self.errors.as_object().is_some_and(|errors| !errors.is_empty());
@@ -75,7 +91,7 @@ pub(super) async fn run(run: &Run<'_>, parts: &[Part], output: Option<&Make>) ->
     run.expect(parts.len());
     run_steps(run, parts, &mut trail).await?;
     if let Some(output) = output {
-        return output.value(&trail.scope(run));
+        return trail.output(run, output);
     }
     let (results, errors) = trail.into_parts();
     let mut answer = Map::from_iter([("results".to_owned(), results)]);
@@ -92,6 +108,7 @@ pub(super) async fn run_steps(run: &Run<'_>, parts: &[Part], trail: &mut Trail) 
             Ok(Some(arguments)) => run.call(part, &part.path, arguments, None).await,
             Ok(None) => {
                 run.skipped();
+                trail.left_out.push(part.name.to_string());
                 continue;
             }
             Err(error) => Ended::Failed(error),

@@ -120,10 +120,6 @@ impl Client for Hooked {
         })
     }
 
-    fn may_leave(&self) -> bool {
-        self.inner.may_leave()
-    }
-
     fn progress(&self, progress: &Progress) {
         self.inner.progress(progress);
     }

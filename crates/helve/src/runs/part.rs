@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
 use helve_core::run::{EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
-use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
+use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
 use super::active::{ActiveRun, Deed, Done, Waiting};
@@ -120,7 +120,7 @@ pub(super) fn call_at(
     if let Some(outcome) = replay(&run, &path) {
         return Box::pin(std::future::ready(outcome));
     }
-    let refusal = if path.matches('/').count() >= DEPTH_MAX {
+    let refusal = if path.bytes().filter(|byte| *byte == b'/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
     } else if run.is_refused() {
@@ -137,10 +137,7 @@ pub(super) fn call_at(
     }
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, until, follow_up });
-    // The place first: made beforehand, the future, which is large, would have to be moved there.
-    let place = Box::new_uninit();
-    let called = Box::write(place, async move { pipeline::run(&parts, call, origin).await });
-    Box::into_pin(called)
+    boxed(|| async move { pipeline::run(&parts, call, origin).await })
 }
 
 /// How a part ended before its run was cut short.

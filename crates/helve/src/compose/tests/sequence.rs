@@ -28,6 +28,18 @@ async fn templates_see_input_earlier_steps_and_the_previous_result() {
 }
 
 #[tokio::test]
+async fn an_output_that_cannot_be_made_says_which_step_did_not_run() {
+    let host = host();
+    let composed = sequence("some")
+        .step(Step::call("sum", "math/add").arguments(json!({ "a": 1, "b": 1 })))
+        .step(Step::call("shout", "text/upper").arguments(json!({ "text": "x" })).when("steps.sum.sum > 5"))
+        .output(json!({ "text": "{{ steps.shout.text }}" }));
+    let error = host.call(&host.built(composed), json!({})).await.unwrap_err();
+    assert!(error.message().starts_with("`output` cannot be made"), "{error}");
+    assert!(error.suggestions().iter().any(|hint| hint.contains("`shout` did not run")), "{error:?}");
+}
+
+#[tokio::test]
 async fn without_arguments_a_step_gets_what_fits_it() {
     let host = host();
     let tool = host.built(

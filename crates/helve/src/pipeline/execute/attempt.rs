@@ -59,13 +59,12 @@ async fn run(
 ) -> (Result<Value, ToolError>, HandlerEnd) {
     let handler = Arc::clone(tool.handler());
     let told = context.clone();
-    let stays = handler.is_light() && !context.client().is_some_and(|client| client.may_leave());
     // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
     let work = if handler.is_instant() {
         match first_step(&*handler, arguments, context).await {
             Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
-            Ok(ControlFlow::Continue(rest)) if stays => Work::Here(rest),
+            Ok(ControlFlow::Continue(rest)) if handler.is_light() => Work::Here(rest),
             Ok(ControlFlow::Continue(rest)) => Work::apart(rest, of),
             Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
         }
