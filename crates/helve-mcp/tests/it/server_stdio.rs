@@ -1,13 +1,15 @@
 //! The server over a pair of streams.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve::ports::Question;
-use helve::{Caller, Context, Runtime, Tool, ToolError};
+use helve::{BoxFuture, Caller, Context, Handler, Runtime, Tool, ToolError};
 use helve_mcp::message::raw;
 use helve_mcp::server::McpServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf};
+use tokio::sync::{mpsc, oneshot};
 
 pub(crate) struct Client {
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -167,6 +169,57 @@ async fn both_eras_on_one_connection() {
     client.initialize(json!({})).await;
     client.send(call(3, "wait")).await;
     assert_eq!(client.hear().await["id"], 3);
+}
+
+/// Asks its client, and meanwhile answers whoever knocks, all of it in its caller's task.
+struct Attentive(Mutex<Option<mpsc::Receiver<oneshot::Sender<()>>>>);
+
+impl Handler for Attentive {
+    fn call(&self, _: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        let mut door = self.0.lock().unwrap().take().unwrap();
+        Box::pin(async move {
+            let client = context.client().unwrap().clone();
+            let mut answer = client.ask(Question::Sample, raw(&json!({ "messages": [], "maxTokens": 1 })));
+            loop {
+                tokio::select! {
+                    answer = &mut answer => return Ok(json!({ "is_answered": answer.is_ok() })),
+                    Some(knock) = door.recv() => knock.send(()).unwrap(),
+                }
+            }
+        })
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+
+    fn is_light(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_tool_goes_on_while_its_client_thinks_about_a_question() {
+    let (knock, door) = mpsc::channel(1);
+    let attentive = tool("attentive").shared_handler(Arc::new(Attentive(Mutex::new(Some(door)))));
+    let runtime = Runtime::builder().tool(attentive).unwrap().build();
+    let (mut client, _served) = connect_to(McpServer::from_runtime(runtime));
+    let mut body = call(1, "attentive");
+    body["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "sampling": {} },
+    });
+    client.send(body.clone()).await;
+    let asked = client.hear().await;
+    let (opened, is_open) = oneshot::channel();
+    knock.send(opened).await.unwrap();
+    tokio::time::timeout(Duration::from_secs(30), is_open).await.expect("somebody opens").unwrap();
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    body["params"]["requestState"] = asked["result"]["requestState"].clone();
+    body["params"]["inputResponses"] =
+        json!({ key: { "role": "assistant", "content": { "type": "text", "text": "hi" }, "model": "m" } });
+    client.send(body).await;
+    assert_eq!(client.hear().await["result"]["structuredContent"], json!({ "is_answered": true }));
 }
 
 #[tokio::test]
