@@ -162,3 +162,23 @@ pub trait EffectHandler: Send + Sync + 'static {
     /// Takes back what was applied.
     fn roll_back(&self, applied: Value, context: Context) -> BoxFuture<'static, Result<(), ToolError>>;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn memory_is_that_of_the_session_unless_said() {
+        let effect = |scope: Option<&str>| {
+            let mut written = json!({ "type": "memory", "operation": "write", "key": "k" });
+            scope.into_iter().for_each(|scope| written["scope"] = scope.into());
+            match serde_json::from_value(written).unwrap() {
+                Change::Memory { scope, .. } => scope,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(effect(None), MemoryScope::ShortTerm);
+        assert_eq!(effect(Some("long-term")), MemoryScope::LongTerm);
+    }
+}
