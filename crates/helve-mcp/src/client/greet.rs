@@ -148,7 +148,7 @@ fn names_version(error: &RpcError, version: &str) -> bool {
 async fn exchange(
     link: &dyn Link,
     hub: &Hub,
-    method: &str,
+    method: &'static str,
     params: Fields,
     headers: Vec<(String, String)>,
     timeout: Duration,
@@ -159,7 +159,7 @@ async fn exchange(
     let answer = tokio::time::timeout_at(deadline, link.request(outgoing)).await;
     answer
         .unwrap_or(Err(LinkError::timed_out(timeout)))
-        .map_err(NotGreeted::Link)?
+        .map_err(|error| NotGreeted::Link(error.asking(method)))?
         .map_err(NotGreeted::Refused)
 }
 

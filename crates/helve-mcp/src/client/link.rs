@@ -143,6 +143,14 @@ impl LinkError {
         Self::TimedOut { after, asked: None }
     }
 
+    /// The same error with what was asked, where it is that no answer came.
+    pub(crate) fn asking(self, method: &'static str) -> Self {
+        match self {
+            Self::TimedOut { after, .. } => Self::TimedOut { after, asked: Some(method) },
+            other => other,
+        }
+    }
+
     /// The same error once a question was handed over: whatever went wrong since, the server may have begun
     /// what was asked.
     pub(crate) fn once_sent(self) -> Self {

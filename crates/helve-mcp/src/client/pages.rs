@@ -45,10 +45,7 @@ pub(crate) async fn all(
     tokio::time::timeout(bounds.timeout, reading)
         .await
         .unwrap_or(Err(LinkError::timed_out(bounds.timeout)))
-        .map_err(|error| match error {
-            LinkError::TimedOut { after, .. } => LinkError::TimedOut { after, asked: Some(method) },
-            other => other,
-        })
+        .map_err(|error| error.asking(method))
 }
 
 async fn pages(

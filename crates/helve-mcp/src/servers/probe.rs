@@ -28,7 +28,7 @@ use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::config::ServerConfig;
 use crate::era::Era;
-use crate::log::{Log, Source};
+use crate::log::{Line, Log, Source};
 use crate::message::{Fields, raw};
 use crate::text;
 
@@ -343,14 +343,7 @@ impl Looking {
             ReportError { code: error.code().as_str(), message: text::one_line(&message, SHOWN_CHARS_MAX) }
         });
         let lines = self.log.last(usize::MAX);
-        let mut noise = lines.iter().filter(|line| line.source == Source::Noise);
-        if let Some(first) = noise.next() {
-            let count = 1 + noise.count();
-            let first = text::one_line(&first.text, NOISE_CHARS_MAX);
-            report.remarks.push(format!(
-                "it wrote {count} lines or more that are no message, or answers to nothing; the first: {first}"
-            ));
-        }
+        report.remarks.extend(remark_on_noise(&lines));
         let left_out = report.remarks.len().saturating_sub(REMARKS_MAX);
         report.remarks.truncate(REMARKS_MAX);
         for remark in &mut report.remarks {
@@ -365,6 +358,19 @@ impl Looking {
         report.duration_ms = millis(began);
         report
     }
+}
+
+/// What to say of what a server wrote that is no message, with the reason why the first of it is none.
+fn remark_on_noise(lines: &[Line]) -> Option<String> {
+    let mut noise = lines.iter().filter(|line| line.source == Source::Noise);
+    let first = text::one_line(&noise.next()?.text, NOISE_CHARS_MAX);
+    Some(match noise.count() {
+        0 => format!("it wrote a line that is no message, or answers nothing: {first}"),
+        more => format!(
+            "it wrote {} lines or more that are no message, or answer nothing; the first: {first}",
+            more + 1
+        ),
+    })
 }
 
 /// Nobody is there to be asked.

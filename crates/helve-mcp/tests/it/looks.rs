@@ -241,7 +241,9 @@ async fn a_server_that_is_silent_too_long_is_late_over_http_too() {
     }
     let silent = odd(EraChoice::Auto, |_| Some((NEVER, Value::Null))).await;
     let report = look(silent, Duration::from_secs(1), None).await;
-    assert_eq!((report.stage, error(&report).0), (Stage::Connect, "timeout"), "{report:#?}");
+    let (code, message) = error(&report);
+    assert_eq!((report.stage, code), (Stage::Connect, "timeout"), "{message}");
+    assert!(message.ends_with("(`initialize`)"), "{message}");
 }
 
 #[tokio::test]
