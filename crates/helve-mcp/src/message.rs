@@ -428,7 +428,7 @@ pub fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, RpcE
 }
 
 /// What is wrong with JSON text, in the words of JSON: serde names the types that we read it as.
-pub fn in_words(error: &serde_json::Error) -> String {
+pub(crate) fn in_words(error: &serde_json::Error) -> String {
     const EXPECTED: &str = ", expected ";
     let text = error.to_string();
     let Some((found, rest)) = text.rsplit_once(EXPECTED) else { return text };
