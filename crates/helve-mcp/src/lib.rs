@@ -20,6 +20,7 @@ pub mod pings;
 pub mod server;
 pub mod servers;
 
+mod at_most;
 pub mod config;
 mod diff;
 pub mod import;

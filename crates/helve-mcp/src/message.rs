@@ -159,16 +159,24 @@ impl From<RpcError> for AskError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Not JSON, nested too deep, or a key twice in the envelope.
-    #[error("not valid JSON: {0}")]
+    /// Not JSON, nested too deep, or an envelope with a key twice or values of other types.
+    #[error("{}: {}", if .0.is_data() { NO_MESSAGE } else { "not valid JSON" }, in_words(.0))]
     Syntax(#[from] serde_json::Error),
+    /// Bytes that are no text.
+    #[error("not valid UTF-8")]
+    NotText,
+    /// Text with a mark before its first character, which JSON does not have.
+    #[error("not valid JSON: it begins with a byte order mark")]
+    ByteOrderMark,
     /// Several messages in one, which the protocol gave up.
     #[error("a batch; send one message at a time")]
     Batch,
     /// JSON, but no message.
-    #[error("not a JSON-RPC 2.0 message: {0}")]
+    #[error("{NO_MESSAGE}: {0}")]
     NotAMessage(&'static str),
 }
+
+const NO_MESSAGE: &str = "not a JSON-RPC 2.0 message";
 
 impl Message {
     /// Reads one message.
@@ -183,8 +191,18 @@ impl Message {
         if text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
             return Err(MessageError::Batch);
         }
-        let envelope: Envelope<'_> = serde_json::from_slice(text)?;
+        let envelope: Envelope<'_> =
+            serde_json::from_slice(text).map_err(|error| Self::unread(text, error))?;
         envelope.into_message()
+    }
+
+    /// Why a text could not be read.
+    fn unread(text: &[u8], error: serde_json::Error) -> MessageError {
+        match std::str::from_utf8(text) {
+            Err(_) => MessageError::NotText,
+            Ok(text) if text.starts_with('\u{feff}') => MessageError::ByteOrderMark,
+            Ok(_) => MessageError::Syntax(error),
+        }
     }
 
     /// The message as one line, without its end.
@@ -250,7 +268,10 @@ impl Envelope<'_> {
             }
             (None, Some(id), Some(result), None) => Ok(Message::answer(id, Ok(result))),
             (None, id, None, Some(error)) => Ok(Message::Response(Response { id, result: Err(error) })),
-            _ => Err(NotAMessage("it must be a request, a notification or one answer")),
+            (Some(_), ..) => Err(NotAMessage("a request has neither `result` nor `error`")),
+            (None, _, None, None) => Err(NotAMessage("there is no `method`, no `result` and no `error`")),
+            (None, _, Some(_), Some(_)) => Err(NotAMessage("an answer has `result` or `error`, not both")),
+            (None, None, Some(_), None) => Err(NotAMessage("an answer has the `id` of its question")),
         }
     }
 }
@@ -403,7 +424,41 @@ pub fn read<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Result<T, RpcE
         return Err(RpcError::invalid_params("invalid params: they must be a JSON object"));
     }
     serde_json::from_str(raw.map_or("{}", RawValue::get))
-        .map_err(|error| RpcError::invalid_params(format!("invalid params: {error}")))
+        .map_err(|error| RpcError::invalid_params(format!("invalid params: {}", in_words(&error))))
+}
+
+/// What is wrong with JSON text, in the words of JSON: serde names the types that we read it as.
+pub(crate) fn in_words(error: &serde_json::Error) -> String {
+    const EXPECTED: &str = ", expected ";
+    let text = error.to_string();
+    let Some((found, rest)) = text.rsplit_once(EXPECTED) else { return text };
+    let (expected, place) = rest.split_at(rest.rfind(" at line ").unwrap_or(rest.len()));
+    let expected = match expected {
+        "a map" => "an object",
+        "a sequence" => "a list",
+        "f64" => "a number",
+        "i64" | "u64" | "u32" | "usize" => "a whole number",
+        structure if structure.starts_with("struct ") => "an object",
+        other => other,
+    };
+    let found = match found.strip_prefix("invalid type: ") {
+        Some("map") => "invalid type: object",
+        Some("sequence") => "invalid type: list",
+        _ => found,
+    };
+    format!("{found}{EXPECTED}{expected}{place}")
+}
+
+/// What to say of an answer that belongs to no question.
+pub(crate) fn unasked(id: Option<&Id>) -> String {
+    match id {
+        Some(Id::Number(id)) => format!("an answer with the `id` {id}, which no open question has"),
+        Some(Id::Text(id)) => {
+            let id = crate::text::one_line(id, 64);
+            format!("an answer with the `id` \"{id}\", a text, where all questions have numbers")
+        }
+        None => "an answer without an `id`: which question it answers cannot be told".to_owned(),
+    }
 }
 
 /// Whether `raw` is a JSON object.
@@ -460,7 +515,38 @@ mod tests {
             assert!(parsed(text).is_err(), "{text}");
         }
         assert!(matches!(parsed(r#" [{"jsonrpc":"2.0","method":"x"}]"#), Err(MessageError::Batch)));
+        assert!(matches!(Message::parse(b"{\"jsonrpc\":\"\xff\"}"), Err(MessageError::NotText)));
         let deep = format!(r#"{{"jsonrpc":"2.0","method":"x","params":{}}}"#, "[".repeat(100_000));
         assert!(parsed(&deep).is_err());
+    }
+
+    #[test]
+    fn why_it_is_none_is_said_in_the_words_of_the_protocol() {
+        for (text, wanted) in [
+            ("\u{feff}{}", "not valid JSON: it begins with a byte order mark"),
+            ("{", "not valid JSON: EOF while parsing an object at line 1 column 1"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":"E1","message":"no"}}"#,
+                "not a JSON-RPC 2.0 message: invalid type: string \"E1\", expected a whole number at line 1 column 44",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"error":"no"}"#,
+                "not a JSON-RPC 2.0 message: invalid type: string \"no\", expected an object at line 1 column 36",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{"code":1,"message":""}}"#,
+                "not a JSON-RPC 2.0 message: an answer has `result` or `error`, not both",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"result":{}}"#,
+                "not a JSON-RPC 2.0 message: an answer has the `id` of its question",
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1.0,"result":{}}"#,
+                "not a JSON-RPC 2.0 message: `id` must be a text or a whole number",
+            ),
+        ] {
+            assert_eq!(parsed(text).unwrap_err().to_string(), wanted);
+        }
     }
 }

@@ -145,9 +145,14 @@ impl Client {
         let mut body = request.body.take().map(Bytes::from);
         for _ in 0..=self.0.policy.redirects {
             let response = self.send(&request, body.clone(), &target).await?;
-            let next = match request.redirects {
-                Redirects::Follow => redirect_of(&request.url, &target, response.status, &response.headers)?,
-                Redirects::Stop => None,
+            let follows = match request.redirects {
+                Redirects::Follow => true,
+                Redirects::Unchanged => !becomes_get(&request.method, response.status),
+                Redirects::Stop => false,
+            };
+            let next = match follows {
+                true => redirect_of(&request.url, &target, response.status, &response.headers)?,
+                false => None,
             };
             let Some(url) = next else { return response.within_bounds(request, target) };
             request = redirected(request, &mut body, response.status, url, &target)?;
@@ -267,6 +272,15 @@ fn redirect_of(
     Ok(Some(to))
 }
 
+/// Whether a request goes on as one that only reads.
+fn becomes_get(method: &Method, status: StatusCode) -> bool {
+    match status {
+        StatusCode::SEE_OTHER => !matches!(*method, Method::GET | Method::HEAD),
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => *method == Method::POST,
+        _ => false,
+    }
+}
+
 /// The request that follows a redirect, as browsers would make it but with less carried along.
 fn redirected(
     mut request: Request,
@@ -275,12 +289,7 @@ fn redirected(
     to: Url,
     target: &Target,
 ) -> Result<Request, NetError> {
-    let becomes_get = match status {
-        StatusCode::SEE_OTHER => !matches!(request.method, Method::GET | Method::HEAD),
-        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => request.method == Method::POST,
-        _ => false,
-    };
-    if becomes_get {
+    if becomes_get(&request.method, status) {
         request.method = Method::GET;
         *body = None;
         for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {

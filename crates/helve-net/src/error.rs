@@ -24,9 +24,7 @@ pub enum NetError {
         name: String,
     },
     /// The address is not on the public internet and the policy does not list it.
-    #[error(
-        "`{host}` is at {address} ({range}), not on the public internet; if it should be reached, add `{entry}` to [net] allow"
-    )]
+    #[error("`{host}` is at {address} ({range}), not on the public internet{}", advice(.entry.as_deref()))]
     Forbidden {
         /// Host and port.
         host: String,
@@ -34,8 +32,8 @@ pub enum NetError {
         address: IpAddr,
         /// What that range is for.
         range: &'static str,
-        /// The entry that would allow it.
-        entry: String,
+        /// The entry that would allow it, where that can be advised: not where credentials are given out.
+        entry: Option<String>,
     },
     /// The lists of the policy rule it out.
     #[error("`{host}` must not be reached: {reason}")]
@@ -92,7 +90,7 @@ pub enum NetError {
         reason: &'static str,
     },
     /// The connection broke, or what came was not HTTP.
-    #[error("the exchange with `{host}` broke off")]
+    #[error("the exchange with `{host}` broke off: {}", cause(&**.source))]
     Broken {
         /// Host and port.
         host: String,
@@ -132,8 +130,8 @@ impl NetError {
         match refused {
             Refused::Special { address, special: Special { name, reach } } => {
                 let entry = match reach {
-                    Reach::Private => host.clone(),
-                    Reach::ByAddress => address.to_string(),
+                    Reach::Private => Some(host.clone()),
+                    Reach::ByAddress => None,
                 };
                 Self::Forbidden { host, address: *address, range: name, entry }
             }
@@ -172,6 +170,41 @@ impl NetError {
         }
         Self::Broken { host, source: error.into() }
     }
+}
+
+fn advice(entry: Option<&str>) -> String {
+    entry.map(|entry| format!("; if it should be reached, add `{entry}` to [net] allow")).unwrap_or_default()
+}
+
+/// Why an exchange broke off, as far as the HTTP library tells. It says nothing of what the other side sent.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    use std::io::ErrorKind;
+    if let Some(error) = find::<hyper::Error>(error) {
+        if error.is_parse_too_large() {
+            return "its headers are too large".to_owned();
+        }
+        if error.is_parse() {
+            return "what it answers is not HTTP".to_owned();
+        }
+        if error.is_incomplete_message() {
+            return "it closed the connection before it had answered".to_owned();
+        }
+    } else if let Some(error) = find::<std::io::Error>(error)
+        && matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other)
+    {
+        // Only what unpacks a content says so.
+        return "its content cannot be unpacked".to_owned();
+    }
+    deepest(error).to_string()
+}
+
+/// The error that the others are about.
+fn deepest<'e>(error: &'e (dyn std::error::Error + 'static)) -> &'e (dyn std::error::Error + 'static) {
+    let mut last = error;
+    while let Some(next) = last.source() {
+        last = next;
+    }
+    last
 }
 
 /// Looks for an error of one type in a chain, also inside I/O errors, which hide what they wrap.

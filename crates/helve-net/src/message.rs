@@ -37,6 +37,9 @@ pub struct Request {
 pub enum Redirects {
     /// Follow a few; to another origin only to read, and without credentials.
     Follow,
+    /// Follow as above, but only where the request stays what it is: a redirect that would make another method
+    /// of it, and take its content away, is returned as the response.
+    Unchanged,
     /// Return the redirect as the response.
     Stop,
 }

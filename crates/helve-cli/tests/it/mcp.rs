@@ -231,6 +231,17 @@ fn a_test_says_what_happened() {
 }
 
 #[test]
+fn a_test_holds_to_the_limit_that_is_configured() {
+    let home = Home::new();
+    home.write("server.py", SERVER.replace("[TOOL]", "[{**TOOL, 'name': f't{n}'} for n in range(5)]"));
+    for (limit, wanted) in [("registry.tools_max=2", 2), ("registry.tools_max=1000", 5)] {
+        let ran = home.run(&["mcp", "test", "--json", "--set", limit, "--", "python3", "server.py"]);
+        let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(report["tools"].as_array().unwrap().len(), wanted, "{limit}: {}", ran.all());
+    }
+}
+
+#[test]
 fn lint_finds_what_is_wrong_with_servers() {
     let home = project("[mcp.servers.a]\ncommand = 'npx -y x'\n[mcp.servers.b]\nurl = 'file:///x'\n");
     home.settled(|home| insta::assert_snapshot!("lint", home.run(&["tools", "lint", "helve.toml"]).all()));

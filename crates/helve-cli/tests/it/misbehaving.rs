@@ -185,8 +185,7 @@ fn whatever_a_server_does_the_test_of_it_ends() {
 fn a_refused_greeting_is_told_as_the_server_said_it() {
     let home = Home::new();
     let script = misbehave().display().to_string();
-    for (kind, words) in
-        [("error-to-initialize", "no database (code -32603)"), ("unknown-version", "\"1.0\"")]
+    for (kind, words) in [("error-to-initialize", "no database (code -32603)"), ("unknown-version", "`1.0`")]
     {
         let ran = home.run(&["mcp", "test", "--json", "--", "python3", &script, kind]);
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();

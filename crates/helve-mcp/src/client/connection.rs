@@ -21,7 +21,7 @@ use super::hub::{Flight, Hub, InFlight};
 use super::link::{Answer, Link, LinkError, Outgoing};
 use super::news::News;
 use crate::era::{Era, meta};
-use crate::message::{Fields, Notification, Raw, RpcError, raw, read};
+use crate::message::{Fields, Notification, Raw, RpcError, in_words, is_object, raw};
 use crate::server::QUESTION_KEY;
 
 /// How often a server may ask for more before it answers a call.
@@ -191,7 +191,10 @@ impl Connection {
                         None => drop(ask.params.remove("requestState")),
                     }
                 }
-                Err(error) => return Ok(Err(error)),
+                Err(InputError::Unfit(why)) => {
+                    return Err(LinkError::Protocol(format!("what it asks back cannot be read: {why}")));
+                }
+                Err(InputError::Refused(error)) => return Ok(Err(error)),
             }
         }
         Err(LinkError::Protocol(format!("it asked back more than {ROUNDS_MAX} times in one call")))
@@ -236,7 +239,7 @@ impl Connection {
 
     /// Answers to what a server of the stateless era needs before it can go on, and what it wants
     /// back with them.
-    async fn input(&self, result: &RawValue, ask: &Ask) -> Result<(Raw, Option<Raw>), RpcError> {
+    async fn input(&self, result: &RawValue, ask: &Ask) -> Result<(Raw, Option<Raw>), InputError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Needed {
@@ -245,7 +248,7 @@ impl Connection {
             #[serde(default)]
             request_state: Option<Raw>,
         }
-        let needed: Needed = read(Some(result))?;
+        let needed: Needed = asked_back(Some(result))?;
         let responses = self.responses(&needed.input_requests, ask.client.clone()).await?;
         Ok((responses, needed.request_state))
     }
@@ -255,7 +258,7 @@ impl Connection {
         &self,
         requests: &Fields,
         client: Option<Arc<dyn Client>>,
-    ) -> Result<Raw, RpcError> {
+    ) -> Result<Raw, InputError> {
         #[derive(Deserialize)]
         struct Wanted {
             method: String,
@@ -266,9 +269,10 @@ impl Connection {
         let asking = requests.iter().map(|(key, wanted)| {
             let client = client.clone();
             async move {
-                let Wanted { method, params } = read(Some(wanted))?;
-                let answer = self.hub.answers.answer(&method, Some(named(params, key)?), client).await?;
-                Ok::<_, RpcError>((key, answer))
+                let Wanted { method, params } = asked_back(Some(wanted))?;
+                let params = named(params, key)?;
+                let answer = self.hub.answers.answer(&method, Some(params), client).await;
+                Ok::<_, InputError>((key, answer.map_err(InputError::Refused)?))
             }
         });
         let mut responses = Fields::default();
@@ -297,10 +301,28 @@ impl Serialize for Sent<'_> {
     }
 }
 
+/// Why a server's questions got no answers.
+#[derive(Debug)]
+pub(crate) enum InputError {
+    /// The server did not ask as the protocol has it.
+    Unfit(String),
+    /// Nobody here answers that.
+    Refused(RpcError),
+}
+
+/// Reads an object in which a server asks back. What is wrong with it is the server's own doing.
+fn asked_back<'a, T: Deserialize<'a>>(said: Option<&'a RawValue>) -> Result<T, InputError> {
+    if said.is_some_and(|said| !is_object(said)) {
+        return Err(InputError::Unfit("a part of it is no object".to_owned()));
+    }
+    serde_json::from_str(said.map_or("{}", RawValue::get))
+        .map_err(|error| InputError::Unfit(in_words(&error)))
+}
+
 /// The parameters of a question with the name that its server gave it, for a gateway's client.
-fn named(params: Option<Raw>, key: &str) -> Result<Raw, RpcError> {
-    let mut params = Fields::read(params.as_deref())?;
-    let mut about = Fields::read(params.get("_meta"))?;
+fn named(params: Option<Raw>, key: &str) -> Result<Raw, InputError> {
+    let mut params: Fields = asked_back(params.as_deref())?;
+    let mut about: Fields = asked_back(params.get("_meta"))?;
     about.set(QUESTION_KEY, raw(&key));
     params.set("_meta", about.to_raw());
     Ok(params.to_raw())
@@ -334,7 +356,7 @@ async fn wait(
                     sleep.as_mut().reset(total.min(now + ask.timeout));
                     continue;
                 }
-                return Err(LinkError::TimedOut { after: now - began });
+                return Err(LinkError::timed_out(now - began));
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use super::incoming::Incoming;
 use super::link::{Answer, Link, LinkError, Outgoing, Receiver};
-use crate::message::{Id, Message, Notification, Request};
+use crate::message::{Id, Message, Notification, Request, unasked};
 
 /// How many messages wait to be written before senders wait too.
 const QUEUE: usize = 256;
@@ -217,7 +217,7 @@ fn dispatch(message: Message, shared: &Shared, outbox: &mpsc::Sender<String>, in
             match waiting {
                 // Whoever waited may have left in this moment.
                 Some(waiting) => drop(waiting.send(response.result)),
-                None => incoming.receiver.noise("an answer to a question that is not open"),
+                None => incoming.receiver.noise(&unasked(response.id.as_ref())),
             }
         }
         Message::Notification(notification) => incoming.receiver.notified(notification, None),

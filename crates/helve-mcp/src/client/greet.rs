@@ -10,7 +10,10 @@ use super::headers;
 use super::hub::Hub;
 use super::link::{Link, LinkError, Outgoing};
 use crate::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
-use crate::message::{Fields, Notification, Raw, RpcError, empty, raw};
+use crate::message::{Fields, Notification, Raw, RpcError, empty, in_words, is_object, raw};
+
+/// How much of the versions that a server names is shown.
+const VERSIONS_CHARS_MAX: usize = 100;
 
 /// Why a greeting came to nothing.
 #[derive(Debug)]
@@ -19,8 +22,8 @@ pub(crate) enum NotGreeted {
     Link(LinkError),
     /// The server refused: it may speak only the other era.
     Refused(RpcError),
-    /// It speaks these versions, and none of this era that we speak.
-    Versions(Vec<String>),
+    /// It speaks these versions, as it answered to this method, and none of its era that we speak.
+    Versions(&'static str, Vec<String>),
 }
 
 impl NotGreeted {
@@ -41,12 +44,19 @@ impl NotGreeted {
         match self {
             Self::Link(error) => error,
             Self::Refused(error) => LinkError::Protocol(format!("it refused the greeting: {error}")),
-            Self::Versions(versions) => {
-                let ours = [&STATELESS_VERSIONS[..], &SESSION_VERSIONS[..]].concat().join(", ");
-                let theirs = versions.join(", ");
-                LinkError::Protocol(format!("it speaks version {theirs:?}, and we speak {ours}"))
-            }
+            Self::Versions(asked, theirs) => LinkError::Protocol(unspoken(asked, &theirs)),
         }
+    }
+}
+
+/// What to say of versions that are no answer to this method.
+fn unspoken(asked: &str, theirs: &[String]) -> String {
+    let ours = [&STATELESS_VERSIONS[..], &SESSION_VERSIONS[..]].concat();
+    let shown = crate::text::one_line(&theirs.join(", "), VERSIONS_CHARS_MAX);
+    match theirs.iter().any(|version| ours.contains(&version.as_str())) {
+        // We speak it, but not as it was asked.
+        true => format!("it answers `{asked}` with version `{shown}`, which does not know that method"),
+        false => format!("it speaks version `{shown}`, and we speak {}", ours.join(", ")),
     }
 }
 
@@ -68,7 +78,7 @@ pub(crate) async fn session(link: &dyn Link, hub: &Hub, timeout: Duration) -> Re
     let result = exchange(link, hub, "initialize", params, Vec::new(), timeout).await?;
     let said: Initialized = understood(&result, "initialize")?;
     if !SESSION_VERSIONS.contains(&said.protocol_version.as_str()) {
-        return Err(NotGreeted::Versions(vec![said.protocol_version]));
+        return Err(NotGreeted::Versions("initialize", vec![said.protocol_version]));
     }
     link.greeted(&said.protocol_version, false);
     let told = link.notify(Notification::bare("notifications/initialized")).await;
@@ -112,7 +122,7 @@ pub(crate) async fn stateless(link: &dyn Link, hub: &Hub, timeout: Duration) -> 
     };
     let mut said: Discovered = understood(&result, "server/discover")?;
     if !said.supported_versions.iter().any(|supported| supported == version) {
-        return Err(NotGreeted::Versions(said.supported_versions));
+        return Err(NotGreeted::Versions("server/discover", said.supported_versions));
     }
     let info = said.about.remove("io.modelcontextprotocol/serverInfo").or(said.server_info);
     Ok(Greeting {
@@ -138,7 +148,7 @@ fn names_version(error: &RpcError, version: &str) -> bool {
 async fn exchange(
     link: &dyn Link,
     hub: &Hub,
-    method: &str,
+    method: &'static str,
     params: Fields,
     headers: Vec<(String, String)>,
     timeout: Duration,
@@ -148,13 +158,56 @@ async fn exchange(
     let outgoing = Outgoing { id: hub.next_id(), method: method.to_owned(), params, headers, deadline };
     let answer = tokio::time::timeout_at(deadline, link.request(outgoing)).await;
     answer
-        .unwrap_or(Err(LinkError::TimedOut { after: timeout }))
-        .map_err(NotGreeted::Link)?
+        .unwrap_or(Err(LinkError::timed_out(timeout)))
+        .map_err(|error| NotGreeted::Link(error.asking(method)))?
         .map_err(NotGreeted::Refused)
 }
 
 fn understood<'a, T: Deserialize<'a>>(result: &'a Raw, method: &str) -> Result<T, NotGreeted> {
-    serde_json::from_str(result.get()).map_err(|error| {
-        NotGreeted::Link(LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}")))
-    })
+    let unfit = |why: &str| {
+        NotGreeted::Link(LinkError::Protocol(format!("its answer to `{method}` cannot be read: {why}")))
+    };
+    // Serde would take a list for an object, field by field.
+    if !is_object(result) {
+        return Err(unfit("it is no object"));
+    }
+    serde_json::from_str(result.get()).map_err(|error| unfit(&in_words(&error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_we_speak_is_not_said_to_be_unknown() {
+        let said = |asked, versions: &[&str]| {
+            let versions = versions.iter().map(|&version| version.to_owned()).collect();
+            NotGreeted::Versions(asked, versions).into_error().to_string()
+        };
+        let other_era = said("initialize", &["2026-07-28"]);
+        assert!(
+            other_era.ends_with(
+                "it answers `initialize` with version `2026-07-28`, which does not know that method"
+            )
+        );
+        let unknown = said("initialize", &["9.9\u{1b}[31m"]);
+        assert!(
+            unknown.contains("it speaks version `9.9") && unknown.contains("and we speak 2026-07-28, "),
+            "{unknown}"
+        );
+        assert!(!unknown.contains('\u{1b}'), "{unknown:?}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_greeting() {
+        for answer in [r#"["2025-11-25",{},{},"x"]"#, "7", "null"] {
+            let answer = raw(&serde_json::from_str::<serde_json::Value>(answer).unwrap());
+            let Err(NotGreeted::Link(error)) = understood::<Fields>(&answer, "initialize") else {
+                panic!("{answer}")
+            };
+            assert!(
+                error.to_string().ends_with("its answer to `initialize` cannot be read: it is no object")
+            );
+        }
+    }
 }

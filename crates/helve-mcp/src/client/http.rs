@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use helve::{BoxFuture, boxed};
-use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE};
 use helve_net::{
-    Client, HeaderMap, HeaderName, HeaderValue, Method, NetError, Request as HttpRequest, StatusCode,
-    StreamingResponse, Url,
+    Client, HeaderMap, HeaderName, HeaderValue, Method, NetError, Redirects, Request as HttpRequest,
+    StatusCode, StreamingResponse, Url,
 };
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -19,8 +19,9 @@ use tokio::time::Instant;
 
 use super::incoming::Incoming;
 use super::link::{Answer, Link, LinkError, Outgoing, Receiver};
+use super::resumes::{IN_VAIN_MAX, RETRY_DEFAULT, RETRY_MAX, RETRY_MIN, Resumes};
 use super::sse::Events;
-use crate::message::{Id, Message, Notification, Request, Response};
+use crate::message::{self, Id, Message, Notification, Request, Response};
 use crate::text;
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -33,18 +34,14 @@ const LISTEN_MAX: Duration = Duration::from_secs(3600);
 const LISTEN_ANSWER_MAX: Duration = Duration::from_secs(1);
 /// How much may come on one stream in all.
 const STREAM_BYTES_MAX: usize = 1 << 30;
-/// How long we wait before coming back to a stream that broke, where the server does not say.
-const RETRY_DEFAULT: Duration = Duration::from_secs(1);
-const RETRY_MAX: Duration = Duration::from_secs(30);
-const RETRY_MIN: Duration = Duration::from_millis(50);
-/// How often in a row a stream may break without bringing anything.
-const RESUMES_MAX: u32 = 5;
 /// How long a stream must have held to count as a good one, though it brought nothing.
 const STEADY: Duration = Duration::from_secs(30);
 /// How long a notification may take to be delivered.
 const NOTIFY_MAX: Duration = Duration::from_secs(10);
 /// How much of an error's text is shown.
 const DETAIL_BYTES_MAX: usize = 300;
+/// How much of an address is shown.
+const ADDRESS_CHARS_MAX: usize = 200;
 
 /// Who we are to a server that asks.
 pub(crate) trait Authorizer: Send + Sync + 'static {
@@ -60,11 +57,43 @@ pub(crate) trait Authorizer: Send + Sync + 'static {
 pub(crate) struct Endpoint {
     pub(crate) client: Client,
     pub(crate) url: Url,
+    /// Whether the address holds a secret, so that nothing is shown of what may repeat it.
+    pub(crate) is_secret: bool,
     /// Sensitive ones are marked so.
     pub(crate) headers: HeaderMap,
     pub(crate) authorizer: Option<Arc<dyn Authorizer>>,
     /// The largest message.
     pub(crate) bytes_max: usize,
+}
+
+impl Endpoint {
+    /// Why a server did not take a message, where its status says so: it wants to know who we are, or is
+    /// somewhere else.
+    pub(crate) fn refusal(&self, status: StatusCode, headers: &HeaderMap) -> Option<LinkError> {
+        let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        let challenge = text(WWW_AUTHENTICATE).map(str::to_owned);
+        match status {
+            // A 403 without a challenge is a refusal of something else.
+            StatusCode::FORBIDDEN if challenge.is_none() => None,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                Some(LinkError::Unauthorized { status: status.as_u16(), challenge })
+            }
+            // After these a message would become a question without content; after the others it is sent on.
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => {
+                let to = self.url.join(text(LOCATION)?).ok().filter(Url::has_host)?;
+                Some(LinkError::Redirected { to: self.shown(&to) })
+            }
+            _ => None,
+        }
+    }
+
+    /// An address that a server named, without what may be secret in it.
+    fn shown(&self, url: &Url) -> String {
+        let origin = url.origin().ascii_serialization();
+        let path = if self.is_secret { "/…" } else { url.path() };
+        let query = if url.query().is_some() { "?…" } else { "" };
+        text::one_line(&format!("{origin}{path}{query}"), ADDRESS_CHARS_MAX)
+    }
 }
 
 /// A link over streamable HTTP. Cheap to clone.
@@ -118,6 +147,7 @@ impl Http {
         let endpoint = &self.0.endpoint;
         let mut request = HttpRequest::new(method, endpoint.url.clone());
         request.deadline = deadline.into_std();
+        request.redirects = Redirects::Unchanged;
         request.headers = endpoint.headers.clone();
         if let Some(version) = self.0.version.get() {
             request.headers.insert(VERSION, version.clone());
@@ -156,8 +186,10 @@ impl Http {
             let comes_again = !is_last && self.0.endpoint.authorizer.is_some();
             request.body = Some(if comes_again { body.clone() } else { std::mem::take(&mut body) });
             request.response_bytes_max = STREAM_BYTES_MAX;
-            let response = self.0.endpoint.client.open(request).await.map_err(|error| self.failed(error))?;
-            match self.refused(&response) {
+            let began = Instant::now();
+            let response = self.0.endpoint.client.open(request).await;
+            let response = response.map_err(|error| self.failed(error, began))?;
+            match self.0.endpoint.refusal(response.status, &response.headers) {
                 None => return Ok(response),
                 Some(refusal) if is_last => return Err(refusal),
                 Some(refusal) => {
@@ -170,19 +202,6 @@ impl Http {
         unreachable!("the last round returns")
     }
 
-    fn refused(&self, response: &StreamingResponse) -> Option<LinkError> {
-        let status = response.status;
-        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return None;
-        }
-        let challenge = response.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        // A 403 without a challenge is a refusal of something else.
-        if status == StatusCode::FORBIDDEN && challenge.is_none() {
-            return None;
-        }
-        Some(LinkError::Unauthorized { status: status.as_u16(), challenge: challenge.map(str::to_owned) })
-    }
-
     async fn may_retry(&self, refusal: &LinkError, used: Option<SecretString>) -> bool {
         match (&self.0.endpoint.authorizer, refusal) {
             (Some(authorizer), LinkError::Unauthorized { challenge, .. }) => {
@@ -192,10 +211,10 @@ impl Http {
         }
     }
 
-    /// A failure below HTTP. One that shows that nobody is there closes the link.
-    fn failed(&self, error: NetError) -> LinkError {
+    /// A failure below HTTP of what `began` then. One that shows that nobody is there closes the link.
+    fn failed(&self, error: NetError, began: Instant) -> LinkError {
         match error {
-            NetError::Timeout { .. } => LinkError::closed(error.to_string()),
+            NetError::Timeout { .. } => LinkError::timed_out(began.elapsed()),
             // What all of a stream may come to is no bound of one message.
             NetError::TooLarge { limit, .. } => {
                 LinkError::TooLarge { limit: limit.min(self.0.endpoint.bytes_max) }
@@ -224,8 +243,9 @@ impl Http {
         match (response.status, is_stream(&response.headers)) {
             (status, true) if status.is_success() => self.answer_in_stream(id, response, deadline).await,
             (status, _) => {
+                let began = Instant::now();
                 let text = body(response, self.0.endpoint.bytes_max).await;
-                let text = text.map_err(|error| self.failed(error).once_sent())?;
+                let text = text.map_err(|error| self.failed(error, began).once_sent())?;
                 match Message::parse(&text) {
                     Ok(Message::Response(Response { id: of, result }))
                         if is_answer(of.as_ref(), id, &result) =>
@@ -236,6 +256,10 @@ impl Http {
                         }
                         Ok(result)
                     }
+                    Ok(Message::Response(Response { id: of, .. })) => Err(LinkError::Protocol(format!(
+                        "it answered something else than was asked: {}",
+                        message::unasked(of.as_ref())
+                    ))),
                     Ok(_) => Err(LinkError::Protocol("it answered something else than was asked".to_owned())),
                     Err(_) if status == StatusCode::NOT_FOUND && self.session().is_some() => {
                         Err(self.session_gone())
@@ -263,7 +287,7 @@ impl Http {
     ) -> Result<Answer, LinkError> {
         let events = Events::new(self.0.endpoint.bytes_max);
         let mut stream = Stream { response, events, last_id: None, has_brought: false };
-        let mut resumes = 0;
+        let mut resumes = Resumes::default();
         loop {
             let from = stream.last_id.clone();
             let broken = match self.read_stream(&mut stream, Some(id)).await {
@@ -272,18 +296,12 @@ impl Http {
                 Err(error @ LinkError::Closed { .. }) => error,
                 Err(error) => return Err(error),
             };
-            if stream.last_id != from {
-                resumes = 0;
-            }
             // Without an id there is nothing to come back to.
-            let Some(last) = stream.last_id.clone().filter(|_| resumes < RESUMES_MAX) else {
-                return Err(broken);
-            };
-            resumes += 1;
-            let wait = stream.events.retry_ms.map_or(RETRY_DEFAULT, Duration::from_millis).min(RETRY_MAX);
+            let Some(last) = stream.last_id.clone() else { return Err(broken) };
+            let retry_ms = stream.events.retry_ms;
+            let Some(wait) = resumes.next(stream.last_id != from, retry_ms) else { return Err(broken) };
             tokio::time::sleep(wait).await;
             let response = self.open_stream(Some(&last), deadline).await.map_err(LinkError::once_sent)?;
-            let retry_ms = stream.events.retry_ms;
             let events = Events::new(self.0.endpoint.bytes_max);
             stream = Stream { response, events, last_id: Some(last), has_brought: false };
             stream.events.retry_ms = retry_ms;
@@ -292,6 +310,7 @@ impl Http {
 
     /// Reads a stream until it answers our question, or to its end.
     async fn read_stream(&self, stream: &mut Stream, id: Option<i64>) -> Result<Option<Answer>, LinkError> {
+        let began = Instant::now();
         loop {
             let limit = self.0.endpoint.bytes_max;
             while let Some(event) = stream.events.next().map_err(|_| LinkError::TooLarge { limit })? {
@@ -308,8 +327,8 @@ impl Http {
                     {
                         return Ok(Some(result));
                     }
-                    Ok(Message::Response(_)) => {
-                        self.0.incoming.receiver.noise("an answer to a question that is not open here");
+                    Ok(Message::Response(Response { id: of, .. })) => {
+                        self.0.incoming.receiver.noise(&message::unasked(of.as_ref()));
                     }
                     Ok(Message::Notification(told)) => self.0.incoming.receiver.notified(told, id),
                     Ok(Message::Request(request)) => self.asked(request, id),
@@ -319,6 +338,7 @@ impl Http {
             match stream.response.chunk().await {
                 Ok(Some(chunk)) => stream.events.push(&chunk),
                 Ok(None) => return Ok(None),
+                Err(NetError::Timeout { .. }) => return Err(LinkError::timed_out(began.elapsed())),
                 Err(error) => return Err(LinkError::closed(error.to_string())),
             }
         }
@@ -345,8 +365,10 @@ impl Http {
             request.headers.insert(LAST_EVENT_ID, id);
         }
         request.response_bytes_max = STREAM_BYTES_MAX;
-        let response = self.0.endpoint.client.open(request).await.map_err(|error| self.failed(error))?;
-        if let Some(refusal) = self.refused(&response) {
+        let began = Instant::now();
+        let response = self.0.endpoint.client.open(request).await;
+        let response = response.map_err(|error| self.failed(error, began))?;
+        if let Some(refusal) = self.0.endpoint.refusal(response.status, &response.headers) {
             return Err(refusal);
         }
         if response.status == StatusCode::NOT_FOUND && self.session().is_some() {
@@ -391,7 +413,7 @@ impl Http {
                 Err(error) => tracing::debug!(%error, "the server's stream of news was not opened again"),
             }
             failures += 1;
-            if failures > RESUMES_MAX {
+            if failures > IN_VAIN_MAX {
                 wait = RETRY_MAX;
             }
             tokio::time::sleep(wait.clamp(RETRY_MIN, RETRY_MAX)).await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{StreamExt, unfold};
 use helve::BoxFuture;
-use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use helve_net::{HeaderMap, HeaderValue, Method, Request as HttpRequest, StreamingResponse, Url};
+use helve_net::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use helve_net::{HeaderMap, HeaderValue, Method, Redirects, Request as HttpRequest, StreamingResponse, Url};
 use tokio::time::Instant;
 
 use super::duplex::{Duplex, Writer};
@@ -71,12 +71,11 @@ async fn open(endpoint: &Endpoint) -> Result<StreamingResponse, LinkError> {
     request.response_bytes_max = STREAM_BYTES_MAX;
     let response = endpoint.client.open(request).await;
     let response = response.map_err(|error| LinkError::unsent(error.to_string()))?;
-    let status = response.status.as_u16();
-    if matches!(status, 401 | 403) {
-        let challenge = response.headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        return Err(LinkError::Unauthorized { status, challenge: challenge.map(str::to_owned) });
+    if let Some(refusal) = endpoint.refusal(response.status, &response.headers) {
+        return Err(refusal);
     }
     if !response.status.is_success() || !is_stream(&response.headers) {
+        let status = response.status.as_u16();
         return Err(LinkError::Status { status, detail: Some("no stream of events".to_owned()) });
     }
     Ok(response)
@@ -120,9 +119,13 @@ impl Writer for Poster {
                 let mut request = HttpRequest::new(Method::POST, self.url.clone()).timeout(POST_MAX);
                 request.headers = headers(&self.endpoint).await?;
                 request.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+                request.redirects = Redirects::Unchanged;
                 request.body = Some(message.into_bytes());
                 let response = self.endpoint.client.open(request).await;
                 let response = response.map_err(|error| LinkError::closed(error.to_string()))?;
+                if let Some(refusal) = self.endpoint.refusal(response.status, &response.headers) {
+                    return Err(refusal);
+                }
                 if !response.status.is_success() {
                     return Err(LinkError::Status { status: response.status.as_u16(), detail: None });
                 }

@@ -102,6 +102,12 @@ pub enum LinkError {
         /// The beginning of what it said, cleaned.
         detail: Option<String>,
     },
+    /// The server is somewhere else.
+    #[error("it redirects to `{to}`; use that address")]
+    Redirected {
+        /// Where, cleaned and without its query.
+        to: String,
+    },
     /// The server does not keep to the protocol.
     #[error("the server does not keep to the protocol: {0}")]
     Protocol(String),
@@ -112,10 +118,12 @@ pub enum LinkError {
         limit: usize,
     },
     /// No answer in time.
-    #[error("the server did not answer within {:.1} s", .after.as_secs_f32())]
+    #[error("the server did not answer within {:.1} s{}", .after.as_secs_f32(), .asked.map(|method| format!(" (`{method}`)")).unwrap_or_default())]
     TimedOut {
         /// How long we waited.
         after: Duration,
+        /// What was asked, where that is not plain.
+        asked: Option<&'static str>,
     },
     /// Nobody wants the answer any more.
     #[error("the call was taken back")]
@@ -129,6 +137,18 @@ impl LinkError {
 
     pub(crate) fn unsent(reason: impl Into<String>) -> Self {
         Self::Closed { reason: reason.into(), unsent: true }
+    }
+
+    pub(crate) fn timed_out(after: Duration) -> Self {
+        Self::TimedOut { after, asked: None }
+    }
+
+    /// The same error with what was asked, where it is that no answer came.
+    pub(crate) fn asking(self, method: &'static str) -> Self {
+        match self {
+            Self::TimedOut { after, .. } => Self::TimedOut { after, asked: Some(method) },
+            other => other,
+        }
     }
 
     /// The same error once a question was handed over: whatever went wrong since, the server may have begun
@@ -171,14 +191,23 @@ impl LinkError {
             (Self::Unauthorized { .. } | Self::NoCredentials { .. }, None) => {
                 Some(format!("run `helve mcp login {server}`"))
             }
-            (Self::Protocol(_) | Self::TooLarge { .. } | Self::TimedOut { .. } | Self::Cancelled, _) => None,
+            (
+                Self::Redirected { .. }
+                | Self::Protocol(_)
+                | Self::TooLarge { .. }
+                | Self::TimedOut { .. }
+                | Self::Cancelled,
+                _,
+            ) => None,
         }
     }
 
     /// The error as a caller of the tool sees it.
     pub(crate) fn into_tool_error(self, server: &str, principal: Option<&str>) -> ToolError {
         let code = match self {
-            Self::Closed { .. } | Self::SessionGone | Self::Status { .. } => ErrorCode::McpConnection,
+            Self::Closed { .. } | Self::SessionGone | Self::Status { .. } | Self::Redirected { .. } => {
+                ErrorCode::McpConnection
+            }
             Self::Unauthorized { .. } | Self::NoCredentials { .. } => ErrorCode::IntegrationMissing,
             Self::Protocol(_) => ErrorCode::ExecutionFailed,
             Self::TooLarge { .. } => ErrorCode::OutputTooLarge,

@@ -10,6 +10,7 @@ mod incoming;
 pub(crate) mod legacy_sse;
 pub mod link;
 pub(crate) mod pipes;
+mod resumes;
 mod sse;
 pub(crate) mod websocket;
 

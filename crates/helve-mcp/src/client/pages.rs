@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use super::connection::{Ask, Connection};
 use super::link::LinkError;
-use crate::message::{Fields, Raw, RpcError, raw};
+use crate::at_most::{First, at_most};
+use crate::message::{Fields, Raw, RpcError, in_words, raw};
 
 /// How much of a list is read.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +44,8 @@ pub(crate) async fn all(
     let reading = Box::pin(pages(connection, method, key, bounds));
     tokio::time::timeout(bounds.timeout, reading)
         .await
-        .unwrap_or(Err(LinkError::TimedOut { after: bounds.timeout }))
+        .unwrap_or(Err(LinkError::timed_out(bounds.timeout)))
+        .map_err(|error| error.asking(method))
 }
 
 async fn pages(
@@ -68,10 +70,10 @@ async fn pages(
             Err(error) => return Err(LinkError::Protocol(format!("`{method}` failed: {error}"))),
         };
         bytes += page.get().len();
-        let Page { items, next, remark } = read_page(&page, key, method)?;
         let room = bounds.items - listed.items.len();
-        if items.len() > room || bytes > bounds.bytes {
-            listed.items.extend(items.into_iter().take(room));
+        let Page { items, has_more, next, remark } = read_page(&page, key, method, room)?;
+        if has_more || bytes > bounds.bytes {
+            listed.items.extend(items);
             let Bounds { items, bytes, .. } = bounds;
             listed.cut = Some(format!("it lists more than {items} {key} or {bytes} bytes of them"));
             return Ok(listed);
@@ -93,19 +95,39 @@ async fn pages(
 
 struct Page {
     items: Vec<Raw>,
+    /// Whether there were more items than there was room for.
+    has_more: bool,
     next: Option<Raw>,
     /// Why there may be more pages that cannot be asked for.
     remark: Option<String>,
 }
 
-fn read_page(page: &RawValue, key: &str, method: &str) -> Result<Page, LinkError> {
-    let unfit =
-        |error: String| LinkError::Protocol(format!("its answer to `{method}` cannot be read: {error}"));
-    let fields: Fields = serde_json::from_str(page.get()).map_err(|error| unfit(error.to_string()))?;
-    let items = fields.get(key).ok_or_else(|| unfit(format!("there is no `{key}`")))?;
-    let items = serde_json::from_str(items.get()).map_err(|error| unfit(error.to_string()))?;
+/// Reads a page, of which at most `room` items are kept.
+fn read_page(page: &RawValue, key: &str, method: &str, room: usize) -> Result<Page, LinkError> {
+    let unfit = |why: &str| LinkError::Protocol(format!("its answer to `{method}` cannot be read: {why}"));
+    let broken = |error: serde_json::Error| unfit(&in_words(&error));
+    let fields: Fields = serde_json::from_str(page.get()).map_err(broken)?;
+    let items = fields.get(key).ok_or_else(|| unfit(&format!("there is no `{key}`")))?;
+    let First { items, has_more } = at_most(items.get(), room).map_err(broken)?;
     let next = fields.text("nextCursor").map(|cursor| raw(&cursor));
     let is_unfit = next.is_none() && fields.get("nextCursor").is_some_and(|cursor| cursor.get() != "null");
     let remark = is_unfit.then(|| format!("its list of {key} ends early: the `nextCursor` is no string"));
-    Ok(Page { items, next, remark })
+    Ok(Page { items, has_more, next, remark })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn of_a_page_no_more_is_kept_than_there_is_room_for() {
+        let page = raw(&json!({ "tools": vec![json!({}); 5], "nextCursor": "on" }));
+        let read = |room| read_page(&page, "tools", "tools/list", room).unwrap();
+        assert_eq!((read(3).items.len(), read(3).has_more), (3, true));
+        assert_eq!((read(5).items.len(), read(5).has_more), (5, false));
+        let unfit = read_page(&raw(&json!({ "tools": 7 })), "tools", "tools/list", 1).err().unwrap();
+        assert!(unfit.to_string().contains("expected a list"), "{unfit}");
+    }
 }

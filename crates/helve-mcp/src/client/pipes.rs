@@ -81,7 +81,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer for LineWriter<W> {
             }
             self.send(text.as_bytes()).await.map_err(|error| {
                 LinkError::closed(match error.kind() {
-                    io::ErrorKind::BrokenPipe => "the server has ended".to_owned(),
+                    // Where it has ended, that is told from its end.
+                    io::ErrorKind::BrokenPipe => "the server has closed its input".to_owned(),
                     _ => format!("writing to it failed: {error}"),
                 })
             })
@@ -113,5 +114,13 @@ mod tests {
         let refused = all(&long, 1000).await;
         assert_eq!(refused.len(), 1);
         assert!(refused[0].as_ref().is_err_and(|error| error.contains("1000 bytes")));
+    }
+
+    #[tokio::test]
+    async fn who_only_reads_no_more_is_not_said_to_have_ended() {
+        let (ours, theirs) = tokio::io::duplex(100);
+        drop(theirs);
+        let error = LineWriter(ours).write(vec!["{}".to_owned()]).await.unwrap_err();
+        assert_eq!(error.to_string(), "the server has closed its input");
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::connection::{Ask, Connection, ROUNDS_MAX, cancelled};
 use super::link::{Answer, LinkError};
 use crate::era::Era;
-use crate::message::{Fields, Raw, RpcError, empty, raw};
+use crate::message::{Fields, Raw, RpcError, empty, in_words, raw};
 
 /// How often a task is looked at where its server does not say.
 const POLL_DEFAULT: Duration = Duration::from_secs(1);
@@ -142,8 +142,9 @@ impl Follow<'_> {
             self.wait(&task).await?;
             let looked = self.tell("tasks/get", &id, self.timeout).await?;
             task = match looked {
-                Ok(result) => serde_json::from_str(result.get())
-                    .map_err(|error| LinkError::Protocol(format!("a task cannot be read: {error}")))?,
+                Ok(result) => serde_json::from_str(result.get()).map_err(|error| {
+                    LinkError::Protocol(format!("a task cannot be read: {}", in_words(&error)))
+                })?,
                 Err(error) => return Ok(Err(error)),
             };
         }
@@ -158,7 +159,7 @@ impl Follow<'_> {
         }
         match Instant::now() < self.end {
             true => Ok(()),
-            false => Err(LinkError::TimedOut { after: self.total }),
+            false => Err(LinkError::timed_out(self.total)),
         }
     }
 

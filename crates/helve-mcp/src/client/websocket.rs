@@ -10,7 +10,7 @@ use futures_util::{FutureExt, SinkExt};
 use helve::BoxFuture;
 use helve_net::header::{
     AUTHORIZATION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL,
-    SEC_WEBSOCKET_VERSION, WWW_AUTHENTICATE,
+    SEC_WEBSOCKET_VERSION,
 };
 use helve_net::{HeaderMap, HeaderValue, Method, Request as HttpRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -63,8 +63,8 @@ pub(crate) async fn connect(
     let upgraded = upgraded.map_err(|error| LinkError::unsent(error.to_string()))?;
     let text = |name| upgraded.headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let status = upgraded.status.as_u16();
-    if matches!(status, 401 | 403) {
-        return Err(LinkError::Unauthorized { status, challenge: text(WWW_AUTHENTICATE).map(str::to_owned) });
+    if let Some(refusal) = endpoint.refusal(upgraded.status, &upgraded.headers) {
+        return Err(refusal);
     }
     if text(SEC_WEBSOCKET_ACCEPT) != Some(derive_accept_key(key.as_bytes()).as_str()) {
         return Err(LinkError::Status { status, detail: Some("no WebSocket".to_owned()) });
@@ -267,11 +267,42 @@ mod tests {
             // Open until the other side has seen enough.
             let _ = stream.read_u8().await;
         });
+        connected(url).await
+    }
+
+    async fn connected(url: Url) -> Result<Duplex, LinkError> {
         let policy = NetPolicy { allow: vec!["127.0.0.1".parse().unwrap()], ..NetPolicy::default() };
         let client = Client::new(policy).unwrap();
-        let endpoint =
-            Endpoint { client, url, headers: HeaderMap::new(), authorizer: None, bytes_max: 1 << 20 };
+        let endpoint = Endpoint {
+            client,
+            url,
+            is_secret: false,
+            headers: HeaderMap::new(),
+            authorizer: None,
+            bytes_max: 1 << 20,
+        };
         connect(endpoint, receiver(), Instant::now() + std::time::Duration::from_secs(20)).await
+    }
+
+    #[tokio::test]
+    async fn a_refusal_without_a_challenge_asks_for_no_authorization() {
+        for (more, asks) in [("", false), ("WWW-Authenticate: Bearer\r\n", true)] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = Url::parse(&format!("ws://{}/", listener.local_addr().unwrap())).unwrap();
+            let answer = format!("HTTP/1.1 403 No\r\n{more}Content-Length: 0\r\n\r\n");
+            tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                stream.write_all(answer.as_bytes()).await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            });
+            let refused = connected(url).await.err().unwrap();
+            assert_eq!(matches!(refused, LinkError::Unauthorized { .. }), asks, "{refused}");
+            assert!(refused.to_string().contains("403"), "{refused}");
+        }
     }
 
     fn is_key(name: &str) -> bool {

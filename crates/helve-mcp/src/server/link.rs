@@ -160,6 +160,7 @@ async fn reply(queue: &Queue, answer: &Answer) -> bool {
 /// What is said about text that is no message.
 pub fn refusal(error: &MessageError) -> RpcError {
     let code = match error {
+        MessageError::NotText | MessageError::ByteOrderMark => RpcError::PARSE,
         MessageError::Syntax(error) if !error.is_data() => RpcError::PARSE,
         MessageError::Syntax(_) | MessageError::Batch | MessageError::NotAMessage(_) => {
             RpcError::INVALID_REQUEST

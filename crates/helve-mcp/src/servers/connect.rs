@@ -148,7 +148,7 @@ impl<'a> Attempt<'a> {
             Era::Stateless => greet::stateless(&link, &self.hub, self.time_left()).await,
         };
         let greeted = match greeted {
-            Err(refused @ (NotGreeted::Refused(_) | NotGreeted::Versions(_)))
+            Err(refused @ (NotGreeted::Refused(_) | NotGreeted::Versions(..)))
                 if self.config.era == EraChoice::Auto && first == Era::Session =>
             {
                 let other = greet::stateless(&link, &self.hub, self.time_left()).await;
@@ -275,7 +275,9 @@ impl<'a> Attempt<'a> {
                 Ok(greeting) => return Ok(self.done(link, greeting, Transport::Http)),
                 Err(error) if self.config.era == EraChoice::Stateless => return Err(error.into_error()),
                 Err(NotGreeted::Link(
-                    error @ (LinkError::Unauthorized { .. } | LinkError::Closed { unsent: true, .. }),
+                    error @ (LinkError::Unauthorized { .. }
+                    | LinkError::Redirected { .. }
+                    | LinkError::Closed { unsent: true, .. }),
                 )) => return Err(error),
                 Err(error) => tracing::debug!(server = self.name, ?error, "not of the stateless era"),
             }
@@ -305,6 +307,7 @@ impl<'a> Attempt<'a> {
         let secrets = &self.surroundings.secrets;
         let unresolved = |error: crate::config::SecretError| LinkError::unsent(error.to_string());
         let url = self.config.url.as_deref().unwrap_or_default();
+        let is_secret = !secrets.secrets_in(url).is_empty();
         let url = secrets.fill_url(url).map_err(unresolved)?;
         let mut headers = HeaderMap::new();
         for (name, setting) in self.settings(&self.config.headers, |caller| &caller.headers) {
@@ -319,7 +322,8 @@ impl<'a> Attempt<'a> {
             true => None,
             false => login::authorizer(&url, self.who, self.config, self.surroundings).await?,
         };
-        Ok(Endpoint { client: net, url, headers, authorizer, bytes_max: self.config.limits.message_bytes })
+        let bytes_max = self.config.limits.message_bytes;
+        Ok(Endpoint { client: net, url, is_secret, headers, authorizer, bytes_max })
     }
 
     /// The value of a setting, which the server's log is to leave out if it is secret.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
+use helve::BoxFuture;
 use helve::json::JsonLimits;
 use helve::name::Layer;
 use helve::{Annotations, Category, Facet, Registry, Risk, Source, Tool, ToolName};
@@ -31,23 +33,52 @@ const DESCRIPTION_BYTES_MAX: usize = 16 * 1024;
 /// What a tool's definition may be made of.
 const DEFINITION: JsonLimits = JsonLimits { bytes: 256 << 10, values: 20_000, depth: 48 };
 
+/// How long a list may take, all of its pages.
+pub(crate) const LIST_MAX: Duration = Duration::from_secs(30);
+/// How long what is beside the tools is waited for, once these are known.
+const BESIDE_MAX: Duration = Duration::from_secs(3);
+
 /// What was read.
-pub(crate) struct Found {
+pub(crate) struct Found<'a> {
     pub(crate) offer: Offer,
     pub(crate) tools: Vec<Tool>,
+    /// What is beside the tools, where it did not come with them: they do not wait for it.
+    pub(crate) late: Option<BoxFuture<'a, Offer>>,
 }
 
-/// Reads all that a server offers.
-pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> Result<Found, LinkError> {
-    let tools = list(server, connection, "tools", "tools/list", "tools");
-    let (tools, mut offer) = tokio::join!(tools, beside_tools(server, connection));
-    let tools = tools?;
+/// Reads all that a server offers, each list in this time.
+pub(crate) async fn discover<'a>(
+    server: &'a Arc<Server>,
+    connection: &'a Connection,
+    time: Duration,
+) -> Result<Found<'a>, LinkError> {
+    let tools = Box::pin(list(server, connection, time, "tools", "tools/list", "tools"));
+    let beside: BoxFuture<'a, Offer> = Box::pin(beside_tools(server, connection, time));
+    let (tools, offer, late) = match select(tools, beside).await {
+        Either::Right((offer, tools)) => (tools.await?, offer, None),
+        Either::Left((tools, mut beside)) => {
+            let tools = tools?;
+            match tokio::time::timeout(BESIDE_MAX, &mut beside).await {
+                Ok(offer) => (tools, offer, None),
+                Err(_) => (tools, Offer::default(), Some(beside)),
+            }
+        }
+    };
+    let (offer, tools) = chosen(server, tools, offer).await?;
+    Ok(Found { offer, tools, late })
+}
+
+async fn chosen(
+    server: &Arc<Server>,
+    tools: Listed,
+    mut offer: Offer,
+) -> Result<(Offer, Vec<Tool>), LinkError> {
     offer.remarks.extend(tools.cut);
     // Thousands of schemas take their time to compile, and nobody else is to wait for it.
     let choosing = Arc::clone(server);
     let chosen = tokio::task::spawn_blocking(move || {
         let tools = choose(&choosing, tools.items, &mut offer);
-        Found { offer, tools }
+        (offer, tools)
     });
     chosen.await.map_err(|_| LinkError::Protocol("its tools cannot be read".to_owned()))
 }
@@ -55,17 +86,13 @@ pub(crate) async fn discover(server: &Arc<Server>, connection: &Connection) -> R
 async fn list(
     server: &Server,
     connection: &Connection,
+    time: Duration,
     capability: &str,
     method: &'static str,
     key: &'static str,
 ) -> Result<Listed, LinkError> {
     let limits = &server.config().limits;
-    let bounds = Bounds {
-        items: limits.items,
-        pages: limits.pages,
-        timeout: Duration::from_secs(30),
-        ..Bounds::default()
-    };
+    let bounds = Bounds { items: limits.items, pages: limits.pages, timeout: time, ..Bounds::default() };
     match connection.greeting().has(capability) {
         true => all(connection, method, key, bounds).await,
         false => Ok(Listed::default()),
@@ -73,11 +100,12 @@ async fn list(
 }
 
 /// Reads what a server offers beside tools.
-pub(crate) async fn beside_tools(server: &Server, connection: &Connection) -> Offer {
+pub(crate) async fn beside_tools(server: &Server, connection: &Connection, time: Duration) -> Offer {
+    let list = |capability, method, key| list(server, connection, time, capability, method, key);
     let (resources, templates, prompts) = tokio::join!(
-        list(server, connection, "resources", "resources/list", "resources"),
-        list(server, connection, "resources", "resources/templates/list", "resourceTemplates"),
-        list(server, connection, "prompts", "prompts/list", "prompts"),
+        list("resources", "resources/list", "resources"),
+        list("resources", "resources/templates/list", "resourceTemplates"),
+        list("prompts", "prompts/list", "prompts"),
     );
     let mut offer = Offer::default();
     // What is beside the tools does not keep them from being used.

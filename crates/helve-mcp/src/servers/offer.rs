@@ -24,6 +24,19 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// What it has beside tools, without remarks.
+    pub(crate) fn beside(&self) -> Self {
+        let Self { resources, templates, prompts, .. } = self.clone();
+        Self { resources, templates, prompts, ..Self::default() }
+    }
+
+    /// The same with what another one has beside tools.
+    pub(crate) fn with_beside(mut self, other: Self) -> Self {
+        (self.resources, self.templates, self.prompts) = (other.resources, other.templates, other.prompts);
+        self.remarks.extend(other.remarks);
+        self
+    }
+
     /// Whether it lists a resource at this address.
     pub(crate) fn has_resource(&self, uri: &str) -> bool {
         self.resources.iter().any(|resource| text(resource, "uri").as_deref() == Some(uri))

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use helve::registry::TOOLS_MAX;
 use helve::{ErrorCode, Registry, Tool, ToolError};
 use serde::Serialize;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 use super::connect::{Who, connect};
 use super::discover::{Found, discover, register};
+use super::offer::Offer;
 use super::result::{self, ToolResult};
 use super::server::{Common, Server, identity};
 use super::tool::{Failure, RESULT};
@@ -26,7 +28,7 @@ use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::config::ServerConfig;
 use crate::era::Era;
-use crate::log::{Log, Source};
+use crate::log::{Line, Log, Source};
 use crate::message::{Fields, raw};
 use crate::text;
 
@@ -38,6 +40,8 @@ const STDERR_LINES: usize = 20;
 const REMARKS_MAX: usize = 100;
 /// The longest remark, error or text of a result that is shown whole.
 const SHOWN_CHARS_MAX: usize = 2_000;
+/// How much is shown of what is no message.
+const NOISE_CHARS_MAX: usize = 300;
 /// The largest result that is shown.
 const RESULT_BYTES_MAX: usize = 1 << 20;
 
@@ -50,11 +54,14 @@ pub struct Probe {
     pub total: Duration,
     /// A tool to call, by the server's name for it, and with what.
     pub call: Option<(String, Value)>,
+    /// How many tools there may be.
+    pub tools_max: usize,
 }
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { step: Duration::from_secs(10), total: Duration::from_secs(30), call: None }
+        let (step, total) = (Duration::from_secs(10), Duration::from_secs(30));
+        Self { step, total, call: None, tools_max: TOOLS_MAX }
     }
 }
 
@@ -147,6 +154,7 @@ impl Probe {
             connection: Mutex::default(),
             step: self.step,
             end,
+            registry: Registry::with_limit(self.tools_max),
         });
         // In a task of its own: where something takes a thread for itself, this clock still runs.
         let task = tokio::spawn(Arc::clone(&looking).steps(config, surroundings, self.call));
@@ -176,6 +184,8 @@ struct Looking {
     connection: Mutex<Option<Arc<Connection>>>,
     step: Duration,
     end: Instant,
+    /// Where tools are tried; nobody calls them from there.
+    registry: Registry,
 }
 
 impl Looking {
@@ -220,7 +230,7 @@ impl Looking {
         let surroundings = Surroundings { pins: None, ..surroundings };
         let (events, _) = broadcast::channel(1);
         let (answers, log) = (nobody_answers(), Arc::clone(&self.log));
-        let common = Common { registry: Registry::default(), surroundings, events };
+        let common = Common { registry: self.registry.clone(), surroundings, events };
         Server::new("server", config, answers, &[], common, log)
     }
 
@@ -235,7 +245,7 @@ impl Looking {
         let connecting = Box::pin(connect("server", Who::Nobody, config, surroundings, hub, None, time));
         // Its own clock is for what it waits for; what it does not wait for takes time too.
         let made = tokio::time::timeout(time + Duration::from_millis(500), connecting).await;
-        let (connection, way) = made.unwrap_or(Err(LinkError::TimedOut { after: time }))?;
+        let (connection, way) = made.unwrap_or(Err(LinkError::timed_out(time)))?;
         let connection = Arc::new(connection);
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&connection));
         let greeting = connection.greeting();
@@ -254,22 +264,30 @@ impl Looking {
         connection: &Connection,
     ) -> Result<Vec<(String, Tool)>, LinkError> {
         let time = self.time();
-        let found = tokio::time::timeout(time, Box::pin(discover(server, connection))).await;
-        let Found { mut offer, tools } = found.unwrap_or(Err(LinkError::TimedOut { after: time }))?;
-        let registry = Registry::default();
-        let usable = register(&registry, &[], tools.clone(), &mut offer);
+        let reading = Box::pin(discover(server, connection, time));
+        // Its own clock is for what it waits for, and names it; what it does not wait for takes time too.
+        let found = tokio::time::timeout(time + Duration::from_millis(500), reading).await;
+        let Found { mut offer, tools, late } = found.unwrap_or(Err(LinkError::timed_out(time)))?;
+        let usable = register(&self.registry, &[], tools.clone(), &mut offer);
         let own = |tool: &Tool| text_of(offer.tools.get(tool.name())?, "name");
         let tools = tools
             .into_iter()
             .filter(|tool| usable.contains(tool.name()))
             .filter_map(|tool| Some((own(&tool)?, tool)))
             .collect();
+        self.see(&offer);
+        if let Some(late) = late {
+            self.see(&offer.with_beside(late.await));
+        }
+        Ok(tools)
+    }
+
+    fn see(&self, offer: &Offer) {
         let mut seen = self.seen();
         seen.tools = offer.tools.values().cloned().collect();
         seen.resources = offer.resources.len();
         seen.prompts = offer.prompts.len();
-        seen.remarks = offer.remarks;
-        Ok(tools)
+        seen.remarks.clone_from(&offer.remarks);
     }
 
     async fn call(
@@ -298,9 +316,12 @@ impl Looking {
             Ask { headers: headers.for_arguments(arguments), ..Ask::new("tools/call", params).within(time) };
         let asking = Box::pin(crate::client::tasks::ask(connection, ask));
         let answer = tokio::time::timeout(time, asking).await;
-        let answer = answer.unwrap_or(Err(LinkError::TimedOut { after: time }));
+        let answer = answer.unwrap_or(Err(LinkError::timed_out(time)));
         let answer = answer.map_err(Failure::Link)?.map_err(Failure::Refused)?;
-        let ToolResult { value, .. } = result::read(answer, "server", RESULT).map_err(Failure::Unfit)?;
+        let ToolResult { value, findings, .. } =
+            result::read(answer, "server", RESULT).map_err(Failure::Unfit)?;
+        let cleaned = findings.iter().map(|found| format!("in the result of the call, {found}"));
+        self.seen().remarks.extend(cleaned);
         let value = value.map_err(Failure::Unfit)?;
         check_promise(tool, &value).map_err(Failure::Unfit)?;
         self.seen().call = Some(Called {
@@ -321,12 +342,8 @@ impl Looking {
             let message = message.replacen("MCP server `server`", "the server", 1);
             ReportError { code: error.code().as_str(), message: text::one_line(&message, SHOWN_CHARS_MAX) }
         });
-        let noise = self.log.last(usize::MAX).into_iter().filter(|line| line.source == Source::Noise).count();
-        if noise > 0 {
-            report
-                .remarks
-                .push(format!("it wrote {noise} lines or more that are no message, or answers to nothing"));
-        }
+        let lines = self.log.last(usize::MAX);
+        report.remarks.extend(remark_on_noise(&lines));
         let left_out = report.remarks.len().saturating_sub(REMARKS_MAX);
         report.remarks.truncate(REMARKS_MAX);
         for remark in &mut report.remarks {
@@ -335,12 +352,25 @@ impl Looking {
         if left_out > 0 {
             report.remarks.push(format!("and {left_out} more"));
         }
-        let stderr = self.log.last(usize::MAX).into_iter().filter(|line| line.source == Source::Stderr);
+        let stderr = lines.into_iter().filter(|line| line.source == Source::Stderr);
         let mut stderr: Vec<String> = stderr.map(|line| line.text).collect();
         report.stderr = stderr.split_off(stderr.len().saturating_sub(STDERR_LINES));
         report.duration_ms = millis(began);
         report
     }
+}
+
+/// What to say of what a server wrote that is no message, with the reason why the first of it is none.
+fn remark_on_noise(lines: &[Line]) -> Option<String> {
+    let mut noise = lines.iter().filter(|line| line.source == Source::Noise);
+    let first = text::one_line(&noise.next()?.text, NOISE_CHARS_MAX);
+    Some(match noise.count() {
+        0 => format!("it wrote a line that is no message, or answers nothing: {first}"),
+        more => format!(
+            "it wrote {} lines or more that are no message, or answer nothing; the first: {first}",
+            more + 1
+        ),
+    })
 }
 
 /// Nobody is there to be asked.

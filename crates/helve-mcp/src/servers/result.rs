@@ -9,11 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::message::{Raw, RpcError, raw};
-use crate::text;
+use crate::at_most::{First, at_most};
+use crate::message::{Raw, RpcError, in_words, raw};
+use crate::text::{self, Finding};
 
 /// How much of an error's text is kept.
 const ERROR_BYTES_MAX: usize = 16 << 10;
+
+/// How many parts an answer may have.
+const PARTS_MAX: usize = 10_000;
 
 /// A tool's answer.
 pub(crate) struct ToolResult {
@@ -21,6 +25,8 @@ pub(crate) struct ToolResult {
     pub(crate) content: Arc<RawValue>,
     /// The same as one value, or the failure that it tells of.
     pub(crate) value: Result<Value, ToolError>,
+    /// What was taken out of it.
+    pub(crate) findings: Vec<Finding>,
 }
 
 #[derive(Deserialize)]
@@ -77,10 +83,16 @@ pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<Tool
         )
         .suggest("this is a defect in the server; other arguments may avoid it")
     };
-    let answer = cleaned(answer, limits).map_err(&unfit)?;
-    let fields: Answer<'_> = serde_json::from_str(answer.get()).map_err(|error| unfit(error.to_string()))?;
+    let broken = |error: serde_json::Error| unfit(in_words(&error));
+    let (answer, findings) = cleaned(answer, limits).map_err(&unfit)?;
+    let fields: Answer<'_> = serde_json::from_str(answer.get()).map_err(broken)?;
     let parts: Vec<Part<'_>> = match fields.content {
-        Some(content) => serde_json::from_str(content.get()).map_err(|error| unfit(error.to_string()))?,
+        Some(content) => match at_most(content.get(), PARTS_MAX).map_err(broken)? {
+            First { has_more: true, .. } => {
+                return Err(unfit(format!("its `content` has more than {PARTS_MAX} parts")));
+            }
+            First { items, .. } => items,
+        },
         None if fields.structured_content.is_some() => Vec::new(),
         None => return Err(unfit("there is neither `content` nor `structuredContent`".to_owned())),
     };
@@ -89,7 +101,7 @@ pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<Tool
         Some(value) => Ok(parse(value.get().as_bytes(), limits).map_err(|error| unfit(error.to_string()))?),
         None => Ok(Value::String(described(&parts))),
     };
-    Ok(ToolResult { content: Arc::from(answer), value })
+    Ok(ToolResult { content: Arc::from(answer), value, findings })
 }
 
 /// Whether an answer says nothing beyond its structured content: it has no other field, and no part but
@@ -118,14 +130,14 @@ fn failure(parts: &[Part<'_>]) -> ToolError {
     ToolError::failed(if text.is_empty() { "the tool failed and did not say why" } else { text })
 }
 
-/// The answer without what only misleads. Text that is plain is not even copied.
-pub(crate) fn cleaned(answer: Raw, limits: JsonLimits) -> Result<Raw, String> {
+/// The answer without what only misleads, and what that was. Text that is plain is not even copied.
+pub(crate) fn cleaned(answer: Raw, limits: JsonLimits) -> Result<(Raw, Vec<Finding>), String> {
     if is_plain(answer.get()) {
-        return Ok(answer);
+        return Ok((answer, Vec::new()));
     }
     let mut value = parse(answer.get().as_bytes(), limits).map_err(|error| error.to_string())?;
     let findings = text::clean_json(&mut value, limits).map_err(|error| error.to_string())?;
-    Ok(if findings.is_empty() { answer } else { raw(&value) })
+    Ok((if findings.is_empty() { answer } else { raw(&value) }, findings))
 }
 
 /// Whether JSON text can hold no hidden character: all ASCII, and nothing escaped by number.
@@ -239,6 +251,22 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_of_very_many_parts_is_refused() {
+        let part = json!({ "type": "text", "text": "" });
+        assert!(result(json!({ "content": vec![part.clone(); PARTS_MAX] })).is_ok());
+        let error = result(json!({ "content": vec![part; PARTS_MAX + 1] })).err().unwrap();
+        assert!(error.message().contains("more than 10000 parts"), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_answer_is_said_in_the_words_of_json() {
+        let said = |answer| result(answer).err().unwrap().message().to_owned();
+        let part = said(json!({ "content": ["x"] }));
+        assert!(part.contains("invalid type: string \"x\", expected an object"), "{part}");
+        assert!(said(json!({ "content": {} })).contains("invalid type: object, expected a list"));
+    }
+
+    #[test]
     fn errors_and_what_is_no_result() {
         let failed =
             result(json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true }));
@@ -255,6 +283,7 @@ mod tests {
     fn hidden_characters_are_taken_out() {
         let answer = json!({ "content": [{ "type": "text", "text": "a\u{202e}b\u{1b}[31mc\u{e0041}" }] });
         let read = result(answer).unwrap();
+        assert_eq!(read.findings.len(), 3, "{:?}", read.findings);
         assert_eq!(read.value.unwrap(), json!("abc"));
         assert!(read.content.get().contains("\"abc\""));
         let plain = json!({ "content": [{ "type": "text", "text": "größe" }], "_meta": { "k": [1.50] } });

@@ -292,7 +292,7 @@ async fn ask(
                 let message = format!("MCP server `{}` answered no result: {reason}", server.name());
                 ToolError::new(ErrorCode::OutputInvalid, message)
             };
-            let answer = cleaned(answer, RESULT).map_err(unfit)?;
+            let (answer, _) = cleaned(answer, RESULT).map_err(unfit)?;
             let value = described(&answer, RESULT).map_err(unfit)?;
             context.attach(Arc::from(answer));
             Ok(value)
@@ -337,7 +337,7 @@ fn measure(content: &mut Map<String, Value>) {
 /// A server's refusal without what only misleads.
 fn cleaned_error(error: RpcError) -> RpcError {
     let message = text::clean(&error.message).text.into_owned();
-    let data = error.data.and_then(|data| cleaned(data, RESULT).ok());
+    let data = error.data.and_then(|data| cleaned(data, RESULT).ok()).map(|(data, _)| data);
     RpcError { code: error.code, message, data }
 }
 

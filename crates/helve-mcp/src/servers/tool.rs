@@ -93,7 +93,7 @@ impl Remote {
         let server = self.server.upgrade().ok_or_else(gone)?;
         let _place = server.enter().await;
         let mut tries = 1;
-        let ToolResult { content, value } = loop {
+        let ToolResult { content, value, .. } = loop {
             match self.try_once(&server, &arguments, &context).await {
                 Ok(result) => break result,
                 // It cannot have begun, or it does no harm to begin it twice: the server is connected

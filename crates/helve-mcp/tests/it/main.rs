@@ -10,6 +10,7 @@ mod distrust;
 mod in_process;
 mod lines;
 mod logs;
+mod looks;
 mod oauth;
 mod oddities;
 mod served;

@@ -26,6 +26,7 @@ enum Back {
 struct Breaking {
     back: Back,
     calls: AtomicUsize,
+    resumed: AtomicUsize,
     news: AtomicUsize,
 }
 
@@ -33,13 +34,14 @@ struct Breaking {
 fn stream(id: Option<usize>, data: &Value) -> Response {
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     let data = if data.is_null() { String::new() } else { data.to_string() };
-    let event = format!("retry: 10\n{id}data: {data}\n\n");
+    let event = format!("retry: 0\n{id}data: {data}\n\n");
     ([(header::CONTENT_TYPE, "text/event-stream")], event).into_response()
 }
 
 impl Breaking {
     async fn start(back: Back) -> (Arc<Self>, ServerConfig) {
-        let server = Arc::new(Self { back, calls: AtomicUsize::new(0), news: AtomicUsize::new(0) });
+        let [calls, resumed, news] = std::array::from_fn(|_| AtomicUsize::new(0));
+        let server = Arc::new(Self { back, calls, resumed, news });
         let answering = Arc::clone(&server);
         let app = Router::new().fallback(async move |request: Request| answering.answer(request).await);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -88,6 +90,7 @@ impl Breaking {
             let news = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
             return stream(None, &news);
         };
+        self.resumed.fetch_add(1, Ordering::SeqCst);
         match self.back {
             Back::Forgotten => StatusCode::NOT_FOUND.into_response(),
             Back::Breaks(times) if last % 100 < times => stream(Some(last + 1), &Value::Null),
@@ -114,6 +117,17 @@ async fn the_stream_of_a_call_may_break_as_often_as_it_brings_something() {
     let setup = Setup::with("it", config).await;
     assert_eq!(text(setup.call("it/do", json!({})).await), "done");
     assert_eq!(server.calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn no_server_has_us_come_back_to_a_stream_as_fast_as_we_can() {
+    let (server, mut config) = Breaking::start(Back::Breaks(usize::MAX)).await;
+    config.timeout_s = 1;
+    let setup = Setup::with("it", config).await;
+    let error = setup.call("it/do", json!({})).await.into_result().unwrap_err();
+    assert!(error.to_string().contains("did not answer within"), "{error}");
+    let resumed = server.resumed.load(Ordering::SeqCst);
+    assert!((2..=25).contains(&resumed), "it was resumed {resumed} times in a second");
 }
 
 #[tokio::test]

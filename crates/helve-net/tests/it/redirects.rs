@@ -68,6 +68,27 @@ async fn methods_change_as_browsers_change_them() {
 }
 
 #[tokio::test]
+async fn what_is_to_stay_as_it_is_follows_only_where_it_does() {
+    let redirect = |Path(status): Path<u16>| async move { to(status, "/report") };
+    let address = serve(Router::new().route("/report", any(report)).route("/{status}", any(redirect))).await;
+    let client = client(["127.0.0.1"]);
+    for (method, status, is_followed) in [
+        (Method::POST, 301, false),
+        (Method::POST, 302, false),
+        (Method::POST, 303, false),
+        (Method::POST, 307, true),
+        (Method::POST, 308, true),
+        (Method::GET, 302, true),
+    ] {
+        let mut request = get(address, &format!("/{status}")).redirects(Redirects::Unchanged);
+        request.method = method.clone();
+        let answered = client.fetch(request).await.unwrap();
+        let wanted = if is_followed { 200 } else { status };
+        assert_eq!(answered.status.as_u16(), wanted, "{method} {status}");
+    }
+}
+
+#[tokio::test]
 async fn every_hop_is_checked() {
     let redirect = |Path(target): Path<String>| async move {
         to(
@@ -90,6 +111,8 @@ async fn every_hop_is_checked() {
         let refused =
             matches!(error, NetError::Forbidden { .. } | NetError::BadUrl { .. } | NetError::Redirect { .. });
         assert!(refused, "{target}: {error:?}");
+        // Who gives out credentials is reached by nobody who only follows advice.
+        assert!(target != "metadata" || !error.to_string().contains("allow"), "{error}");
     }
 }
 

@@ -33,6 +33,36 @@ fn brotli(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn why_an_exchange_broke_off_is_said() {
+    let large = format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: y\r\n".repeat(5_000)).into_bytes();
+    let packed =
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 20\r\n\r\nthis is not gzip at all";
+    for (answer, wanted) in [
+        (b"SSH-2.0-OpenSSH_9.0\r\n\r\n".to_vec(), "what it answers is not HTTP"),
+        (large, "its headers are too large"),
+        (b"HTTP/1.1 200 OK\r\ncontent-le".to_vec(), "it closed the connection before it had answered"),
+        (packed.to_vec(), "its content cannot be unpacked"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345".to_vec(),
+            "end of file before message length reached",
+        ),
+    ] {
+        let (address, _) = raw(move |mut stream| {
+            let answer = answer.clone();
+            async move {
+                // It may have seen enough before all was sent.
+                let _ = stream.write_all(&answer).await;
+                let _ = stream.shutdown().await;
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            }
+        })
+        .await;
+        let error = client(["127.0.0.1"]).fetch(get(address, "/")).await.unwrap_err();
+        assert!(error.to_string().contains(wanted), "{wanted}: {error} {error:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_broke_off_never_comes_to_a_good_end() {
     let broken: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n12345";
     let packed: &[u8] =

@@ -136,7 +136,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         true => None,
         false => {
             let found = wire::mcp::surroundings(&after, &[], &[&one.config])?;
-            let probe = Probe { total: Duration::from_secs(60), step: Duration::from_secs(30), call: None };
+            let probe = Probe {
+                total: Duration::from_secs(60),
+                step: Duration::from_secs(30),
+                call: None,
+                tools_max: after.config.registry.tools_max,
+            };
             Some(wire::block_on(async { Ok(probe.look(one.config.clone(), found).await) })?)
         }
     };

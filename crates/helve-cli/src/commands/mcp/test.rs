@@ -91,7 +91,10 @@ fn task(args: &Args, app: &mut App<'_>) -> Result<(Probe, ServerConfig, Surround
     let call = args.call.clone().map(|tool| Ok::<_, Failure>((tool, arguments(&args.args)?))).transpose()?;
     let step = Duration::from_secs(args.timeout_s);
     let (config, surroundings) = target(args, app)?;
-    Ok((Probe { step, total: step * 3, call }, config, surroundings))
+    // Where the configuration is broken the test is done without it.
+    let limit = load(&app.inputs).map(|loaded| loaded.config.registry.tools_max);
+    let tools_max = limit.unwrap_or(Probe::default().tools_max);
+    Ok((Probe { step, total: step * 3, call, tools_max }, config, surroundings))
 }
 
 /// The report of a test that was not begun.

@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
+use helve::Tool;
 use tokio::time::Instant;
 
 use super::super::ServerEventKind;
-use super::super::discover::{Found, discover, register};
+use super::super::discover::{Found, LIST_MAX, discover, register};
 use super::super::lines::{Line, Slot};
 use super::super::listening::listen_for_changes;
+use super::super::offer::Offer;
 use super::super::status::ServerState;
 use super::Server;
 use super::reach::{BACKOFF_MAX, backoff};
@@ -109,24 +111,47 @@ impl Server {
     }
 
     pub(super) async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
-        let discovered = discover(self, connection).await.map(|found| self.take_offer(found));
-        match &discovered {
-            Ok(()) => {}
+        let discovered = discover(self, connection, LIST_MAX).await;
+        let late = match discovered {
+            Ok(Found { offer, tools, late }) => {
+                // What it had beside tools stays until it is known anew.
+                let before = |offer: Offer| offer.with_beside(self.offer().beside());
+                self.take_offer(if late.is_some() { before(offer) } else { offer }, tools);
+                Ok(late)
+            }
             Err(error) => {
                 let reason = format!("what it offers could not be read: {error}");
                 self.log.add(Source::Helve, &reason);
                 self.status.send_modify(|told| told.reason = Some(reason));
+                Err(error)
             }
-        }
+        };
         // One that wants a login settles when its state says so.
-        if !matches!(discovered, Err(LinkError::Unauthorized { .. })) {
+        if !matches!(late, Err(LinkError::Unauthorized { .. })) {
             self.status.send_modify(|told| told.settled = true);
         }
-        discovered
+        if let Some(late) = late? {
+            self.take_late(late.await);
+        }
+        Ok(())
     }
 
-    fn take_offer(&self, found: Found) {
-        let Found { mut offer, tools } = found;
+    /// Adds what a server offers beside its tools, which are registered.
+    fn take_late(&self, beside: Offer) {
+        // Under the lock of whoever stops it.
+        let _registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_stopped() {
+            return;
+        }
+        self.keep_offer(Offer::clone(&self.offer()).with_beside(beside));
+    }
+
+    fn keep_offer(&self, offer: Offer) {
+        self.offer.store(Arc::new(offer));
+        self.send(ServerEventKind::Offer);
+    }
+
+    fn take_offer(&self, mut offer: Offer, tools: Vec<Tool>) {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         // Whoever stops it takes its tools away under the same lock.
         if self.is_stopped() {
@@ -136,8 +161,7 @@ impl Server {
         for remark in &offer.remarks {
             tracing::warn!(server = &*self.name, "{remark}");
         }
-        self.offer.store(Arc::new(offer));
-        self.send(ServerEventKind::Offer);
+        self.keep_offer(offer);
     }
 
     /// Hears of changes and reads again what changed.
