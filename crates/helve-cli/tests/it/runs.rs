@@ -116,6 +116,14 @@ steps = [
   { name = "first", tool = "files/write", arguments = {} },
   { name = "second", tool = "burn", arguments = {} },
 ]
+
+[[tool.sequence]]
+name = "describe"
+description = "Counts words, and tells the time."
+steps = [
+  { name = "words", tool = "text-stats", arguments = { text = "two words" } },
+  { name = "time", tool = "time-now", arguments = {} },
+]
 "#;
 
 fn home() -> Home {
@@ -457,4 +465,13 @@ fn whoever_asks_for_what_is_not_there_learns_where_to_look() {
         assert_says(&home.run(&["runs", verb, "not an id"]), 2, &["helve runs list --all"]);
     }
     assert_eq!(home.run(&["runs", "resume"]).code, 2);
+}
+
+#[test]
+fn a_run_that_only_read_is_listed_and_has_nothing_to_undo() {
+    let home = home();
+    assert_eq!(home.run(&["call", "describe"]).code, 0);
+    let run = only_run(&home);
+    let undone = home.run(&["runs", "undo", &run]);
+    assert_says(&undone, 2, &["changed nothing, so there is nothing to undo", "helve runs show"]);
 }

@@ -44,6 +44,9 @@ pub enum RunError {
     /// It has not ended.
     #[error("{0} has not ended; resume or cancel it before undoing it")]
     Open(CallId),
+    /// It only read, or never began.
+    #[error("{0} changed nothing, so there is nothing to undo")]
+    ChangedNothing(CallId),
     /// It was undone before, or undoes another one itself.
     #[error("{0} undoes another run; it cannot be undone itself")]
     IsUndo(CallId),
@@ -251,7 +254,11 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
     let failures = entries.iter().filter(failed).count();
     let history = History::new(entries);
     let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
-    let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
+    let Some(started) = root.started.clone() else {
+        // What changes something says so before it starts.
+        let ended = root.finished.is_some();
+        return Err(if ended { RunError::ChangedNothing(run) } else { RunError::NotFound(run) });
+    };
     if started.facts.undo_of.is_some() {
         return Err(RunError::IsUndo(run));
     }

@@ -138,6 +138,9 @@ fn failure(error: &RunError) -> Failure {
         RunError::Open(run) => Failure::usage(format!("{run} has not ended, so it cannot be undone yet"))
             .hint(format!("`helve runs resume {run}` goes on with it"))
             .hint(format!("`helve runs cancel {run}` ends it")),
+        RunError::ChangedNothing(run) => {
+            Failure::usage(error.to_string()).hint(format!("`helve runs show {run}` shows what it did"))
+        }
         RunError::IsUndo(run) => Failure::usage(error.to_string())
             .hint(format!("`helve runs show {run}` says which; call that run's tool again instead")),
         RunError::Journal(error) => Failure::failed("the journal cannot be used")
