@@ -133,7 +133,8 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<ApprovalId>,
     },
-    /// A person said what became of a part whose outcome was unknown.
+    /// It was found out what became of a part whose outcome was unknown: a person said so, or the tool that
+    /// knows. The payload is its result, where a person gave one.
     Settled {
         /// What they said.
         answer: Answer,

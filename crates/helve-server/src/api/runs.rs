@@ -142,6 +142,7 @@ impl From<RunError> for Problem {
             | RunError::Ended(_)
             | RunError::Open(_)
             | RunError::ChangedNothing(_)
+            | RunError::NotInDoubt(_)
             | RunError::IsUndo(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
             RunError::Journal(error) => error.into(),
             other => Self::new(StatusCode::CONFLICT, other.to_string()),

@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, UndoState};
+use super::end::clear_up;
 use super::part::{FollowUp, call_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
@@ -28,6 +29,7 @@ pub(crate) fn undo_below<'a>(
 
 async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool {
     let mut all = true;
+    clear_up(parts, run, path).await;
     let parts_done = run.parts_below(path).into_iter().filter(|done| !undoes_below(path, &done.report.path));
     for mut done in parts_done.rev() {
         // Taking back another one's effects may have undone it meanwhile.
