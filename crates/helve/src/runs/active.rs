@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use helve_core::ports::{Journal, JournalError};
 use helve_core::record::Entry;
-use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, UNDO, WaitingFor};
+use helve_core::run::{EFFECT, EffectState, PartReport, PartState, Step, StepKind, UNDO, WaitingFor};
 use helve_core::trace::SpanContext;
 use helve_core::{CallId, Caller, Pending, Tool, ToolName};
 use serde_json::Value;
@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::here::Left;
 use super::history::History;
-use super::part::EFFECT;
 use super::progress::ProgressTree;
 
 /// A run that has not ended.

@@ -18,8 +18,14 @@ use crate::runtime::Parts;
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// Leaves the run to a person.
-pub(super) async fn park(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, message: String) -> Outcome {
-    run.wait_for(Waiting { reason: WaitingFor::Decision, call_id: run.id, pending: None });
+pub(super) async fn park(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    reason: WaitingFor,
+    message: String,
+) -> Outcome {
+    run.wait_for(Waiting { reason, call_id: run.id, pending: None });
     pipeline::wind_up(parts, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
-use helve_core::run::{Answer, EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
+use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError};
 use serde_json::Value;
 
@@ -15,9 +15,6 @@ use crate::runtime::Parts;
 
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
-
-/// How the last part of the path of a call begins that an effect makes.
-pub(super) const EFFECT: &str = "effect-";
 
 /// The path of a tool's own step within a part, or within the run itself. Never one of ours.
 fn join(outer: Option<&str>, step: Arc<str>) -> Arc<str> {
@@ -152,7 +149,7 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
         Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
-            run.wait_for(Waiting { reason: WaitingFor::Decision, call_id, pending: None });
+            run.wait_for(Waiting { reason: WaitingFor::Cancel, call_id, pending: None });
             Status::Failed(ToolError::new(
                 ErrorCode::OutcomeUnknown,
                 "this part has ended, but its result was not kept: it holds a secret or is too large",

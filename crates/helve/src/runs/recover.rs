@@ -42,7 +42,7 @@ pub enum RunError {
     #[error("{0} has ended; it can be undone, but not resumed or cancelled")]
     Ended(CallId),
     /// It has not ended.
-    #[error("{0} has not ended; resume or cancel it before undoing it")]
+    #[error("{0} has not ended; it can be undone once it has, or was cancelled")]
     Open(CallId),
     /// It only read, or never began.
     #[error("{0} changed nothing, so there is nothing to undo")]
@@ -445,23 +445,27 @@ async fn go_on(
         Ending::No => {}
     }
     let Some(tool) = tool else {
-        let message = format!("there is no tool `{}` any more; cancel the run", started.facts.tool);
-        return park(parts, call, active, message).await;
+        let message =
+            format!("there is no tool `{}` any more, so the run cannot go on; cancel it", started.facts.tool);
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     };
     let policy = tool.definition().on_crash;
     if started.digest != *tool.digest() {
-        let message =
-            format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
-        return park(parts, call, active, message).await;
+        let message = format!(
+            "`{}` has changed since the run began, so it cannot go on; cancel it, or make the tool what it was",
+            tool.name()
+        );
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     }
     if started.withheld {
-        let message = "its arguments hold a secret, which is not kept; cancel the run".to_owned();
-        return park(parts, call, active, message).await;
+        let message =
+            "its arguments hold a secret, which is not kept, so it cannot go on; cancel it".to_owned();
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     }
     match policy {
         OnCrash::Ask if !by_hand => {
             let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
-            park(parts, call, active, message).await
+            park(parts, call, active, WaitingFor::Decision, message).await
         }
         OnCrash::RollBack if !by_hand => {
             // A person may have to be asked in the middle of it, and then it must still be known.

@@ -65,8 +65,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if looked == Looked::AtSome {
         app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
     }
+    let undoable = Undoable::of(&loaded);
     if app.ui.is_json() {
-        let undoable = Undoable::of(&loaded);
         app.ui.json(&runs.iter().map(|story| document(story, &undoable)).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
@@ -80,8 +80,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let now = app.ui.on_terminal().then(Zoned::now);
-    app.ui.table(table(&runs, now.as_ref()))?;
-    if runs.iter().any(|story| first(story).is_some()) {
+    let next: Vec<_> = runs.iter().map(|story| first(story, &undoable)).collect();
+    let is_more = next.iter().any(Option::is_some);
+    app.ui.table(table(&runs, next, now.as_ref()))?;
+    if is_more {
         app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
     }
     Ok(Exit::Done)
@@ -188,11 +190,11 @@ fn run_of(call: &CallRecord) -> Option<CallId> {
 }
 
 /// `now` where times should leave out what goes without saying.
-fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
+fn table(runs: &[Story], next: Vec<Option<String>>, now: Option<&Zoned>) -> Table {
     // Half a command is no help.
     const YIELDS: &[Yield] = &[Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
     let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
-    for story in runs {
+    for (story, next) in runs.iter().zip(next) {
         let at = story.facts.received_at;
         table.row([
             Cell::new(now.map_or_else(|| when::shown(at), |now| when::brief(at, now)), Tone::Dim),
@@ -200,7 +202,7 @@ fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
             Cell::new(tool(story), Tone::Strong),
             story.state.cell(),
             Cell::from(parts(story)),
-            Cell::new(first(story).unwrap_or_default(), Tone::Dim),
+            Cell::new(next.unwrap_or_default(), Tone::Dim),
         ]);
     }
     table

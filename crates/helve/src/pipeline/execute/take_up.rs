@@ -49,7 +49,7 @@ pub(super) async fn take_up(
         (Some((result, false)), _) => return Ok(TakeUp::Answered(result)),
         (Some((_, true)), _) => {
             let message = format!("`{}` has answered, but its answer was not kept", tool.name());
-            return Err(wait(WaitingFor::Decision, message));
+            return Err(wait(WaitingFor::Cancel, message));
         }
         (None, Some((Answer::Happened, result))) => return Ok(TakeUp::Answered(result)),
         (None, Some((Answer::DidNotHappen, _))) => return Ok(TakeUp::Again),
