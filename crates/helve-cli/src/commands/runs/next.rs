@@ -27,13 +27,18 @@ impl<'l> Undoable<'l> {
         Self { loaded, registry: OnceCell::new() }
     }
 
-    /// Whether anything takes back what a tool did. Of tools that are not known here nobody can tell.
-    fn has(&self, tool: &str) -> bool {
+    /// Whether anything takes back what a call did, where it stands. Of tools that are not known here nobody
+    /// can tell.
+    fn has(&self, story: &Story, call_id: CallId) -> bool {
         let registry = self.registry.get_or_init(|| wire::known_here(self.loaded));
-        let tool = registry.get(tool).map(|found| found.tool);
+        let tool = registry.get(story.tool(call_id)).map(|found| found.tool);
         tool.is_none_or(|tool| {
             let definition = tool.definition();
-            definition.undo.is_some() || definition.effects.iter().any(|effect| effect.reversible)
+            let is_reversible = |index: u32| {
+                let effect = usize::try_from(index).ok().and_then(|index| definition.effects.get(index));
+                effect.is_some_and(|effect| effect.reversible)
+            };
+            definition.undo.is_some() || story.applied(call_id).any(is_reversible)
         })
     }
 }
@@ -74,7 +79,7 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
 
 /// What can be said of the first call of an ended run of which nobody knows whether it had its effect.
 fn settle(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
-    let can_be_undone = |call_id: &CallId| undoable.has(story.tool(*call_id));
+    let can_be_undone = |call_id: &CallId| undoable.has(story, *call_id);
     let in_doubt = story.in_doubt().into_iter().filter(|_| story.facts.undo_of.is_none());
     let Some(call_id) = in_doubt.filter(can_be_undone).next() else { return Vec::new() };
     let of = |flags: String, what| Next { command: format!("helve runs undo {}{flags}", story.run), what };
@@ -104,5 +109,5 @@ pub(super) fn first(story: &Story, undoable: &Undoable<'_>) -> Option<String> {
 /// Whether anything of it stands that can be undone. A run that undoes another is not undone itself.
 fn can_be_undone(story: &Story, undoable: &Undoable<'_>) -> bool {
     let stands = || story.stands().into_iter();
-    story.facts.undo_of.is_none() && stands().any(|call_id| undoable.has(story.tool(call_id)))
+    story.facts.undo_of.is_none() && stands().any(|call_id| undoable.has(story, call_id))
 }

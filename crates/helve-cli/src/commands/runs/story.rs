@@ -49,6 +49,8 @@ struct Known {
     /// What was found out about it.
     settled: Option<Answer>,
     undo: Undo,
+    /// Effects that were applied and not taken back.
+    applied: HashSet<u32>,
     /// Effects that could not be taken back.
     not_taken_back: HashSet<u32>,
 }
@@ -189,6 +191,11 @@ impl Story {
         facts.part.as_ref().map(|part| Arc::clone(&part.path))
     }
 
+    /// Which effects of a call were applied and not taken back.
+    pub(super) fn applied(&self, call_id: CallId) -> impl Iterator<Item = u32> {
+        self.calls.get(&call_id).into_iter().flat_map(|known| known.applied.iter().copied())
+    }
+
     /// The tool that a call is of.
     pub(super) fn tool(&self, call_id: CallId) -> &str {
         let facts = self.calls.get(&call_id).and_then(|known| known.facts.as_ref());
@@ -262,14 +269,17 @@ impl Known {
             StepKind::UndoStarted => self.undo = Undo::Begun,
             StepKind::Undone => self.undo = Undo::Undone,
             StepKind::UndoFailed { .. } => self.undo = Undo::Failed,
-            StepKind::EffectRolledBack { index } => drop(self.not_taken_back.remove(index)),
+            StepKind::EffectApplied { index } => drop(self.applied.insert(*index)),
+            StepKind::EffectRolledBack { index } => {
+                self.applied.remove(index);
+                self.not_taken_back.remove(index);
+            }
             StepKind::RollbackFailed { index } => drop(self.not_taken_back.insert(*index)),
             StepKind::Settled { answer } => self.settled = Some(*answer),
             // That it did not happen is good for one time: it is done again.
             StepKind::Resumed => self.settled = self.settled.filter(|answer| *answer == Answer::Happened),
             StepKind::Attempted { .. }
             | StepKind::Executed { .. }
-            | StepKind::EffectApplied { .. }
             | StepKind::EffectSkipped { .. }
             | StepKind::EffectFailed { .. }
             | StepKind::Waiting { .. }

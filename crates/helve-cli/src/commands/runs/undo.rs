@@ -16,8 +16,8 @@ use crate::wire;
 
 const AFTER_HELP: &str = "\
 Each step is undone by the tool that its own tool names, newest first. Nothing is undone twice. What
-cannot be undone stands, and is listed. A step that was stopped or got no answer is looked up where its
-tool says how (`recall`); where nobody knows, say what you found with --happened or --did-not-happen.
+cannot be undone stands, and is listed. A step that was stopped or got no answer is looked up where
+its tool says how (`recall`); else say what you found, with --happened or --did-not-happen.
 
 Exit codes:
   0 all is undone   1 something stands   2 wrong use   3 a tool that undoes needs approval first";
