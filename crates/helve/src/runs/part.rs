@@ -150,10 +150,10 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
             run.wait_for(Waiting { reason: WaitingFor::Cancel, call_id, pending: None });
-            Status::Failed(ToolError::new(
-                ErrorCode::OutcomeUnknown,
-                "this part has ended, but its result was not kept: it holds a secret or is too large",
-            ))
+            let message =
+                "this part has ended, but its result was not kept: it holds a secret or is too large";
+            let error = ToolError::new(ErrorCode::OutcomeUnknown, message);
+            Status::Failed(error.suggest("the run cannot go on; cancel it"))
         }
     };
     let mut outcome = Outcome::new(call_id, Arc::clone(&finished.facts.tool), status);

@@ -80,8 +80,10 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
 /// What can be said of the first call of an ended run of which nobody knows whether it had its effect.
 fn settle(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
     let can_be_undone = |call_id: &CallId| undoable.has(story, *call_id);
-    let in_doubt = story.in_doubt().into_iter().filter(|_| story.facts.undo_of.is_none());
-    let Some(call_id) = in_doubt.filter(can_be_undone).next() else { return Vec::new() };
+    if story.facts.undo_of.is_some() {
+        return Vec::new();
+    }
+    let Some(call_id) = story.in_doubt().into_iter().find(can_be_undone) else { return Vec::new() };
     let of = |flags: String, what| Next { command: format!("helve runs undo {}{flags}", story.run), what };
     vec![
         of(
