@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use crate::definition::{Definition, Problem};
-use crate::effect::Change;
+use crate::effect::{Change, StateOperation};
 use crate::expression::{Expression, Reference};
+use crate::memory::{MemoryError, RESERVED_PREFIX};
 use crate::run::Undo;
 use crate::template::Template;
 
@@ -24,19 +25,26 @@ pub(crate) fn problems(definition: &Definition, has_own_code: impl Fn(usize) -> 
         }
         let with_former = ["arguments", "result", "former"];
         match &effect.change {
-            Change::StateChange { state, value, .. } => {
+            Change::StateChange { state, value, change, .. } => {
                 check.template(at("state"), Some(state), &call);
+                check.key(at("state"), state);
                 check.template(at("value"), value.as_ref(), &with_former);
+                check.count(at("value"), *change, value.as_ref());
             }
             Change::Memory { key, value, .. } => {
                 check.template(at("key"), Some(key), &call);
+                check.key(at("key"), key);
                 check.template(at("value"), value.as_ref(), &with_former);
             }
             Change::Notification { payload, .. } => check.template(at("payload"), payload.as_ref(), &call),
             Change::Cascade { arguments, .. } => check.template(at("arguments"), Some(arguments), &call),
         }
     }
-    if let Some(Undo::Tool { arguments, .. }) = &definition.undo {
+    if let Some(Undo::Tool { tool, arguments }) = &definition.undo {
+        if *tool == *definition.name.as_str() || definition.aliases.contains(tool) {
+            let message = "a tool cannot undo itself by doing it again".to_owned();
+            check.problems.push(Problem { at: "undo/tool".to_owned(), message });
+        }
         check.template("undo/arguments".to_owned(), Some(arguments), &call);
     }
     if let Some(recall) = &definition.recall {
@@ -56,6 +64,23 @@ struct Check<'a> {
 impl Check<'_> {
     fn template(&mut self, at: String, template: Option<&Template>, known: &[&str]) {
         self.references(&at, template.map(Template::references).unwrap_or_default(), known);
+    }
+
+    /// A key in memory that can never be written.
+    fn key(&mut self, at: String, key: &Template) {
+        let reserved = key.json().as_str().is_some_and(|key| key.starts_with(RESERVED_PREFIX));
+        let problem = reserved.then(|| Problem { at, message: MemoryError::Reserved.to_string() });
+        self.problems.extend(problem);
+    }
+
+    /// Something that can never be counted by.
+    fn count(&mut self, at: String, change: StateOperation, value: Option<&Template>) {
+        let counts = matches!(change, StateOperation::Increment | StateOperation::Decrement);
+        let constant = value.filter(|_| counts).and_then(Template::constant);
+        if constant.is_some_and(|value| !value.is_number()) {
+            let message = "only a number can be counted up or down by".to_owned();
+            self.problems.push(Problem { at, message });
+        }
     }
 
     fn expression(&mut self, at: String, expression: Option<&Expression>, known: &[&str]) {

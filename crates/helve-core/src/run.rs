@@ -33,6 +33,21 @@ pub struct Part {
 /// never spelled so.
 pub const UNDO: &str = "undo";
 
+/// How the step of a path begins at which an effect of the call that the path leads to until there calls another
+/// one. A tool's own steps never begin so.
+pub const EFFECT: &str = "effect-";
+
+/// Whether the call at `path` was made by an effect of another one.
+///
+/// ```
+/// use helve_core::run::is_effect;
+/// assert!(is_effect("effect-0") && is_effect("hotel/effect-1"));
+/// assert!(!is_effect("effect-0/ask") && !is_effect("hotel/~2effect-0"));
+/// ```
+pub fn is_effect(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|step| step.starts_with(EFFECT))
+}
+
 /// Whether the call at `path` undoes another one.
 ///
 /// ```
@@ -133,7 +148,8 @@ pub enum StepKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approval_id: Option<ApprovalId>,
     },
-    /// A person said what became of a part whose outcome was unknown.
+    /// It was found out what became of a part whose outcome was unknown: a person said so, or the tool that
+    /// knows. The payload is its result, where a person gave one.
     Settled {
         /// What they said.
         answer: Answer,
@@ -184,8 +200,10 @@ pub enum WaitingFor {
     Approval,
     /// A part was cut short, and nobody knows whether it had its effect.
     UnknownOutcome,
-    /// The run cannot be taken up again by itself: it is not as it was, or something was not kept.
+    /// Its tool leaves it to a person whether a run that was cut short goes on.
     Decision,
+    /// An end: it cannot go on as it is. Its tool is gone or is not as it was, or something was not kept.
+    Cancel,
 }
 
 /// What a person found out about a part whose outcome was unknown.

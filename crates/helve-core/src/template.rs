@@ -84,6 +84,12 @@ impl Template {
         found
     }
 
+    /// What it always renders to; nothing where that depends on something, or fails.
+    pub fn constant(&self) -> Option<Value> {
+        let looks_at_nothing = self.references().is_empty();
+        looks_at_nothing.then(|| self.render(&Scope::new()).ok()).flatten()
+    }
+
     /// The JSON with its expressions' values in their places.
     pub fn render(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         render(&self.0.node, &self.0.json, scope)

@@ -1,12 +1,55 @@
-//! Effects that call tools in a circle: found before anything runs, by lint and by loading alike.
+//! The tools that a tool names: its effects call them, they undo it, or are asked about it. What is wrong with
+//! that is found before anything runs, by lint and by loading alike.
 
 use std::collections::HashSet;
 
 use helve::effect::Change;
+use helve::run::Undo;
 use helve::{Problem, Registry, Tool};
 
+/// What is wrong with the tools that `tool` names. `is_elsewhere` knows tools that are not seen here.
+pub(crate) fn wrongly_named(
+    tool: &Tool,
+    registry: &Registry,
+    is_elsewhere: impl Fn(&str) -> bool,
+) -> Vec<Problem> {
+    let definition = tool.definition();
+    let mut problems = Vec::new();
+    let mut refuse = |at: String, message: String| problems.push(Problem { at, message });
+    let absent = |name: &str| !registry.has(name) && !is_elsewhere(name);
+    let none = |name: &str| format!("there is no tool `{name}` in this file or built in");
+    for (index, effect) in definition.effects.iter().enumerate() {
+        if let Change::Cascade { tool: called, .. } = &effect.change
+            && absent(called)
+        {
+            refuse(format!("effects/{index}/tool"), none(called));
+        }
+    }
+    if let Some(Undo::Tool { tool: undo, .. }) = &definition.undo
+        && absent(undo)
+    {
+        refuse("undo/tool".to_owned(), none(undo));
+    }
+    if let Some(recall) = &definition.recall {
+        let asked = registry.get(&recall.tool).map(|found| found.tool);
+        if asked.is_some_and(|asked| asked.definition().changes_world()) {
+            let message = format!("`{}` may change something; only a read-only tool is asked", recall.tool);
+            refuse("recall/tool".to_owned(), message);
+        } else if absent(&recall.tool) {
+            refuse("recall/tool".to_owned(), none(&recall.tool));
+        }
+    }
+    problems.extend(circles(tool, registry));
+    problems
+}
+
+/// Whether a tool would come from one of these MCP servers.
+pub(crate) fn is_of_server<'a>(tool: &str, mut servers: impl Iterator<Item = &'a String>) -> bool {
+    servers.any(|name| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
+}
+
 /// The effects of `tool` that lead back to it through the effects and parts of other tools.
-pub(crate) fn circles(tool: &Tool, registry: &Registry) -> Vec<Problem> {
+fn circles(tool: &Tool, registry: &Registry) -> Vec<Problem> {
     let effects = tool.definition().effects.iter().enumerate();
     let found = effects.filter_map(|(index, effect)| {
         let Change::Cascade { tool: called, .. } = &effect.change else { return None };

@@ -33,7 +33,7 @@ use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::SigningKey;
 
 pub(crate) use builtin::builtin_as_shipped;
-pub(crate) use cascades::circles;
+pub(crate) use cascades::{is_of_server, wrongly_named};
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
 pub(crate) use journal::{open_audit, open_store};

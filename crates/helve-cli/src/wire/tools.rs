@@ -1,5 +1,6 @@
 //! Every tool that the configuration gives.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,16 +39,18 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
     remarks.extend(remark);
     let mut refused = Vec::new();
+    // Each with its file.
     let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
         refused.extend(error.problems.iter().map(|problem| {
             let origin = entry.origin_of(&problem.at);
             let at = if problem.at.is_empty() { String::new() } else { format!("{}: ", problem.at) };
-            format!("{}  `{}`: {at}{}", document::at(&origin), error.tool, problem.message)
+            let line = format!("{}  `{}`: {at}{}", document::at(&origin), error.tool, problem.message);
+            (short(entry.file()), line)
         }));
     };
     let InOrder { entries, circles } = in_order(&loaded.tools);
     let mut unregistered = Vec::new();
-    let mut with_effects = Vec::new();
+    let mut made = Vec::new();
     circles.iter().for_each(|(entry, error)| refuse(entry, error));
     for entry in entries {
         match maker.make(entry, &registry).and_then(|made| guard(entry, made, loaded)) {
@@ -57,27 +60,31 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
                 }
                 remarks.extend(skipped_remark(entry, skipped.len()));
                 remarks.extend(unmatched.iter().map(|problem| unmatched_remark(entry, problem)));
-                let effects = tools.iter().filter(|tool| !tool.definition().effects.is_empty());
-                with_effects.extend(effects.map(|tool| (entry, tool.clone())));
+                made.extend(tools.iter().map(|tool| (entry, tool.clone())));
                 if let Err(error) = registry.register_many(entry.layer, tools) {
-                    unregistered.push(format!("{}  {error}", document::at(&entry.origin())));
+                    let line = format!("{}  {error}", document::at(&entry.origin()));
+                    unregistered.push((short(entry.file()), line));
                 }
             }
             Err(error) => refuse(entry, &error),
         }
     }
     // Once all are known: tools may name those that come later.
-    for (entry, tool) in with_effects {
-        let problems = super::circles(&tool, &registry);
+    let servers = &loaded.config.mcp.servers;
+    for (entry, tool) in made {
+        let problems =
+            super::wrongly_named(&tool, &registry, |name| super::is_of_server(name, servers.keys()));
         refuse(entry, &DefinitionError { tool: tool.name().to_string(), problems });
     }
     refused.append(&mut unregistered);
     if refused.is_empty() {
         return Ok((registry, remarks));
     }
-    Err(Failure::usage("the configuration has tools that are refused").details(refused).hint(
-        "`helve tools lint helve.toml` checks the whole file; `helve config keys tool` documents the keys",
-    ))
+    let (files, lines): (BTreeSet<_>, Vec<_>) = refused.into_iter().unzip();
+    let files = files.into_iter().collect::<Vec<_>>().join(" ");
+    Err(Failure::usage("the configuration has tools that are refused").details(lines).hint(format!(
+        "`helve tools lint {files}` checks the whole file; `helve config keys tool` documents the keys"
+    )))
 }
 
 /// The same, where an entry is a project's program without a box: it runs only while it is trusted.

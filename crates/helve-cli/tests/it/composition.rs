@@ -159,3 +159,22 @@ steps = [{ tool = "ecko" }, { tool = "echo", when = "inptu.x" }]
     insta::assert_snapshot!("composition_lint", home.run(&["tools", "lint", "helve.toml"]).stdout);
     insta::assert_snapshot!("composition_refused", home.run(&["tools", "list"]).all());
 }
+
+#[test]
+fn wrong_arguments_of_a_part_are_no_fault_of_whoever_called() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        r#"
+[[tool.sequence]]
+name = "broken"
+description = "Gives a part what it does not take."
+steps = [{ name = "words", tool = "text-stats", arguments = { text = ["no", "text"] } }]
+"#,
+    );
+    let ran = home.run(&["call", "broken"]);
+    let said = ran.all();
+    assert_eq!(ran.code, 1, "{said}");
+    assert!(said.contains("execution_failed: step `words` failed: it was given wrong arguments"), "{said}");
+    assert!(said.contains("defect in how the tool is composed") && !said.contains("call again"), "{said}");
+}

@@ -366,3 +366,67 @@ fn preconditions_that_can_never_hold_are_warned_of() {
     let about = ran.stdout.lines().filter(|line| line.contains("preconditions/")).count();
     assert_eq!(about, 3, "{}", ran.all());
 }
+
+#[test]
+fn what_a_tool_names_and_nobody_has_is_refused_before_anything_runs() {
+    let home = Home::new();
+    let tool = |name: &str, more: &str| {
+        format!(
+            "[[tool.program]]\nname = '{name}'\ndescription = 'Does something.'\ncommand = 'true'\n{more}\n"
+        )
+    };
+    let cascade = "effects = [{ type = 'cascade', description = 'Tells', tool = 'nobody' }]";
+    let cases = [
+        (tool("c/a", "undo = { tool = 'c/a' }"), "cannot undo itself"),
+        (tool("c/a", "undo = { tool = 'nobody' }"), "there is no tool `nobody`"),
+        (tool("c/a", "recall = { tool = 'nobody', happened = 'answer' }"), "there is no tool `nobody`"),
+        (tool("c/a", cascade), "there is no tool `nobody`"),
+    ];
+    for (text, why) in &cases {
+        home.write("other.toml", text);
+        let lint = home.run(&["tools", "lint", "other.toml"]);
+        assert!(lint.code == 1 && lint.all().contains(why), "{}", lint.all());
+        let call = home.run(&["--config", "other.toml", "call", "c/a"]);
+        assert!(call.code == 2 && call.all().contains(why), "{}", call.all());
+        assert!(call.all().contains("helve tools lint other.toml"), "the file that is meant: {}", call.all());
+    }
+    let server = "[mcp.servers.nobody]\ncommand = 'true'\n";
+    let later = tool("c/a", "undo = { tool = 'nobody/undo' }");
+    home.write("other.toml", format!("{server}{later}"));
+    let listed = home.run(&["--config", "other.toml", "tools", "show", "c/a"]);
+    assert_eq!(listed.code, 0, "an MCP server may bring it: {}", listed.all());
+}
+
+#[test]
+fn constant_arguments_that_their_tool_would_refuse_are_found() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        r#"
+[[tool.program]]
+name = "take"
+description = "Takes one thing and no other."
+command = "true"
+parameters = [{ name = "count", type = "integer", description = "How many.", required = true }]
+
+[[tool.program]]
+name = "note"
+description = "Notes something."
+command = "true"
+undo = { tool = "take", arguments = { much = 3 } }
+effects = [{ type = "cascade", description = "Takes", tool = "take", arguments = { count = "3" } }]
+
+[[tool.sequence]]
+name = "both"
+description = "Takes twice."
+steps = [
+  { name = "one", tool = "take", arguments = { count = "{{ input.count }}" } },
+  { name = "two", tool = "take", arguments = { count = [] } },
+]
+"#,
+    );
+    let lint = home.run(&["tools", "lint", "helve.toml"]).all();
+    let found: Vec<_> = lint.lines().filter(|line| line.contains("`take` would refuse them")).collect();
+    assert_eq!(found.len(), 2, "{lint}");
+    assert!(found[0].contains("undo/arguments") && found[1].contains("steps/1/arguments"), "{lint}");
+}

@@ -116,6 +116,14 @@ steps = [
   { name = "first", tool = "files/write", arguments = {} },
   { name = "second", tool = "burn", arguments = {} },
 ]
+
+[[tool.sequence]]
+name = "describe"
+description = "Counts words, and tells the time."
+steps = [
+  { name = "words", tool = "text-stats", arguments = { text = "two words" } },
+  { name = "time", tool = "time-now", arguments = {} },
+]
 "#;
 
 fn home() -> Home {
@@ -308,8 +316,14 @@ fn a_run_whose_tool_has_changed_waits_and_says_why() {
     assert_says(
         &home.run(&["runs", "show", &run]),
         0,
-        &["waiting for a decision", "`long` has changed since the run began", "helve runs cancel"],
+        &["cannot go on", "`long` has changed since the run began", "helve runs cancel"],
     );
+    // Whoever asks for another way is sent the same one.
+    for command in [["runs", "undo", &run], ["runs", "show", &run]] {
+        let ran = home.run(&command);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("helve runs cancel") && !said.contains("helve runs resume"), "{said}");
+    }
     assert_says(&home.run(&["runs", "cancel", &run]), 1, &["done, and undone", "nobody knows whether"]);
 }
 
@@ -457,4 +471,64 @@ fn whoever_asks_for_what_is_not_there_learns_where_to_look() {
         assert_says(&home.run(&["runs", verb, "not an id"]), 2, &["helve runs list --all"]);
     }
     assert_eq!(home.run(&["runs", "resume"]).code, 2);
+}
+
+#[test]
+fn a_run_that_only_read_is_listed_and_has_nothing_to_undo() {
+    let home = home();
+    assert_eq!(home.run(&["call", "describe"]).code, 0);
+    let run = only_run(&home);
+    let undone = home.run(&["runs", "undo", &run]);
+    assert_says(&undone, 2, &["changed nothing, so there is nothing to undo", "helve runs show"]);
+}
+
+/// A tool that does what it does and then takes too long.
+const LATE: &str = r#"
+[[tool.program]]
+name = "late"
+description = "Writes a line, and takes too long."
+command = "sh"
+write = ["."]
+args = ["-c", "cat >/dev/null; echo late >> world; sleep 60"]
+timeout_ms = 1000
+undo = { tool = "files/remove", arguments = { line = "{{ result.line }}" } }
+"#;
+
+#[test]
+fn a_person_who_knows_what_became_of_a_call_lets_it_be_undone() {
+    let home = home();
+    home.write("helve.toml", format!("{TOOLS}{LATE}"));
+    assert_eq!(home.run(&["call", "late"]).code, 1);
+    let run = only_run(&home);
+    let settle = format!("helve runs undo {run} --did-not-happen {run}");
+    assert_says(&home.run(&["runs", "show", &run]), 0, &["--happened", &settle]);
+    let unknown = home.run(&["runs", "undo", &run]);
+    assert_says(&unknown, 1, &["nobody knows whether it had its effect"]);
+    let known = home.run(&["runs", "undo", &run, "--happened", &run, "--result", r#"{"line": "late"}"#]);
+    assert_says(&known, 0, &["undone: late"]);
+    assert_eq!(world(&home), ["late", "remove"]);
+    assert_eq!(state(&home, &run), "undone");
+    let again = home.run(&["runs", "undo", &run, "--did-not-happen", &run]);
+    assert_says(&again, 2, &["is no call of this run of which nobody knows"]);
+}
+
+#[test]
+fn an_undo_that_works_is_offered_after_an_effect_has_failed() {
+    let home = home();
+    let tool = r#"
+[[tool.program]]
+name = "note"
+description = "Notes something, and tells a tool that fails."
+command = "sh"
+write = ["."]
+args = ["-c", "cat >/dev/null; echo '{}'"]
+undo = { tool = "files/remove" }
+effects = [{ type = "cascade", description = "Somebody is told", tool = "fails" }]
+"#;
+    home.write("helve.toml", format!("{TOOLS}{tool}"));
+    assert_eq!(home.run(&["call", "note"]).code, 1);
+    let run = only_run(&home);
+    assert_says(&home.run(&["runs", "show", &run]), 0, &["Next", &format!("helve runs undo {run}")]);
+    assert_says(&home.run(&["runs", "list"]), 0, &[&format!("helve runs show {run}")]);
+    assert_says(&home.run(&["runs", "undo", &run]), 0, &["undone: note"]);
 }

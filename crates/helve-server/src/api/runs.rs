@@ -138,9 +138,12 @@ impl From<RunError> for Problem {
     fn from(error: RunError) -> Self {
         match error {
             RunError::NotFound(_) => Self::not_found(),
-            RunError::Busy(_) | RunError::Ended(_) | RunError::Open(_) | RunError::IsUndo(_) => {
-                Self::new(StatusCode::CONFLICT, error.to_string())
-            }
+            RunError::Busy(_)
+            | RunError::Ended(_)
+            | RunError::Open(_)
+            | RunError::ChangedNothing(_)
+            | RunError::NotInDoubt(_)
+            | RunError::IsUndo(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
             RunError::Journal(error) => error.into(),
             other => Self::new(StatusCode::CONFLICT, other.to_string()),
         }

@@ -179,7 +179,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<Result<Applied, ValueError>> {
 /// Removes rows of old calls, but for those of `run` and of runs that are still open.
 fn sweep(db: &Connection, run: CallId, now: Timestamp) -> rusqlite::Result<()> {
     // Ids are ordered by time.
-    let oldest = CallId::new(now.checked_sub(KEPT).unwrap_or(Timestamp::UNIX_EPOCH));
+    let oldest = CallId::first_at(now.checked_sub(KEPT).unwrap_or(Timestamp::UNIX_EPOCH));
     let swept = db
         .prepare_cached(
             "SELECT rowid FROM effects WHERE call_id < ?1 AND run_id <> ?3 \

@@ -108,6 +108,9 @@ impl<'a> Run<'a> {
     /// message names what is wrong. And calling again is only good advice where nothing would be
     /// done twice.
     pub(super) fn failed(&self, path: &str, error: ToolError) -> ToolError {
+        if error.code() == ErrorCode::ValidationFailed {
+            return self.wrong_arguments(path, error);
+        }
         let again = self.repeatable || self.succeeded.load(Ordering::Relaxed) == 0;
         let message = format!("step `{path}` failed: {}", error.message());
         let mut own = ToolError::new(error.code(), message).retryable(again && error.is_retryable());
@@ -116,6 +119,15 @@ impl<'a> Run<'a> {
         }
         own = error.suggestions().iter().cloned().fold(own, ToolError::suggest);
         own.with_source(error)
+    }
+
+    /// The caller's own arguments are what they should be: it is the composition that made wrong ones of them.
+    fn wrong_arguments(&self, path: &str, error: ToolError) -> ToolError {
+        let message = format!("step `{path}` failed: it was given wrong arguments: {}", error.message());
+        ToolError::failed(message)
+            .retryable(false)
+            .suggest("this is a defect in how the tool is composed; other arguments of its own may avoid it")
+            .with_source(error)
     }
 
     /// An error where the call was taken back meanwhile.

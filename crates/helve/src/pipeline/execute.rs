@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::ports::Host;
-use helve_core::run::{PartReport, PartState, StepKind};
+use helve_core::record::Entry;
+use helve_core::run::{PartReport, PartState, StepKind, WaitingFor};
 use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -22,12 +23,15 @@ use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::OpenRecord;
 use crate::hooks::hooked;
-use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, undo_below, undoes_below};
+use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Parts};
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
 pub(crate) use take_up::recall_started;
+
+/// Why a call stands that may not have happened.
+const UNKNOWN: &str = "nobody knows whether it had its effect";
 
 pub(super) enum Executed {
     /// The tool ran.
@@ -288,10 +292,19 @@ pub(super) async fn undo(
     let stands = |state| matches!(state, PartState::Done | PartState::UndoFailed | PartState::Unknown);
     let standing = reports.iter().filter(|part| stands(part.state));
     let name = |part: &PartReport| {
-        let why = run.why_not_undone(part.call_id).map(|why| format!(": {why}")).unwrap_or_default();
+        let unknown = || (part.state == PartState::Unknown).then(|| UNKNOWN.to_owned());
+        let why = run.why_not_undone(part.call_id).or_else(unknown);
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         format!("`{}` ({}){why}", part.tool, part.call_id)
     };
     let named: Vec<_> = standing.map(name).collect();
     let message = format!("not all of {} could be undone; what stands: {}", undoing.run, named.join(", "));
-    Err(ToolError::failed(message).suggest("undo by hand what stands, or leave it"))
+    let error = ToolError::failed(message).suggest("undo by hand what stands, or leave it");
+    let unknown = reports.iter().filter(|part| part.state == PartState::Unknown);
+    Err(unknown.fold(error, |error, part| {
+        // Whoever asks again is not told the same once more: somebody may know by then.
+        let kind = StepKind::Waiting { reason: WaitingFor::UnknownOutcome, approval_id: None };
+        run.hold(Entry::Step(step(parts.clock.now(), part.call_id, undoing.run, kind)));
+        error.suggest(format!("find out whether {} had its effect, say so, and undo again", part.call_id))
+    }))
 }

@@ -6,6 +6,8 @@
 mod check;
 mod report;
 
+use helve_core::effect::Change;
+use helve_core::run::Undo;
 use helve_core::{ErrorCode, ToolError};
 
 use super::prepare::PreparedCall;
@@ -28,11 +30,31 @@ pub(super) enum Readiness {
 pub(super) fn ready(parts: &Parts, prepared: PreparedCall) -> Result<Readiness, ToolError> {
     let resolved = prepared.0;
     check_integrations(parts, &resolved)?;
+    check_named(parts, &resolved)?;
     Ok(if resolved.tool.definition().preconditions.is_empty() {
         Readiness::Ready(ReadyCall(resolved))
     } else {
         Readiness::Conditional(ConditionalCall(resolved))
     })
+}
+
+/// Are the tools there that its effects call and that undo it? Found out later, the tool has changed the world.
+fn check_named(parts: &Parts, resolved: &ResolvedCall) -> Result<(), ToolError> {
+    let definition = resolved.tool.definition();
+    let cascades = definition.effects.iter().filter_map(|effect| match &effect.change {
+        Change::Cascade { tool, .. } => Some((tool, "calls afterwards")),
+        Change::StateChange { .. } | Change::Memory { .. } | Change::Notification { .. } => None,
+    });
+    let undo = definition.undo.iter().filter_map(|undo| match undo {
+        Undo::Tool { tool, .. } => Some((tool, "is undone by")),
+        Undo::Handler => None,
+    });
+    let Some((absent, relation)) = cascades.chain(undo).find(|(tool, _)| !parts.registry.has(tool)) else {
+        return Ok(());
+    };
+    let message = format!("`{}` {relation} `{absent}`, and there is no such tool now", definition.name);
+    Err(ToolError::new(ErrorCode::PreconditionFailed, message)
+        .suggest(format!("nothing was run; call again once `{absent}` is there")))
 }
 
 fn check_integrations(parts: &Parts, resolved: &ResolvedCall) -> Result<(), ToolError> {

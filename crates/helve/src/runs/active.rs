@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use helve_core::ports::{Journal, JournalError};
 use helve_core::record::Entry;
-use helve_core::run::{EffectState, PartReport, PartState, Step, StepKind, UNDO, WaitingFor};
+use helve_core::run::{EFFECT, EffectState, PartReport, PartState, Step, StepKind, UNDO, WaitingFor};
 use helve_core::trace::SpanContext;
 use helve_core::{CallId, Caller, Pending, Tool, ToolName};
 use serde_json::Value;
@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::here::Left;
 use super::history::History;
-use super::part::EFFECT;
 use super::progress::ProgressTree;
 
 /// A run that has not ended.
@@ -104,6 +103,8 @@ impl Waiting {
 /// A part that has ended, and what it takes to undo it.
 #[derive(Clone)]
 pub(crate) struct Done {
+    /// The run that its story belongs to.
+    pub(crate) run: CallId,
     pub(crate) report: PartReport,
     pub(crate) deed: Option<Arc<Deed>>,
 }
@@ -112,7 +113,9 @@ impl Done {
     /// What could not be undone is tried again when somebody asks again.
     pub(crate) fn once_more(mut self) -> Self {
         if self.report.state == PartState::UndoFailed {
-            self.report.state = PartState::Done;
+            // Without what it did, that is found out anew.
+            let known = self.deed.is_some();
+            self.report.state = if known { PartState::Done } else { PartState::Unknown };
         }
         self
     }
@@ -411,6 +414,14 @@ impl ActiveRun {
     pub(crate) fn set_state(&self, path: &str, part_state: PartState) {
         if let Some(done) = self.lock().parts.iter_mut().find(|done| &*done.report.path == path) {
             done.report.state = part_state;
+        }
+    }
+
+    /// Says of a part what was found out about it, in its place.
+    pub(crate) fn correct(&self, found: Done) {
+        let mut state = self.lock();
+        if let Some(done) = state.parts.iter_mut().find(|done| done.report.call_id == found.report.call_id) {
+            *done = found;
         }
     }
 

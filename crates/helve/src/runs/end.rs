@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::record::{Facts, RawJson, Started};
-use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, WaitingFor, is_undo};
+use helve_core::record::{Entry, Facts, HandlerEnd, RawJson, Started};
+use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor, is_undo};
 use helve_core::{Call, CallId, ErrorCode, Outcome, Status, Tool, ToolError};
 
-use super::active::{ActiveRun, Deed, Done, Waiting, is_below};
-use super::history::{Earlier, parse};
-use super::part::effects_so_far;
+use super::active::{ActiveRun, Deed, Done, Waiting, is_below, step};
+use super::history::{Earlier, History, parse};
+use super::part::{effects_so_far, undoes_below, without_effect};
 use super::undo::undo_below;
 use crate::pipeline;
 use crate::runtime::Parts;
@@ -18,8 +18,14 @@ use crate::runtime::Parts;
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// Leaves the run to a person.
-pub(super) async fn park(parts: &Arc<Parts>, call: Call, run: Arc<ActiveRun>, message: String) -> Outcome {
-    run.wait_for(Waiting { reason: WaitingFor::Decision, call_id: run.id, pending: None });
+pub(super) async fn park(
+    parts: &Arc<Parts>,
+    call: Call,
+    run: Arc<ActiveRun>,
+    reason: WaitingFor,
+    message: String,
+) -> Outcome {
+    run.wait_for(Waiting { reason, call_id: run.id, pending: None });
     pipeline::wind_up(parts, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
 }
 
@@ -94,7 +100,7 @@ pub(crate) async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &st
         {
             continue;
         }
-        let Some(done) = cut_short(parts, run, call_id, started, earlier, tool).await else { continue };
+        let Some(done) = cut_short(parts, run.id, call_id, started, earlier, tool).await else { continue };
         if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
             run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
             return;
@@ -106,7 +112,7 @@ pub(crate) async fn find_out(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &st
 /// What a call that was cut short did, as far as anybody knows. `None`: nothing.
 async fn cut_short(
     parts: &Arc<Parts>,
-    run: &Arc<ActiveRun>,
+    run: CallId,
     call_id: CallId,
     started: &Started,
     earlier: &Earlier,
@@ -119,7 +125,7 @@ async fn cut_short(
         tool: Arc::clone(&started.facts.tool),
         state: PartState::Unknown,
     };
-    let unknown = |report| Some(Done { report, deed: None });
+    let unknown = |report| Some(Done { run, report, deed: None });
     let Some(tool) = tool else { return unknown(report) };
     let arguments = parse(&started.arguments);
     let (result, withheld) = match (&earlier.executed, &earlier.settled) {
@@ -136,7 +142,7 @@ async fn cut_short(
     report.state = PartState::Done;
     let deed = Deed {
         call_id,
-        run: run.id,
+        run,
         path,
         caller: Arc::clone(&started.facts.caller),
         effects: effects_so_far(tool.definition().effects.len(), earlier),
@@ -147,7 +153,63 @@ async fn cut_short(
         withheld: withheld || started.withheld,
         undone: earlier.undone,
     };
-    Some(Done { report, deed: Some(Arc::new(deed)) })
+    Some(Done { run, report, deed: Some(Arc::new(deed)) })
+}
+
+/// Finds out about the parts at and below `path` that have ended in doubt: they were stopped, took too long or
+/// got no answer. Whoever undoes them asks first, as whoever takes up a run does.
+pub(super) async fn clear_up(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) {
+    let in_doubt = |done: &Done| done.report.state == PartState::Unknown && done.deed.is_none();
+    let mut doubtful = run.parts_below(path);
+    doubtful.retain(|done| in_doubt(done) && !undoes_below(path, &done.report.path));
+    let Some(story) = doubtful.first().map(|done| done.run) else { return };
+    // All of them are of one run: this one, or the one that it undoes.
+    let entries = match run.settle(&*parts.ledger).await {
+        Ok(()) => parts.ledger.history(story).await,
+        Err(error) => Err(error),
+    };
+    let history = match entries {
+        Ok(entries) => History::new(entries),
+        Err(error) => return tracing::error!(run = %story, %error, "what became of its parts is not known"),
+    };
+    for done in doubtful {
+        let Some(earlier) = history.call(done.report.call_id) else { continue };
+        if let Some(found) = look_into(parts, run, done, earlier).await {
+            run.correct(found);
+        }
+    }
+}
+
+/// What became of a part that has ended in doubt; `None` where nobody can tell.
+async fn look_into(
+    parts: &Arc<Parts>,
+    run: &Arc<ActiveRun>,
+    mut done: Done,
+    earlier: &Earlier,
+) -> Option<Done> {
+    let (started, call_id) = (earlier.started.as_ref()?, done.report.call_id);
+    let tool = parts.registry.tool(&started.facts.tool).filter(|tool| !tool.is_composed())?;
+    let undo_is_declared = tool.definition().undo.is_some();
+    let found = cut_short(parts, done.run, call_id, started, earlier, Some(tool)).await;
+    let answer = match &found {
+        Some(found) if found.report.state == PartState::Unknown => return None,
+        // What undoes it tells for itself.
+        Some(_) if undo_is_declared => return found,
+        Some(_) => Answer::Happened,
+        None if may_happen_yet(started, earlier) => return None,
+        None => Answer::DidNotHappen,
+    };
+    let kind = StepKind::Settled { answer };
+    run.hold(Entry::Step(step(parts.clock.now(), call_id, done.run, kind)));
+    let code = earlier.finished.as_ref().and_then(|finished| finished.ending.code);
+    done.report.state = without_effect(code);
+    found.or(Some(done))
+}
+
+/// Whether a call that had no effect so far may have it yet, or was asked about with less than it was given.
+fn may_happen_yet(started: &Started, earlier: &Earlier) -> bool {
+    let last = earlier.finished.as_ref().and_then(|finished| finished.ending.attempts.last());
+    started.withheld || last.is_some_and(|last| last.handler == HandlerEnd::Abandoned)
 }
 
 /// Ends a composed run whose caller went away: its parts are stopped, then undone or listed.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
-use helve_core::run::{EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
+use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
@@ -15,9 +15,6 @@ use crate::runtime::Parts;
 
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
-
-/// How the last part of the path of a call begins that an effect makes.
-pub(super) const EFFECT: &str = "effect-";
 
 /// The path of a tool's own step within a part, or within the run itself. Never one of ours.
 fn join(outer: Option<&str>, step: Arc<str>) -> Arc<str> {
@@ -149,11 +146,11 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
         Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
-            run.wait_for(Waiting { reason: WaitingFor::Decision, call_id, pending: None });
-            Status::Failed(ToolError::new(
-                ErrorCode::OutcomeUnknown,
-                "this part has ended, but its result was not kept: it holds a secret or is too large",
-            ))
+            run.wait_for(Waiting { reason: WaitingFor::Cancel, call_id, pending: None });
+            let message =
+                "this part has ended, but its result was not kept: it holds a secret or is too large";
+            let error = ToolError::new(ErrorCode::OutcomeUnknown, message);
+            Status::Failed(error.suggest("the run cannot go on; cancel it"))
         }
     };
     let mut outcome = Outcome::new(call_id, Arc::clone(&finished.facts.tool), status);
@@ -238,28 +235,52 @@ fn is_composed(parts: &Parts, finished: &Finished) -> bool {
     parts.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
 }
 
+/// What became of a part that has ended, by the record alone.
+fn became(parts: &Parts, finished: &Finished, earlier: &Earlier) -> PartState {
+    use super::UndoState::{Failed, NotTried, Undone};
+    match (finished.ending.status, earlier.undone) {
+        (EndStatus::Done, NotTried) => PartState::Done,
+        (_, Undone) if effects_stand(earlier) => PartState::UndoFailed,
+        (EndStatus::Done, Undone) => PartState::Undone,
+        (EndStatus::Done, Failed) => PartState::UndoFailed,
+        (EndStatus::Pending, _) => PartState::Waiting,
+        (_, Undone) => PartState::Undone,
+        (_, Failed) => PartState::UndoFailed,
+        (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, NotTried) => {
+            let in_doubt = left_in_doubt(finished) && !is_composed(parts, finished);
+            let in_doubt = in_doubt || finished.ending.code == Some(ErrorCode::OutcomeUnknown);
+            match earlier.settled {
+                None if in_doubt => PartState::Unknown,
+                Some((Answer::Happened, _)) if in_doubt => PartState::Done,
+                Some(_) | None => without_effect(finished.ending.code),
+            }
+        }
+    }
+}
+
+/// What is said of a call that has failed and had no effect.
+pub(super) fn without_effect(code: Option<ErrorCode>) -> PartState {
+    if code == Some(ErrorCode::Cancelled) { PartState::Cancelled } else { PartState::Failed }
+}
+
+/// What a person found out that a call has answered which ended in doubt.
+fn settled_result(finished: &Finished, earlier: &Earlier) -> Option<Value> {
+    match &earlier.settled {
+        Some((Answer::Happened, result)) if left_in_doubt(finished) => Some(result.clone()),
+        Some(_) | None => None,
+    }
+}
+
 /// What the record says of the parts that have ended, so that they can be undone.
 pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
     let finished = earlier.finished.as_ref()?;
     let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
-    let state = match (finished.ending.status, earlier.undone) {
-        (EndStatus::Done, super::UndoState::NotTried) => PartState::Done,
-        (_, super::UndoState::Undone) if effects_stand(earlier) => PartState::UndoFailed,
-        (EndStatus::Done, super::UndoState::Undone) => PartState::Undone,
-        (EndStatus::Done, super::UndoState::Failed) => PartState::UndoFailed,
-        (EndStatus::Pending, _) => PartState::Waiting,
-        (_, super::UndoState::Undone) => PartState::Undone,
-        (_, super::UndoState::Failed) => PartState::UndoFailed,
-        (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, _) => match finished.ending.code {
-            Some(_) if left_in_doubt(finished) && !is_composed(parts, finished) => PartState::Unknown,
-            Some(ErrorCode::Cancelled) => PartState::Cancelled,
-            Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
-            Some(_) | None => PartState::Failed,
-        },
-    };
+    let state = became(parts, finished, earlier);
+    let settled = settled_result(finished, earlier);
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    let tool = parts.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished));
+    let tool =
+        parts.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
     let deed = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
@@ -269,18 +290,18 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
             path,
             caller: Arc::clone(&finished.facts.caller),
             arguments: json(finished.payload.arguments.as_ref()),
-            result: json(finished.payload.result.as_ref()),
+            result: settled.clone().unwrap_or_else(|| json(finished.payload.result.as_ref())),
             effects: effects_before(tool.definition().effects.len(), finished, earlier),
             notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
             withheld: arguments_withheld
                 || finished.ending.withheld
                 || finished.payload.arguments.is_none()
-                || finished.payload.result.is_none(),
+                || (finished.payload.result.is_none() && settled.is_none()),
             undone: earlier.undone,
             tool,
         }
     });
-    Some(Done { report, deed: deed.map(Arc::new) })
+    Some(Done { run, report, deed: deed.map(Arc::new) })
 }
 
 /// What had become of the effects of a call that has not ended.

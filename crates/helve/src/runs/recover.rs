@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use helve_core::ports::{Holder, JournalError, KeyClaim, OpenRun};
 use helve_core::record::{Entry, Started};
-use helve_core::run::{Answer, OnCrash, StepKind};
+use helve_core::run::{Answer, OnCrash, PartState, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -42,11 +42,17 @@ pub enum RunError {
     #[error("{0} has ended; it can be undone, but not resumed or cancelled")]
     Ended(CallId),
     /// It has not ended.
-    #[error("{0} has not ended; resume or cancel it before undoing it")]
+    #[error("{0} has not ended; it can be undone once it has, or was cancelled")]
     Open(CallId),
+    /// It only read, or never began.
+    #[error("{0} changed nothing, so there is nothing to undo")]
+    ChangedNothing(CallId),
     /// It was undone before, or undoes another one itself.
     #[error("{0} undoes another run; it cannot be undone itself")]
     IsUndo(CallId),
+    /// It is known what became of the call, or it is none of this run.
+    #[error("{0} is no call of this run of which nobody knows whether it had its effect")]
+    NotInDoubt(CallId),
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -184,6 +190,24 @@ impl Runtime {
         }
     }
 
+    /// Says what a person found out about a call of a finished run that was stopped or got no answer, so that
+    /// undoing the run can take it into account. What was said once holds.
+    pub async fn settle_call(
+        &self,
+        run: CallId,
+        call_id: CallId,
+        answer: Answer,
+        result: Option<Value>,
+    ) -> Result<(), RunError> {
+        let parts = self.parts();
+        let undoing = undoing(parts, run).await?;
+        let mut of_run = undoing.done.iter().map(|done| &done.report);
+        if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
+            return Err(RunError::NotInDoubt(call_id));
+        }
+        Ok(parts.ledger.commit(settled(parts, run, call_id, answer, result.as_ref())).await?)
+    }
+
     /// Undoes a finished run: its effects and what its tools did, newest first, as far as that can
     /// be undone. Nothing is undone twice. A tool that undoes may need approval: then the outcome is
     /// pending, and resuming it goes on.
@@ -211,7 +235,7 @@ pub(crate) async fn resume(parts: &Arc<Parts>, run: CallId) -> Result<Outcome, R
 pub(crate) struct Undoing {
     pub(crate) run: CallId,
     pub(crate) done: Vec<Done>,
-    /// How often something of it could not be undone.
+    /// How often something of it could not be undone, or was found out since.
     failures: usize,
     started: Started,
 }
@@ -244,14 +268,21 @@ async fn open_undo(parts: &Arc<Parts>, run: CallId) -> Result<Option<OpenRun>, R
 
 async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
     let entries = parts.ledger.history(run).await?;
-    let failed = |entry: &&Entry| {
-        matches!(entry, Entry::Step(step)
-            if matches!(step.kind, StepKind::UndoFailed { .. } | StepKind::RollbackFailed { .. }))
+    let leaves_more = |entry: &&Entry| {
+        matches!(entry, Entry::Step(step) if matches!(step.kind,
+            StepKind::UndoFailed { .. }
+            | StepKind::RollbackFailed { .. }
+            | StepKind::Waiting { reason: WaitingFor::UnknownOutcome, .. }
+            | StepKind::Settled { .. }))
     };
-    let failures = entries.iter().filter(failed).count();
+    let failures = entries.iter().filter(leaves_more).count();
     let history = History::new(entries);
     let Some(root) = history.call(run) else { return Err(RunError::NotFound(run)) };
-    let Some(started) = root.started.clone() else { return Err(RunError::NotFound(run)) };
+    let Some(started) = root.started.clone() else {
+        // What changes something says so before it starts.
+        let ended = root.finished.is_some();
+        return Err(if ended { RunError::ChangedNothing(run) } else { RunError::NotFound(run) });
+    };
     if started.facts.undo_of.is_some() {
         return Err(RunError::IsUndo(run));
     }
@@ -414,23 +445,27 @@ async fn go_on(
         Ending::No => {}
     }
     let Some(tool) = tool else {
-        let message = format!("there is no tool `{}` any more; cancel the run", started.facts.tool);
-        return park(parts, call, active, message).await;
+        let message =
+            format!("there is no tool `{}` any more, so the run cannot go on; cancel it", started.facts.tool);
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     };
     let policy = tool.definition().on_crash;
     if started.digest != *tool.digest() {
-        let message =
-            format!("`{}` has changed since the run began; cancel the run, or undo it", tool.name());
-        return park(parts, call, active, message).await;
+        let message = format!(
+            "`{}` has changed since the run began, so it cannot go on; cancel it, or make the tool what it was",
+            tool.name()
+        );
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     }
     if started.withheld {
-        let message = "its arguments hold a secret, which is not kept; cancel the run".to_owned();
-        return park(parts, call, active, message).await;
+        let message =
+            "its arguments hold a secret, which is not kept, so it cannot go on; cancel it".to_owned();
+        return park(parts, call, active, WaitingFor::Cancel, message).await;
     }
     match policy {
         OnCrash::Ask if !by_hand => {
             let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
-            park(parts, call, active, message).await
+            park(parts, call, active, WaitingFor::Decision, message).await
         }
         OnCrash::RollBack if !by_hand => {
             // A person may have to be asked in the middle of it, and then it must still be known.
@@ -461,9 +496,13 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
     if settlement.call_id.is_some_and(|about| about != call_id) {
         return None;
     }
-    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer: settlement.answer });
-    step.payload = settlement.result.as_ref().and_then(|result| to_raw_value(result).ok());
-    Some(Entry::Step(step))
+    Some(settled(parts, run, call_id, settlement.answer, settlement.result.as_ref()))
+}
+
+fn settled(parts: &Parts, run: CallId, call_id: CallId, answer: Answer, result: Option<&Value>) -> Entry {
+    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer });
+    step.payload = result.and_then(|result| to_raw_value(result).ok());
+    Entry::Step(step)
 }
 
 /// The run as it is taken up: what its parts did is known. From here on its record knows what to do where

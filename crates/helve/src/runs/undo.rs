@@ -10,7 +10,8 @@ use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
-use super::active::{ActiveRun, Deed, UndoState};
+use super::active::{ActiveRun, Deed, Done, UndoState, is_below};
+use super::end::clear_up;
 use super::part::{FollowUp, call_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
@@ -28,6 +29,7 @@ pub(crate) fn undo_below<'a>(
 
 async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool {
     let mut all = true;
+    clear_up(parts, run, path).await;
     let parts_done = run.parts_below(path).into_iter().filter(|done| !undoes_below(path, &done.report.path));
     for mut done in parts_done.rev() {
         // Taking back another one's effects may have undone it meanwhile.
@@ -48,7 +50,30 @@ async fn undo_all(parts: &Arc<Parts>, run: &Arc<ActiveRun>, path: &str) -> bool 
             return false;
         }
     }
+    mark_composed(run, path);
     all
+}
+
+/// A composed part is what its parts are: it was undone where some of them were and none stands.
+fn mark_composed(run: &ActiveRun, path: &str) {
+    let all = run.parts_below(path);
+    let is_composed = |done: &&Done| done.deed.as_ref().is_none_or(|deed| deed.tool.is_composed());
+    let stands = |done: &&Done| match done.report.state {
+        PartState::Done | PartState::Failed => !is_composed(done),
+        PartState::UndoFailed | PartState::Unknown => true,
+        PartState::Running | PartState::Cancelled | PartState::Waiting | PartState::Undone => false,
+    };
+    let done = all.iter().filter(|done| done.report.state == PartState::Done);
+    for outer in done.filter(is_composed) {
+        let outer = &*outer.report.path;
+        let within =
+            |done: &&Done| is_below(&done.report.path, outer) && !undoes_below(outer, &done.report.path);
+        let mut parts = all.iter().filter(within);
+        let undone = parts.clone().any(|done| done.report.state == PartState::Undone);
+        if undone && !parts.any(|done| stands(&done)) {
+            run.set_state(outer, PartState::Undone);
+        }
+    }
 }
 
 /// Undoes one call: its effects, then what the tool itself did. Either is tried again where it failed before,

@@ -45,7 +45,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let registry = wire::registry(&loaded)?;
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     let exit = wire::block_on(async {
-        let ended = runtime.cancel_run(run).await.map_err(|error| super::failure(&error))?;
+        let ended = match runtime.cancel_run(run).await {
+            Ok(ended) => ended,
+            Err(error) => return Err(super::explained(&error, &store, &loaded).await.into()),
+        };
         runtime.flush_traces(wire::TRACES_WAIT).await;
         match ended {
             Some(outcome) => ended_here(&outcome, app.ui),
@@ -93,7 +96,7 @@ fn ended_elsewhere(story: &Story, ui: &mut Ui) -> anyhow::Result<Exit> {
             (Exit::Failed, format!("the process of {run} has gone; cancel it again to end it here"))
         }
         State::WaitingForApproval => (Exit::Waiting, format!("{run} waits for approval")),
-        State::WaitingForUnknownOutcome | State::WaitingForDecision => {
+        State::WaitingForUnknownOutcome | State::WaitingForDecision | State::WaitingForCancel => {
             (Exit::Failed, format!("{run} waits for a person"))
         }
         State::Done | State::Failed | State::Undone | State::PartlyUndone => (

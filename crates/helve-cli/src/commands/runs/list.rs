@@ -1,10 +1,10 @@
 //! `helve runs list`: runs that have not ended, then the latest.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use helve::CallId;
 use helve::ports::Runs;
-use helve_store::{Audit, AuditQuery, Store, StoreError};
+use helve_store::{Audit, AuditQuery, CallRecord, Store, StoreError};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if looked == Looked::AtSome {
         app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
     }
+    let undoable = Undoable::of(&loaded);
     if app.ui.is_json() {
-        let undoable = Undoable::of(&loaded);
         app.ui.json(&runs.iter().map(|story| document(story, &undoable)).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
@@ -80,8 +80,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let now = app.ui.on_terminal().then(Zoned::now);
-    app.ui.table(table(&runs, now.as_ref()))?;
-    if runs.iter().any(|story| first(story).is_some()) {
+    let next: Vec<_> = runs.iter().map(|story| first(story, &undoable)).collect();
+    let is_more = next.iter().any(Option::is_some);
+    app.ui.table(table(&runs, next, now.as_ref()))?;
+    if is_more {
         app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
     }
     Ok(Exit::Done)
@@ -140,8 +142,10 @@ async fn read(args: &Args, store: &Store) -> anyhow::Result<Found> {
 struct Ended {
     audit: Audit,
     query: AuditQuery,
-    /// Runs whose parts came by: a part is newer than its run.
-    with_parts: HashSet<CallId>,
+    /// Every run that was found.
+    known: HashSet<CallId>,
+    /// Those that a part told of before the look came to them.
+    ahead: BTreeSet<CallId>,
     looked_at: usize,
 }
 
@@ -149,37 +153,48 @@ impl Ended {
     fn new(audit: Audit) -> Self {
         let mut query = AuditQuery::default();
         query.limit = PAGE;
-        Self { audit, query, with_parts: HashSet::new(), looked_at: 0 }
+        Self { audit, query, known: HashSet::new(), ahead: BTreeSet::new(), looked_at: 0 }
     }
 
-    /// The runs of the next page of calls; `None` at the end.
+    /// The runs of the next page of calls, newest first; `None` at the end.
     fn next(&mut self) -> Result<Option<Vec<CallId>>, StoreError> {
         let calls = self.audit.list(&self.query)?;
-        let Some(last) = calls.last() else { return Ok(None) };
-        self.query.before = Some(last.facts.call_id);
+        let last = calls.last().map(|call| call.facts.call_id);
+        if last.is_none() && self.ahead.is_empty() {
+            return Ok(None);
+        }
+        self.query.before = last.or(self.query.before);
         self.looked_at += calls.len();
-        let mut runs = Vec::new();
-        for call in &calls {
-            if let Some(part) = &call.facts.part {
-                self.with_parts.insert(part.run);
-                continue;
-            }
-            // One that was refused never began.
-            let began = call.started_at.is_some() && call.facts.changes_world;
-            if began || self.with_parts.contains(&call.facts.call_id) {
-                runs.push(call.facts.call_id);
+        for run in calls.iter().filter_map(run_of) {
+            if self.known.insert(run) {
+                self.ahead.insert(run);
             }
         }
-        Ok(Some(runs))
+        let here = match last {
+            Some(last) => self.ahead.split_off(&last),
+            None => std::mem::take(&mut self.ahead),
+        };
+        Ok(Some(here.into_iter().rev().collect()))
+    }
+}
+
+/// The run that a call belongs to, or is. Whichever of the two has the newer id: journals of earlier builds
+/// have both orders.
+fn run_of(call: &CallRecord) -> Option<CallId> {
+    // One that was refused never began.
+    let began = call.started_at.is_some() && call.facts.changes_world;
+    match &call.facts.part {
+        Some(part) => Some(part.run),
+        None => began.then_some(call.facts.call_id),
     }
 }
 
 /// `now` where times should leave out what goes without saying.
-fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
+fn table(runs: &[Story], next: Vec<Option<String>>, now: Option<&Zoned>) -> Table {
     // Half a command is no help.
     const YIELDS: &[Yield] = &[Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
     let mut table = Table::new(["when", "run", "tool", "state", "parts", "next"]).one_line_rows(YIELDS);
-    for story in runs {
+    for (story, next) in runs.iter().zip(next) {
         let at = story.facts.received_at;
         table.row([
             Cell::new(now.map_or_else(|| when::shown(at), |now| when::brief(at, now)), Tone::Dim),
@@ -187,7 +202,7 @@ fn table(runs: &[Story], now: Option<&Zoned>) -> Table {
             Cell::new(tool(story), Tone::Strong),
             story.state.cell(),
             Cell::from(parts(story)),
-            Cell::new(first(story).unwrap_or_default(), Tone::Dim),
+            Cell::new(next.unwrap_or_default(), Tone::Dim),
         ]);
     }
     table
@@ -221,4 +236,36 @@ fn document(story: &Story, undoable: &Undoable<'_>) -> Value {
         "parts": story.counts(),
         "next": next,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve::ports::Journal;
+    use helve_store::StoreOptions;
+    use helve_testkit::entries::SampleCall;
+
+    #[test]
+    fn a_run_is_found_whether_its_parts_sort_before_or_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("journal.db"), StoreOptions::default()).unwrap();
+        let [before, run, after] = ["before", "run", "after"].map(|tool| {
+            let mut call = SampleCall::new(tool);
+            call.facts.changes_world = false;
+            call
+        });
+        let late = SampleCall::new("late");
+        // Only their parts tell that these are runs.
+        let calls = [before.part_of(&run, "one"), run.clone(), late.part_of(&after, "one")];
+        calls.iter().chain([&after]).for_each(|call| store.append(call.done(json!(1))).unwrap());
+        wire::block_on(async { Ok(store.flush().await?) }).unwrap();
+        let mut ended = Ended::new(store.audit());
+        ended.query.limit = 1;
+        let mut found = Vec::new();
+        while let Some(runs) = ended.next().unwrap() {
+            found.extend(runs);
+        }
+        assert_eq!(found, [after.id(), run.id()]);
+        store.close().unwrap();
+    }
 }

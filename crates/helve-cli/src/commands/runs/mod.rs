@@ -19,6 +19,7 @@ use helve::ports::{JournalError, OpenRun, Runs};
 use helve::runs::RunError;
 use helve_store::{CallRecord, Shown, Store, StoreError};
 
+use self::next::Undoable;
 use self::story::Story;
 use crate::app::App;
 use crate::config::Loaded;
@@ -125,6 +126,15 @@ fn find_run(store: &Store, id: &str) -> Result<CallId, Failure> {
 
 const LIST: &str = "`helve runs list --all` shows runs and their ids";
 
+/// What a person can do about it, where the run itself tells: the same that `helve runs show` offers.
+async fn explained(error: &RunError, store: &Store, loaded: &Loaded) -> Failure {
+    let (RunError::Open(run) | RunError::Ended(run)) = error else { return failure(error) };
+    let Ok(story) = story(store, *run).await else { return failure(error) };
+    let next = next::next(&story, &Undoable::of(loaded)).into_iter();
+    let failure = failure(error).hint(format!("`helve runs show {run}` shows what happened"));
+    next.fold(failure, |failure, next| failure.hint(format!("`{}`: {}", next.command, next.what)))
+}
+
 /// What a person can do about it.
 fn failure(error: &RunError) -> Failure {
     match error {
@@ -132,12 +142,14 @@ fn failure(error: &RunError) -> Failure {
         RunError::Busy(run) => Failure::failed(format!("{run} is running in another process"))
             .hint(format!("`helve runs show {run}` shows how far it is"))
             .hint(format!("`helve runs cancel {run}` asks it to stop")),
-        RunError::Ended(run) => Failure::usage(format!("{run} has ended"))
-            .hint(format!("`helve runs show {run}` shows how"))
-            .hint(format!("`helve runs undo {run}` undoes what it did")),
-        RunError::Open(run) => Failure::usage(format!("{run} has not ended, so it cannot be undone yet"))
-            .hint(format!("`helve runs resume {run}` goes on with it"))
-            .hint(format!("`helve runs cancel {run}` ends it")),
+        RunError::Ended(run) => Failure::usage(format!("{run} has ended")),
+        RunError::Open(run) => Failure::usage(format!("{run} has not ended, so it cannot be undone yet")),
+        RunError::NotInDoubt(_) => {
+            Failure::usage(error.to_string()).hint("`helve runs show ID` names such calls under “Next”")
+        }
+        RunError::ChangedNothing(run) => {
+            Failure::usage(error.to_string()).hint(format!("`helve runs show {run}` shows what it did"))
+        }
         RunError::IsUndo(run) => Failure::usage(error.to_string())
             .hint(format!("`helve runs show {run}` says which; call that run's tool again instead")),
         RunError::Journal(error) => Failure::failed("the journal cannot be used")

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use helve::Registry;
+use helve::{CallId, Registry};
 
 use super::state::State;
 use super::story::Story;
@@ -18,27 +18,27 @@ pub(super) struct Next {
 /// Which tools can be undone. Asked only where something stands, and never over a network: whoever looks at the
 /// journal does not wait for a host that is down.
 pub(super) struct Undoable<'l> {
-    loaded: Option<&'l Loaded>,
-    registry: OnceCell<Option<Registry>>,
+    loaded: &'l Loaded,
+    registry: OnceCell<Registry>,
 }
 
 impl<'l> Undoable<'l> {
     pub(super) fn of(loaded: &'l Loaded) -> Self {
-        Self { loaded: Some(loaded), registry: OnceCell::new() }
+        Self { loaded, registry: OnceCell::new() }
     }
 
-    /// Where it does not matter.
-    fn unasked() -> Self {
-        Self { loaded: None, registry: OnceCell::new() }
-    }
-
-    /// Whether anything takes back what a tool did. Of tools that are not known here nobody can tell.
-    fn has(&self, tool: &str) -> bool {
-        let registry = self.registry.get_or_init(|| self.loaded.map(wire::known_here));
-        let tool = registry.as_ref().and_then(|registry| registry.get(tool)).map(|found| found.tool);
+    /// Whether anything takes back what a call did, where it stands. Of tools that are not known here nobody
+    /// can tell.
+    fn has(&self, story: &Story, call_id: CallId) -> bool {
+        let registry = self.registry.get_or_init(|| wire::known_here(self.loaded));
+        let tool = registry.get(story.tool(call_id)).map(|found| found.tool);
         tool.is_none_or(|tool| {
             let definition = tool.definition();
-            definition.undo.is_some() || definition.effects.iter().any(|effect| effect.reversible)
+            let is_reversible = |index: u32| {
+                let effect = usize::try_from(index).ok().and_then(|index| definition.effects.get(index));
+                effect.is_some_and(|effect| effect.reversible)
+            };
+            definition.undo.is_some() || story.applied(call_id).any(is_reversible)
         })
     }
 }
@@ -67,27 +67,49 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
             cancel(),
         ],
         State::WaitingForDecision => vec![of("resume", "", "go on"), cancel()],
-        State::Done | State::Failed | State::Cancelled if can_be_undone(story, undoable) => {
-            vec![of("undo", "", "undo what it did")]
+        State::WaitingForCancel => vec![cancel()],
+        State::Done | State::Failed | State::Cancelled | State::Undone | State::PartlyUndone => {
+            let is_ended = !matches!(story.state, State::Undone | State::PartlyUndone);
+            let undo = is_ended && can_be_undone(story, undoable);
+            let undo = undo.then(|| of("undo", "", "undo what it did"));
+            undo.into_iter().chain(settle(story, undoable)).collect()
         }
-        State::Done | State::Failed | State::Cancelled | State::Undone | State::PartlyUndone => Vec::new(),
     }
 }
 
-/// The one command to name where there is no room for more.
-pub(super) fn first(story: &Story) -> Option<String> {
-    if story.finished.is_some() {
-        return None;
+/// What can be said of the first call of an ended run of which nobody knows whether it had its effect.
+fn settle(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
+    let can_be_undone = |call_id: &CallId| undoable.has(story, *call_id);
+    if story.facts.undo_of.is_some() {
+        return Vec::new();
     }
+    let Some(call_id) = story.in_doubt().into_iter().find(can_be_undone) else { return Vec::new() };
+    let of = |flags: String, what| Next { command: format!("helve runs undo {}{flags}", story.run), what };
+    vec![
+        of(
+            format!(" --happened {call_id} --result JSON"),
+            "it had its effect, and this is its result: undo it too",
+        ),
+        of(format!(" --did-not-happen {call_id}"), "it had none; undo the rest"),
+    ]
+}
+
+/// The one command to name where there is no room for more.
+pub(super) fn first(story: &Story, undoable: &Undoable<'_>) -> Option<String> {
     match story.state {
+        // What failed and left something behind is looked at; what is done is done.
+        State::Failed | State::Cancelled if !next(story, undoable).is_empty() => {
+            Some(format!("helve runs show {}", story.run))
+        }
+        _ if story.finished.is_some() => None,
         // There is a question to read first.
         state if state.is_waiting() => Some(format!("helve runs show {}", story.run)),
-        _ => next(story, &Undoable::unasked()).into_iter().next().map(|next| next.command),
+        _ => next(story, undoable).into_iter().next().map(|next| next.command),
     }
 }
 
 /// Whether anything of it stands that can be undone. A run that undoes another is not undone itself.
 fn can_be_undone(story: &Story, undoable: &Undoable<'_>) -> bool {
     let stands = || story.stands().into_iter();
-    story.facts.undo_of.is_none() && stands().any(|call_id| undoable.has(story.tool(call_id)))
+    story.facts.undo_of.is_none() && stands().any(|call_id| undoable.has(story, call_id))
 }

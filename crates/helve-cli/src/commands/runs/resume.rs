@@ -56,20 +56,22 @@ pub(crate) struct Args {
 
 impl Args {
     fn settlement(&self) -> Result<Option<Settlement>, Failure> {
-        let result = self.result.as_deref().map(|text| {
-            serde_json::from_str(text).map_err(|error| {
-                Failure::usage("`--result` is not JSON")
-                    .because(&error)
-                    .hint("text stands in quotes of its own, as in --result '\"text\"'")
-            })
-        });
-        let result = result.transpose()?;
+        let result = self.result.as_deref().map(parse_result).transpose()?;
         Ok(match (self.happened, self.did_not_happen) {
             (true, _) => Some(Settlement { call_id: None, answer: Answer::Happened, result }),
             (false, true) => Some(Settlement { call_id: None, answer: Answer::DidNotHappen, result: None }),
             (false, false) => None,
         })
     }
+}
+
+/// What a step returned, as typed.
+pub(super) fn parse_result(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::usage("`--result` is not JSON")
+            .because(&error)
+            .hint("text stands in quotes of its own, as in --result '\"text\"'")
+    })
 }
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -113,7 +115,10 @@ fn one(
         };
         let outcome = interrupt::until_interrupt(running, ui, stop).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
-        Ok(outcome.map_err(|error| super::failure(&error))?)
+        match outcome {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => Err(super::explained(&error, store, loaded).await.into()),
+        }
     })?;
     outcome::print(&outcome, &Show::default(), ui)?;
     Ok(Exit::from(&outcome))
@@ -126,7 +131,7 @@ fn expect_question(story: &Story) -> Result<(), Failure> {
         State::WaitingForUnknownOutcome => Ok(()),
         State::CutShort => Err(Failure::usage(format!("{run} has not asked yet what became of a step"))
             .hint(format!("`helve runs resume {run}` goes on as far as it can, and asks"))),
-        State::WaitingForApproval | State::WaitingForDecision => {
+        State::WaitingForApproval | State::WaitingForDecision | State::WaitingForCancel => {
             Err(Failure::usage(format!("{run} does not wait to know what became of a step"))
                 .hint(format!("`helve runs show {run}` says what it waits for")))
         }

@@ -18,6 +18,8 @@ pub(super) enum State {
     WaitingForApproval,
     WaitingForUnknownOutcome,
     WaitingForDecision,
+    /// It cannot go on as it is.
+    WaitingForCancel,
     /// Its process has gone.
     CutShort,
     Done,
@@ -45,6 +47,7 @@ impl State {
             (Holder::Nobody, _) => Self::CutShort,
             (Holder::Person, Some(WaitingFor::Approval)) => Self::WaitingForApproval,
             (Holder::Person, Some(WaitingFor::UnknownOutcome)) => Self::WaitingForUnknownOutcome,
+            (Holder::Person, Some(WaitingFor::Cancel)) => Self::WaitingForCancel,
             (Holder::Person, Some(WaitingFor::Decision) | None) => Self::WaitingForDecision,
         }
     }
@@ -62,7 +65,13 @@ impl State {
     }
 
     pub(super) fn is_waiting(self) -> bool {
-        matches!(self, Self::WaitingForApproval | Self::WaitingForUnknownOutcome | Self::WaitingForDecision)
+        matches!(
+            self,
+            Self::WaitingForApproval
+                | Self::WaitingForUnknownOutcome
+                | Self::WaitingForDecision
+                | Self::WaitingForCancel
+        )
     }
 
     pub(super) fn as_str(self) -> &'static str {
@@ -72,6 +81,7 @@ impl State {
             Self::WaitingForApproval => "waiting for approval",
             Self::WaitingForUnknownOutcome => "waiting: unknown outcome",
             Self::WaitingForDecision => "waiting for a decision",
+            Self::WaitingForCancel => "cannot go on",
             Self::CutShort => "cut short",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -87,6 +97,7 @@ impl State {
             Self::WaitingForApproval
             | Self::WaitingForUnknownOutcome
             | Self::WaitingForDecision
+            | Self::WaitingForCancel
             | Self::CutShort
             | Self::PartlyUndone => Tone::Warn,
             Self::Done => Tone::Good,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve::ports::OpenRun;
 use helve::record::{EndStatus, Entry, Facts, Finished, Started};
-use helve::run::{PartReport, PartState, StepKind, WaitingFor, undoings};
+use helve::run::{Answer, PartReport, PartState, StepKind, WaitingFor, is_effect, undoings};
 use helve::{ApprovalId, CallId, ErrorCode, ToolError};
 
 use super::state::{State, UndoneLater};
@@ -46,7 +46,11 @@ struct Known {
     in_doubt: bool,
     /// Whether its tool did what it does, whatever became of the call.
     did_it: bool,
+    /// What was found out about it.
+    settled: Option<Answer>,
     undo: Undo,
+    /// Effects that were applied and not taken back.
+    applied: HashSet<u32>,
     /// Effects that could not be taken back.
     not_taken_back: HashSet<u32>,
 }
@@ -109,8 +113,36 @@ impl Story {
         };
         story.composed = story.find_composed();
         story.parts = order.into_iter().filter_map(|call_id| story.part(call_id)).collect();
+        story.keep_last_tries();
+        story.judge_composed();
         story.state = story.judge(open, undone_later);
         Some(story)
+    }
+
+    /// A part that waited, or was cut short, is called again under its path: what became of it last counts.
+    fn keep_last_tries(&mut self) {
+        let last: HashMap<_, _> =
+            self.parts.iter().map(|part| (Arc::clone(&part.path), part.call_id)).collect();
+        self.parts.retain(|part| last.get(&part.path) == Some(&part.call_id));
+    }
+
+    /// A composed part is what its parts are: it was undone where some of them were and none stands.
+    fn judge_composed(&mut self) {
+        let stands: HashSet<_> = self.stands().into_iter().chain(self.in_doubt()).collect();
+        let stands: HashSet<_> = stands.into_iter().filter_map(|call_id| self.path(call_id)).collect();
+        let outer = |path: &str| {
+            let ends: Vec<_> = path.match_indices('/').map(|(end, _)| end).collect();
+            ends.into_iter().map(|end| Box::from(&path[..end])).collect::<Vec<Box<str>>>()
+        };
+        let undone = self.parts.iter().filter(|part| part.state == PartState::Undone);
+        let undone: HashSet<_> = undone.flat_map(|part| outer(&part.path)).collect();
+        let standing: HashSet<_> = stands.iter().flat_map(|path| outer(path)).collect();
+        for part in self.parts.iter_mut().filter(|part| part.state == PartState::Done) {
+            let is_composed = self.composed.contains(&*part.path);
+            if is_composed && undone.contains(&*part.path) && !standing.contains(&*part.path) {
+                part.state = PartState::Undone;
+            }
+        }
     }
 
     fn judge(&self, open: Option<&OpenRun>, undone_later: bool) -> State {
@@ -119,7 +151,7 @@ impl Story {
             (None, Some(finished)) => {
                 let undone = match undone_later {
                     false => UndoneLater::Nothing,
-                    true if self.stands().is_empty() => UndoneLater::All,
+                    true if self.stands().is_empty() && self.in_doubt().is_empty() => UndoneLater::All,
                     true => UndoneLater::Some,
                 };
                 State::of_ended(&finished.ending, undone)
@@ -133,17 +165,35 @@ impl Story {
     pub(super) fn stands(&self) -> Vec<CallId> {
         let stands = |(call_id, known): (&CallId, &Known)| {
             let facts = known.facts.as_ref()?;
-            let own = facts.changes_world && known.did_it && known.undo != Undo::Undone;
+            let did_it = known.did_it || known.in_doubt && known.settled == Some(Answer::Happened);
+            let own = facts.changes_world && did_it && known.undo != Undo::Undone;
             let is_counted = !self.is_composed(facts) && !self.undoes(facts);
             (is_counted && (own || known.effects_stand())).then_some(*call_id)
         };
         self.calls.iter().filter_map(stands).collect()
     }
 
+    /// Calls of which nobody knows whether they had their effect.
+    pub(super) fn in_doubt(&self) -> Vec<CallId> {
+        let in_doubt = |(call_id, known): (&CallId, &Known)| {
+            let facts =
+                known.facts.as_ref().filter(|facts| !self.is_composed(facts) && !self.undoes(facts))?;
+            (known.state(self.is_composed(facts)) == PartState::Unknown).then_some(*call_id)
+        };
+        let mut found: Vec<_> = self.calls.iter().filter_map(in_doubt).collect();
+        found.sort_unstable();
+        found
+    }
+
     /// Where a call stands within the run; nothing for the run itself.
     pub(super) fn path(&self, call_id: CallId) -> Option<Arc<str>> {
         let facts = self.calls.get(&call_id)?.facts.as_ref()?;
         facts.part.as_ref().map(|part| Arc::clone(&part.path))
+    }
+
+    /// Which effects of a call were applied and not taken back.
+    pub(super) fn applied(&self, call_id: CallId) -> impl Iterator<Item = u32> {
+        self.calls.get(&call_id).into_iter().flat_map(|known| known.applied.iter().copied())
     }
 
     /// The tool that a call is of.
@@ -154,7 +204,9 @@ impl Story {
 
     fn find_composed(&self) -> HashSet<Box<str>> {
         let path = |known: &'_ Known| Some(Arc::clone(&known.facts.as_ref()?.part.as_ref()?.path));
-        let parts = self.calls.values().filter_map(path).filter(|path| !self.is_undo(path));
+        // What an effect of a call has called is no part of it.
+        let parts = self.calls.values().filter_map(path);
+        let parts = parts.filter(|path| !self.is_undo(path) && !is_effect(path));
         parts.map(|path| path.rsplit_once('/').map_or("", |(outer, _)| outer).into()).collect()
     }
 
@@ -217,16 +269,20 @@ impl Known {
             StepKind::UndoStarted => self.undo = Undo::Begun,
             StepKind::Undone => self.undo = Undo::Undone,
             StepKind::UndoFailed { .. } => self.undo = Undo::Failed,
-            StepKind::EffectRolledBack { index } => drop(self.not_taken_back.remove(index)),
+            StepKind::EffectApplied { index } => drop(self.applied.insert(*index)),
+            StepKind::EffectRolledBack { index } => {
+                self.applied.remove(index);
+                self.not_taken_back.remove(index);
+            }
             StepKind::RollbackFailed { index } => drop(self.not_taken_back.insert(*index)),
+            StepKind::Settled { answer } => self.settled = Some(*answer),
+            // That it did not happen is good for one time: it is done again.
+            StepKind::Resumed => self.settled = self.settled.filter(|answer| *answer == Answer::Happened),
             StepKind::Attempted { .. }
             | StepKind::Executed { .. }
-            | StepKind::EffectApplied { .. }
             | StepKind::EffectSkipped { .. }
             | StepKind::EffectFailed { .. }
-            | StepKind::Resumed
             | StepKind::Waiting { .. }
-            | StepKind::Settled { .. }
             | StepKind::Asked { .. }
             | StepKind::Decided { .. }
             | StepKind::Labelled { .. }
@@ -250,13 +306,16 @@ impl Known {
             (Some(_), Undo::Failed) => PartState::UndoFailed,
             (Some((EndStatus::Done, _)), Undo::NotTried | Undo::Begun) => PartState::Done,
             (Some((EndStatus::Pending, _)), _) => PartState::Waiting,
-            (Some((EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, code)), _) => match code {
+            (Some((EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, code)), _) => {
                 // Of a composed one its parts tell.
-                _ if self.in_doubt && !composed => PartState::Unknown,
-                Some(ErrorCode::Cancelled) => PartState::Cancelled,
-                Some(ErrorCode::OutcomeUnknown) => PartState::Unknown,
-                Some(_) | None => PartState::Failed,
-            },
+                let in_doubt = self.in_doubt && !composed || code == Some(ErrorCode::OutcomeUnknown);
+                match (self.settled, code) {
+                    (None, _) if in_doubt => PartState::Unknown,
+                    (Some(Answer::Happened), _) if in_doubt => PartState::Done,
+                    (_, Some(ErrorCode::Cancelled)) => PartState::Cancelled,
+                    (_, Some(_) | None) => PartState::Failed,
+                }
+            }
         }
     }
 }
@@ -310,5 +369,55 @@ mod tests {
         assert_eq!((cut_short.parts.len(), cut_short.stands()), (0, vec![]));
         pay.facts.undo_of = Some(undo.id());
         assert_eq!(story(&pay, entries).parts.len(), 1);
+    }
+
+    #[test]
+    fn a_part_that_is_tried_again_counts_once() {
+        let run = SampleCall::new("contract");
+        let tries = ["sign", "sign", "sign"].map(|tool| SampleCall::new(tool).part_of(&run, "second"));
+        let [first, second, third] = &tries;
+        let pending = |call: &SampleCall| {
+            let Entry::Finished(mut end) = call.failed(ErrorCode::Cancelled) else { panic!("it is an end") };
+            end.ending.status = EndStatus::Pending;
+            Entry::Finished(end)
+        };
+        let waits = story(&run, [pending(first), pending(second)]);
+        assert_eq!(waits.counts(), Counts { done: 0, undone: 0, total: 1 });
+        let done = story(&run, [pending(first), pending(second), third.started(), third.done(json!(1))]);
+        assert_eq!(done.counts(), Counts { done: 1, undone: 0, total: 1 });
+    }
+
+    #[test]
+    fn a_composed_part_is_undone_where_its_parts_are() {
+        let run = SampleCall::new("outer");
+        let inner = SampleCall::new("inner").part_of(&run, "inner");
+        let [write, burn] =
+            ["write", "burn"].map(|tool| SampleCall::new(tool).part_of(&run, &format!("inner/{tool}")));
+        let mut entries = vec![inner.started(), write.started(), write.done(json!(1)), inner.done(json!(1))];
+        entries.push(step(&write, StepKind::Undone));
+        let state = |entries: Vec<Entry>| story(&run, entries).parts[0].state;
+        assert_eq!(state(entries.clone()), PartState::Undone);
+        entries.extend([burn.started(), burn.done(json!(1))]);
+        assert_eq!(state(entries), PartState::Done, "`burn` stands");
+    }
+
+    #[test]
+    fn a_call_whose_effect_has_called_another_still_stands_itself() {
+        let pay = SampleCall::new("pay");
+        let told = SampleCall::new("tell").part_of(&pay, "effect-0");
+        let told = [told.started(), told.failed(ErrorCode::ExecutionFailed)];
+        let failed = story(&pay, told.into_iter().chain([pay.failed(ErrorCode::EffectFailed)]));
+        assert_eq!(failed.stands(), [pay.id()]);
+    }
+
+    #[test]
+    fn a_call_in_doubt_is_what_was_found_out() {
+        let pay = SampleCall::new("pay");
+        let states = [None, Some(Answer::Happened), Some(Answer::DidNotHappen)].map(|answer| {
+            let settled = answer.map(|answer| step(&pay, StepKind::Settled { answer }));
+            let story = story(&pay, [pay.failed(ErrorCode::Timeout)].into_iter().chain(settled));
+            (story.in_doubt().len(), story.stands().len())
+        });
+        assert_eq!(states, [(1, 0), (0, 1), (0, 0)]);
     }
 }

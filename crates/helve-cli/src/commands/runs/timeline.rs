@@ -130,6 +130,7 @@ impl Telling<'_> {
             State::WaitingForApproval
             | State::WaitingForUnknownOutcome
             | State::WaitingForDecision
+            | State::WaitingForCancel
             | State::Done
             | State::Failed
             | State::Cancelled

@@ -1,19 +1,23 @@
 //! `helve runs undo`: takes back what a finished run did.
 
-use helve::run::{PartReport, PartState};
-use helve::{Outcome, Status};
+use helve::run::{Answer, PartReport, PartState};
+use helve::{CallId, Outcome, Status};
+use helve_store::Store;
+use serde_json::Value;
 
 use super::words;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{caller, progress};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::ui::Ui;
 use crate::wire;
 
 const AFTER_HELP: &str = "\
 Each step is undone by the tool that its own tool names, newest first. Nothing is undone twice. What
-cannot be undone stands, and is listed.
+cannot be undone stands, and is listed. A step that was stopped or got no answer is looked up where
+its tool says how (`recall`); else say what you found, with --happened or --did-not-happen.
 
 Exit codes:
   0 all is undone   1 something stands   2 wrong use   3 a tool that undoes needs approval first";
@@ -23,20 +27,51 @@ Exit codes:
 pub(crate) struct Args {
     /// The run's id, or enough of its beginning
     id: String,
+    /// This call of it, of which nobody knew, had its effect
+    #[arg(long, value_name = "CALL")]
+    happened: Option<String>,
+    /// What that call returned
+    #[arg(long, value_name = "JSON", requires = "happened")]
+    result: Option<String>,
+    /// This call of it, of which nobody knew, had no effect
+    #[arg(long, value_name = "CALL")]
+    did_not_happen: Option<String>,
+}
+
+impl Args {
+    /// What the person found out.
+    fn answers(&self, store: &Store) -> Result<Vec<(CallId, Answer, Option<Value>)>, Failure> {
+        let result = self.result.as_deref().map(super::resume::parse_result).transpose()?;
+        let happened = self.happened.as_ref().map(|id| (id, Answer::Happened, result));
+        let did_not = self.did_not_happen.as_ref().map(|id| (id, Answer::DidNotHappen, None));
+        let answers = happened.into_iter().chain(did_not);
+        answers
+            .map(|(id, answer, result)| Ok((super::find(store, id)?.facts.call_id, answer, result)))
+            .collect()
+    }
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (loaded, store) = super::open(app)?;
     let run = super::find_run(&store, &args.id)?;
+    let answers = args.answers(&store)?;
     let registry = wire::registry(&loaded)?;
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
     let line = progress::Line::new(app.ui);
     let outcome = wire::block_on(async {
-        let undone =
-            progress::watched(&runtime, line, Box::pin(runtime.undo_run(run, caller::local()))).await;
+        let undoing = async {
+            for (call_id, answer, result) in answers {
+                runtime.settle_call(run, call_id, answer, result).await?;
+            }
+            runtime.undo_run(run, caller::local()).await
+        };
+        let undone = progress::watched(&runtime, line, Box::pin(undoing)).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
-        Ok(undone.map_err(|error| super::failure(&error))?)
+        match undone {
+            Ok(undone) => Ok(undone),
+            Err(error) => Err(super::explained(&error, &store, &loaded).await.into()),
+        }
     })?;
     store.close()?;
     if app.ui.is_json() || !outcome.is_success() {

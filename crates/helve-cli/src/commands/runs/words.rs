@@ -65,7 +65,7 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
                 Answer::Happened => "it did happen",
                 Answer::DidNotHappen => "it did not happen",
             };
-            ("·", format!("a person says: {answer}"), Tone::Strong)
+            ("·", format!("found out: {answer}"), Tone::Strong)
         }
         StepKind::Asked { approval_id } => ("?", format!("a person is asked ({approval_id})"), Tone::Warn),
         StepKind::Decided { approval_id, decision, by } => {
@@ -120,5 +120,6 @@ pub(crate) fn waiting(reason: WaitingFor) -> &'static str {
         WaitingFor::Approval => "approval",
         WaitingFor::UnknownOutcome => "somebody who knows whether it had its effect",
         WaitingFor::Decision => "a decision",
+        WaitingFor::Cancel => "an end, since it cannot go on",
     }
 }

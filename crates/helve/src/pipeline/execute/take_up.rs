@@ -38,18 +38,18 @@ pub(super) async fn take_up(
     if tool.is_composed() {
         return Ok(TakeUp::Again);
     }
-    let wait = |reason, message: String| {
+    let wait = |reason, message: String, what_to_do: String| {
         if let Some(run) = record.run() {
             run.wait_for(Waiting { reason, call_id, pending: None });
         }
-        ToolError::new(ErrorCode::OutcomeUnknown, message)
-            .suggest(format!("find out what {call_id} did, then resume its run and say so"))
+        ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)
     };
+    let say_so = format!("find out what {call_id} did, then resume its run and say so");
     match (executed, settled) {
         (Some((result, false)), _) => return Ok(TakeUp::Answered(result)),
         (Some((_, true)), _) => {
             let message = format!("`{}` has answered, but its answer was not kept", tool.name());
-            return Err(wait(WaitingFor::Decision, message));
+            return Err(wait(WaitingFor::Cancel, message, "the run cannot go on; cancel it".to_owned()));
         }
         (None, Some((Answer::Happened, result))) => return Ok(TakeUp::Answered(result)),
         (None, Some((Answer::DidNotHappen, _))) => return Ok(TakeUp::Again),
@@ -62,14 +62,14 @@ pub(super) async fn take_up(
         Ok(Recalled::Unknown) => {
             let message =
                 format!("`{}` was cut short, and nobody knows whether it had its effect", tool.name());
-            Err(wait(WaitingFor::UnknownOutcome, message))
+            Err(wait(WaitingFor::UnknownOutcome, message, say_so))
         }
         Err(error) => {
             let message = format!(
                 "`{}` was cut short, and asking whether it had its effect failed: {error}",
                 tool.name()
             );
-            Err(wait(WaitingFor::UnknownOutcome, message))
+            Err(wait(WaitingFor::UnknownOutcome, message, say_so))
         }
     }
 }

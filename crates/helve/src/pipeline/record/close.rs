@@ -348,6 +348,8 @@ impl Drop for OpenRecord<'_> {
                 code: Some(ErrorCode::Cancelled),
                 handler: HandlerEnd::Stopped,
             });
+            // Its run has to know, too.
+            self.cut_off = true;
         }
         let payload = std::mem::take(&mut self.payload);
         if let Some(trace) = &mut self.trace {

@@ -49,7 +49,7 @@ impl OpenRecord<'_> {
         let report =
             PartReport { path: Arc::clone(&part.path), call_id, tool: Arc::clone(&self.facts.tool), state };
         let deed = self.deed.take().filter(|_| stands(state)).map(Arc::new);
-        run.add(Done { report, deed });
+        run.add(Done { run: run.id, report, deed });
     }
 
     /// The same call before its run was cut short.

@@ -173,3 +173,51 @@ async fn changes_made_from_the_former_value_at_once_lose_none() {
         found.as_array().unwrap().iter().map(|one| one["page"].as_u64().unwrap()).collect();
     assert_eq!(pages, (0..16).collect());
 }
+
+#[tokio::test]
+async fn a_tool_whose_cascade_or_undo_is_not_there_does_not_run() {
+    let world = World::default();
+    let [write, unwrite] = world.doable("write");
+    let tools = [write, world.act("note").effect(cascade("gone"))];
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    for (tool, absent) in [("write", "`unwrite`"), ("note", "`gone`")] {
+        let outcome = runtime.call(Call::new(tool, json!({}))).await;
+        assert_eq!(code(&outcome), "precondition_failed");
+        assert!(outcome.error().unwrap().message().contains(absent), "{outcome:?}");
+    }
+    assert_eq!(world.done(), [""; 0]);
+    runtime.registry().register(helve::Layer::Project, unwrite.build().unwrap()).unwrap();
+    assert!(runtime.call(Call::new("write", json!({}))).await.is_success(), "it came later");
+}
+
+#[test]
+fn what_can_never_be_applied_or_undone_is_refused_with_its_tool() {
+    let note = || World::default().act("note").alias("jot");
+    let undo = |tool: &str| Undo::Tool { tool: tool.to_owned(), arguments: Template::literal(json!({})) };
+    let memory = |key: &str| Change::Memory {
+        scope: MemoryScope::ShortTerm,
+        operation: MemoryOperation::Write,
+        key: Template::parse(json!(key)).unwrap(),
+        value: None,
+        ttl_ms: None,
+    };
+    let count = |value: Value| Change::StateChange {
+        state: Template::literal(json!("orders")),
+        change: StateOperation::Increment,
+        value: Some(Template::parse(value).unwrap()),
+        scope: MemoryScope::ShortTerm,
+    };
+    let refused = [
+        (note().undo(undo("note")), "cannot undo itself"),
+        (note().undo(undo("jot")), "cannot undo itself"),
+        (note().effect(Effect::new("It is kept", memory("helve/own"))), "the runtime's own"),
+        (note().effect(Effect::new("It counts", count(json!("many")))), "only a number"),
+    ];
+    for (tool, why) in refused {
+        let error = tool.build().unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    for value in [json!(2), json!("{{ 1 + 1 }}"), json!("{{ result.many }}")] {
+        note().effect(Effect::new("It counts", count(value))).build().unwrap();
+    }
+}

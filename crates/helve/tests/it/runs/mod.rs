@@ -1,6 +1,7 @@
 //! Runs: parts, effects, undo, and taking up again what was cut short.
 
 mod crashing;
+mod doubt;
 mod effects;
 mod stopping;
 mod undoing;

@@ -342,3 +342,18 @@ async fn a_deed_whose_answer_is_not_what_it_promises_is_undone() {
     assert!(undone.error().unwrap().message().contains("`book-by-result`"), "{undone:?}");
     assert_eq!(world.count("unbook"), 2, "what it answered is not known");
 }
+
+#[tokio::test]
+async fn a_composed_part_is_undone_where_its_parts_are() {
+    let world = World::default();
+    let tools = world.doable("write").into_iter().chain([world.act("burn"), failing("plan")]);
+    let runtime = runtime(Arc::new(VolatileLedger::default()), tools, Settings::default());
+    sequence(&runtime, "inner", &["write"], OnError::Stop);
+    sequence(&runtime, "outer", &["inner", "plan"], OnError::Undo);
+    let outcome = runtime.call(Call::new("outer", json!({}))).await;
+    assert!(states(&outcome).contains(&("inner", PartState::Undone)), "{outcome:?}");
+    sequence(&runtime, "mixed", &["write", "burn"], OnError::Stop);
+    sequence(&runtime, "partly", &["mixed", "plan"], OnError::Undo);
+    let outcome = runtime.call(Call::new("partly", json!({}))).await;
+    assert!(states(&outcome).contains(&("mixed", PartState::Done)), "`burn` stands: {outcome:?}");
+}

@@ -1,52 +1,53 @@
-//! What a tool names: tools that its effects call, that undo it and that are asked about it, and what its
-//! preconditions ask for.
+//! What a tool gives the tools that it names, and what its preconditions ask for.
 
-use helve::effect::Change;
 use helve::precondition::Condition;
-use helve::run::Undo;
+use helve::schema::repair::repair;
+use helve::template::Template;
 use helve::{Problem, Registry, Tool};
 
 use serde_json::Value;
 
 use crate::suggest;
-use crate::wire::circles;
 
-/// What is wrong with the tools that `tool` names. `is_elsewhere` knows tools that are not seen here.
-pub(super) fn problems(
-    tool: &Tool,
-    registry: &Registry,
-    is_elsewhere: impl Fn(&str) -> bool,
-) -> Vec<Problem> {
-    let definition = tool.definition();
+/// Constant arguments, of steps, effects, undo or recall, that the tool they are for would refuse.
+pub(super) fn refused_arguments(written: &Value, registry: &Registry) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let mut refuse = |at: String, message: String| problems.push(Problem { at, message });
-    let absent = |name: &str| !registry.has(name) && !is_elsewhere(name);
-    for (index, effect) in definition.effects.iter().enumerate() {
-        if let Change::Cascade { tool: called, .. } = &effect.change
-            && absent(called)
-        {
-            let at = format!("effects/{index}/tool");
-            refuse(at, format!("there is no tool `{called}` in this file or built in"));
-        }
-    }
-    if let Some(Undo::Tool { tool: undo, .. }) = &definition.undo {
-        if undo == tool.name().as_str() {
-            refuse("undo/tool".to_owned(), "a tool cannot undo itself by doing it again".to_owned());
-        } else if absent(undo) {
-            refuse("undo/tool".to_owned(), format!("there is no tool `{undo}` in this file or built in"));
-        }
-    }
-    if let Some(recall) = &definition.recall {
-        let asked = registry.get(&recall.tool).map(|found| found.tool);
-        if asked.is_some_and(|asked| asked.definition().changes_world()) {
-            let message = format!("`{}` may change something; only a read-only tool is asked", recall.tool);
-            refuse("recall/tool".to_owned(), message);
-        } else if absent(&recall.tool) {
-            refuse("recall/tool".to_owned(), format!("there is no tool `{}` here", recall.tool));
-        }
-    }
-    problems.extend(circles(tool, registry));
+    collect_refused(written, String::new(), registry, &mut problems);
     problems
+}
+
+fn collect_refused(written: &Value, at: String, registry: &Registry, problems: &mut Vec<Problem>) {
+    let below =
+        |key: &dyn std::fmt::Display| if at.is_empty() { key.to_string() } else { format!("{at}/{key}") };
+    match written {
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, item)| collect_refused(item, below(&index), registry, problems));
+        }
+        Value::Object(fields) => {
+            if let (Some(Value::String(tool)), Some(arguments)) =
+                (fields.get("tool"), fields.get("arguments"))
+            {
+                let message = refusal(tool, arguments, registry);
+                problems.extend(message.map(|message| Problem { at: below(&"arguments"), message }));
+            }
+            fields.iter().for_each(|(key, value)| collect_refused(value, below(key), registry, problems));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Why a tool would refuse these arguments, filled in and mended as those of a call are.
+fn refusal(tool: &str, arguments: &Value, registry: &Registry) -> Option<String> {
+    let tool = registry.get(tool)?.tool;
+    let mut arguments = Template::parse(arguments.clone()).ok()?.constant()?;
+    let schema = tool.input();
+    schema.apply_defaults(&mut arguments);
+    let fields = schema.validate(&arguments).err()?;
+    if repair(schema, &mut arguments).is_some() {
+        return None;
+    }
+    Some(format!("`{}` would refuse them: {}", tool.name(), fields.first()?.message))
 }
 
 /// Preconditions that nothing in this file can make hold. The person's own helve.toml may, so these are no

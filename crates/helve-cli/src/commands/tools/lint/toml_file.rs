@@ -12,7 +12,9 @@ use serde_json::Value;
 use super::{Finding, Level, Report, named, openapi};
 use crate::config::document::Document;
 use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
-use crate::wire::{InOrder, Made, Maker, builtin_as_shipped, in_order, parts, web};
+use crate::wire::{
+    InOrder, Made, Maker, builtin_as_shipped, in_order, is_of_server, parts, web, wrongly_named,
+};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
@@ -67,10 +69,10 @@ pub(super) fn check(file: &Path) -> Report {
     }
     // Once all are known: tools may name those that come later.
     for (entry, tool) in made {
-        let wrong = named::problems(&tool, &registry, |name| is_of(name, &remote));
-        let doubtful = named::never_met(&tool, &entry.value, &document.value, &registry, |name| {
-            is_of(name, &remote) || is_of_server(name, &document.value)
-        });
+        let is_elsewhere = |name: &str| is_of(name, &remote) || of_server(name, &document.value);
+        let mut wrong = wrongly_named(&tool, &registry, is_elsewhere);
+        wrong.extend(named::refused_arguments(&entry.value, &registry));
+        let doubtful = named::never_met(&tool, &entry.value, &document.value, &registry, is_elsewhere);
         let wrong = wrong.into_iter().map(|problem| (Level::Error, problem));
         let all = wrong.chain(doubtful.into_iter().map(|problem| (Level::Warning, problem)));
         report.findings.extend(all.map(|(level, problem)| {
@@ -108,12 +110,9 @@ fn is_of(tool: &str, remote: &[&ToolEntry]) -> bool {
 }
 
 /// Whether a tool would come from an MCP server of the file.
-fn is_of_server(tool: &str, file: &Value) -> bool {
+fn of_server(tool: &str, file: &Value) -> bool {
     let servers = file.pointer("/mcp/servers").and_then(Value::as_object);
-    servers
-        .into_iter()
-        .flatten()
-        .any(|(name, _)| tool.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('/')))
+    is_of_server(tool, servers.into_iter().flatten().map(|(name, _)| name))
 }
 
 fn refused(file: &Path, entry: &ToolEntry, error: DefinitionError, report: &mut Report) {
