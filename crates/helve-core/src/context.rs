@@ -138,6 +138,11 @@ impl Context {
         &self.0.tool
     }
 
+    /// The runtime that runs the tool, if one does.
+    pub fn host(&self) -> Option<&Arc<dyn Host>> {
+        self.0.host.as_ref()
+    }
+
     /// Who calls.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.0.caller

@@ -32,6 +32,7 @@ pub use error::NetError;
 pub use message::{Redirects, Request, Response, StreamingResponse, Upgraded};
 pub use policy::{HostPattern, NetPolicy};
 pub use resolver::{Lookup, system_lookup};
+pub use turns::Turns;
 
 pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};

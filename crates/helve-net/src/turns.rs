@@ -1,5 +1,6 @@
 //! Turns of a future that wakes itself.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -17,7 +18,7 @@ const WOKEN: u8 = 2;
 /// do whenever somebody in their own task takes a part of a body. To the scheduler such a task looks like
 /// one that gives way to others: it goes to the end of the line, and the system is asked to wake another
 /// thread for it.
-pub(crate) struct Turns {
+pub struct Turns {
     wakes: Arc<Wakes>,
     waker: Waker,
 }
@@ -26,6 +27,12 @@ struct Wakes {
     state: AtomicU8,
     /// Whoever polls.
     task: AtomicWaker,
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Turns")
+    }
 }
 
 impl Default for Turns {
@@ -41,6 +48,17 @@ impl Turns {
     pub(crate) fn poll<T>(
         &self,
         context: &mut Context<'_>,
+        turn: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.poll_while(context, || true, turn)
+    }
+
+    /// The same, but turns follow each other only while this holds. Otherwise the task goes to the end of the
+    /// line, where another thread may find it.
+    pub fn poll_while<T>(
+        &self,
+        context: &mut Context<'_>,
+        at_once: impl Fn() -> bool,
         mut turn: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         self.wakes.task.register(context.waker());
@@ -54,6 +72,9 @@ impl Turns {
                 self.wakes.state.compare_exchange(POLLED, WAITING, Ordering::AcqRel, Ordering::Acquire);
             if ended.is_ok() {
                 return Poll::Pending;
+            }
+            if !at_once() {
+                break;
             }
         }
         self.wakes.state.store(WAITING, Ordering::Release);

@@ -1,8 +1,9 @@
 //! The listener: connections, their limits, and the routes.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
@@ -12,7 +13,7 @@ use futures_util::TryFutureExt as _;
 use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
-use helve_net::Url;
+use helve_net::{Turns, Url};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -151,6 +152,8 @@ impl HttpServer {
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let counter = tokio::spawn(count(Arc::clone(&app)));
         let head_timeout = app.config.head_timeout;
+        // Whoever answers a request has this too.
+        let answering = Arc::new(());
         let accept = async {
             loop {
                 let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
@@ -164,7 +167,13 @@ impl HttpServer {
                 };
                 let line =
                     Line { _turn: Arc::new(turn), tasks: connections.clone(), stopping: stopping.clone() };
-                connections.spawn(serve(stream, service.clone(), head_timeout, line));
+                connections.spawn(serve(
+                    stream,
+                    service.clone(),
+                    head_timeout,
+                    line,
+                    Arc::downgrade(&answering),
+                ));
             }
         };
         tokio::select! {
@@ -193,16 +202,21 @@ pub(crate) struct Line {
 
 type Service = TowerToHyperService<Router>;
 
-async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line) {
+async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line, answering: Weak<()>) {
     // Without it, answers in two parts wait for the client's acknowledgement, which takes 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection could not be set up");
         return;
     }
     let stopping = line.stopping.clone();
+    let others = answering.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(line.clone());
-        service.call(request).map_ok(say_when_to_come_back)
+        let answers = answering.upgrade();
+        service.call(request).map_ok(|response| {
+            drop(answers);
+            say_when_to_come_back(response)
+        })
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -210,8 +224,11 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
+    // Whoever reads a body wakes its connection, which is in the same task. A request that is alone has another turn
+    // at once; where there are many, it is better for all that another thread is woken to share the work.
+    let (turns, is_alone) = (Turns::default(), || others.strong_count() <= 2);
     let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
+        ended = poll_fn(|cx| turns.poll_while(cx, is_alone, |cx| connection.as_mut().poll(cx))) => ended,
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await

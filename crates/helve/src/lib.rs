@@ -53,6 +53,7 @@ pub mod sessions;
 
 pub mod bus;
 pub mod formats;
+mod live;
 pub mod volatile;
 
 pub use bus::{Bus, Delivery, Subscription};

@@ -142,21 +142,28 @@ impl KnownSessions {
         }
     }
 
-    fn find(&self, caller: &Caller) -> Option<Arc<SessionState>> {
+    fn find(&self, caller: &Caller, now: Instant) -> Option<Arc<SessionState>> {
         let asked: Whose<'_> = (caller.principal.as_deref(), caller.session.as_deref());
         let known = lock(&self.known);
         let found = known.find(self.hasher.hash_one(asked), |one| whose(&one.key) == asked)?;
-        (found.at.elapsed() < KNOWN_FOR).then(|| Arc::clone(&found.state))
+        (now.saturating_duration_since(found.at) < KNOWN_FOR).then(|| Arc::clone(&found.state))
     }
 }
 
 /// How up to date an answer must be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fresh {
-    /// As this process knew it a moment ago.
-    Known,
+    /// As this process knew it a moment before this one.
+    Known(Instant),
     /// As the ledger has it: another process may have changed it.
     Ledger,
+}
+
+impl Fresh {
+    /// As this process knew it a moment ago.
+    pub(crate) fn known() -> Self {
+        Self::Known(Instant::now())
+    }
 }
 
 /// What is remembered of a caller's session.
@@ -169,7 +176,7 @@ pub(crate) async fn of(
         return Ok(None);
     }
     let known = match fresh {
-        Fresh::Known => parts.sessions.find(caller),
+        Fresh::Known(now) => parts.sessions.find(caller, now),
         Fresh::Ledger => None,
     };
     let state = match known {
@@ -211,7 +218,7 @@ pub(crate) async fn change(
 /// The permission mode that a caller works in.
 pub(crate) async fn mode(parts: &Parts, caller: &Caller) -> PermissionMode {
     // Where the ledger cannot say, the gate denies anyway; hooks are told what is known.
-    let session = of(parts, caller, Fresh::Known).await.ok().flatten();
+    let session = of(parts, caller, Fresh::known()).await.ok().flatten();
     parts.permissions.mode(session.as_ref().map(|session| &session.permissions))
 }
 
@@ -246,10 +253,11 @@ mod tests {
         let (known, state) = (KnownSessions::default(), Arc::new(SessionState::new(Timestamp::UNIX_EPOCH)));
         let caller = |number: usize| Caller::agent("bot").session(format!("s-{number}"));
         let keep = |number| known.keep(SessionKey::of(&caller(number)), Arc::clone(&state));
+        let find = |number| known.find(&caller(number), Instant::now());
         (0..KNOWN_MAX).for_each(keep);
         keep(7);
-        assert!(known.find(&caller(KNOWN_MAX - 1)).is_some(), "what is known is kept anew");
+        assert!(find(KNOWN_MAX - 1).is_some(), "what is known is kept anew");
         keep(KNOWN_MAX);
-        assert!(known.find(&caller(KNOWN_MAX)).is_some() && known.find(&caller(7)).is_none());
+        assert!(find(KNOWN_MAX).is_some() && find(7).is_none());
     }
 }

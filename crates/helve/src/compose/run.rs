@@ -14,10 +14,12 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{Fields, Make, Part, Test};
+use crate::runtime::ComposedHost;
 
 /// One run of a composition.
 pub(super) struct Run<'a> {
     pub(super) context: &'a Context,
+    host: Option<&'a ComposedHost>,
     /// The arguments of the call.
     pub(super) input: &'a Value,
     /// Who calls, for conditions. Most compositions never ask.
@@ -41,7 +43,8 @@ pub(super) enum Ended {
 impl<'a> Run<'a> {
     pub(super) fn new(context: &'a Context, input: &'a Value, repeatable: bool) -> Self {
         let [done, succeeded, total] = [0; 3].map(AtomicUsize::new);
-        Self { context, input, caller: OnceLock::new(), repeatable, done, succeeded, total }
+        let host = ComposedHost::of(context);
+        Self { context, host, input, caller: OnceLock::new(), repeatable, done, succeeded, total }
     }
 
     /// What every expression can name.
@@ -73,7 +76,10 @@ impl<'a> Run<'a> {
     ) -> Ended {
         let mut call = Box::new(Call::new(part.tool.clone(), arguments));
         (call.timeout, call.cancellation) = (part.timeout, cancellation);
-        let outcome = self.context.call_part(Arc::clone(path), call).await;
+        let outcome = match self.host {
+            Some(host) => host.part(self.context, Arc::clone(path), call).run().await,
+            None => self.context.call_part(Arc::clone(path), call).await,
+        };
         let ended = match outcome.status {
             Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
             Status::Done(output) => Ended::Done(output.value),

@@ -17,12 +17,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use helve_core::hook::{Hook, HookEvent, HookInput, OnFailure};
 use helve_core::{BoxFuture, Caller, PrincipalKind};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::live::Live;
 pub(crate) use call::OfCall;
 pub(crate) use combine::combine;
 pub use combine::{Answered, Fired, Said};
@@ -153,7 +153,7 @@ impl HookSet {
 pub struct Hooks(Arc<Inner>);
 
 struct Inner {
-    snapshot: ArcSwap<Snapshot>,
+    snapshot: Live<Snapshot>,
     background: Arc<Semaphore>,
     /// Ends what still runs in the background.
     ending: CancellationToken,
@@ -182,7 +182,7 @@ pub(crate) struct Listed {
 impl Hooks {
     pub(crate) fn new(set: HookSet) -> Self {
         Self(Arc::new(Inner {
-            snapshot: ArcSwap::from_pointee(Snapshot::new(set)),
+            snapshot: Live::new(Snapshot::new(set), |snapshot| snapshot.by_event.is_empty()),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX as usize)),
             ending: CancellationToken::new(),
             caller: Arc::new(Caller::principal("hook").kind(PrincipalKind::Service)),
@@ -191,7 +191,7 @@ impl Hooks {
 
     /// Replaces all hooks. Events that are being told of go on with those that were there.
     pub fn replace(&self, set: HookSet) {
-        self.0.snapshot.store(Arc::new(Snapshot::new(set)));
+        self.0.snapshot.store(Snapshot::new(set));
     }
 
     /// What is registered now.
@@ -225,7 +225,7 @@ impl Hooks {
 
     /// The hooks of an event, where there are some.
     pub(crate) fn of(&self, event: &HookEvent) -> Option<Arc<[Listed]>> {
-        let snapshot = self.0.snapshot.load();
+        let snapshot = self.0.snapshot.heard()?;
         snapshot.by_event.iter().find(|(known, _)| known == event).map(|(_, listed)| Arc::clone(listed))
     }
 

@@ -3,20 +3,22 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
 use helve_core::permission::{Destination, PermissionMode, PermissionSet, PermissionUpdate, known_as};
 use helve_core::{ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
 use super::{CanUseTool, PermissionKeeper, PermissionOptions, Said, said};
+use crate::live::Live;
 use crate::volatile::lock;
 
 /// Most tools whose names are kept.
 const KNOWN_MAX: usize = 10_000;
 
+type Places = BTreeMap<Destination, PermissionSet>;
+
 /// The permissions in force.
 pub(crate) struct Permissions {
-    places: ArcSwap<BTreeMap<Destination, PermissionSet>>,
+    places: Live<Places>,
     /// Names of tools, by digest.
     known: Mutex<HashMap<Arc<str>, Arc<[String]>>>,
     keeper: Option<Arc<dyn PermissionKeeper>>,
@@ -27,12 +29,12 @@ pub(crate) struct Permissions {
 
 impl Permissions {
     pub(crate) fn new(options: PermissionOptions) -> Self {
-        let mut places = BTreeMap::<_, PermissionSet>::new();
+        let mut places = Places::new();
         for (place, set) in options.places {
             places.insert(place, set);
         }
         Self {
-            places: ArcSwap::from_pointee(places),
+            places: Live::new(places, |places| places.values().all(PermissionSet::is_empty)),
             known: Mutex::default(),
             keeper: options.keeper,
             changing: tokio::sync::Mutex::default(),
@@ -42,14 +44,17 @@ impl Permissions {
 
     /// What is said to a call, with what its session adds.
     pub(crate) fn said(&self, session: Option<&PermissionSet>, tool: &Tool, arguments: &Value) -> Said {
-        let places = self.places.load();
+        let places = self.places.heard();
         let session = session.filter(|set| !set.is_empty());
-        if session.is_none() && places.values().all(PermissionSet::is_empty) {
+        if session.is_none()
+            && places.as_ref().is_none_or(|places| places.values().all(PermissionSet::is_empty))
+        {
             return Said::NOTHING;
         }
-        let all = Destination::ALL.into_iter().filter_map(|place| match place {
-            Destination::Session => session.map(|set| (place, set)),
-            _ => places.get(&place).map(|set| (place, set)),
+        let all = Destination::ALL.into_iter().filter_map(|place| match (place, &places) {
+            (Destination::Session, _) => session.map(|set| (place, set)),
+            (_, Some(places)) => places.get(&place).map(|set| (place, set)),
+            (_, None) => None,
         });
         said(all, tool, &self.known_as(tool), arguments)
     }
@@ -61,14 +66,14 @@ impl Permissions {
     }
 
     /// Every place but sessions.
-    pub(crate) fn all(&self) -> Arc<BTreeMap<Destination, PermissionSet>> {
-        self.places.load_full()
+    pub(crate) fn all(&self) -> Arc<Places> {
+        Arc::clone(&self.places.load())
     }
 
     /// Puts other permissions in a place.
     pub(crate) fn set(&self, place: Destination, set: PermissionSet) {
-        self.places.rcu(|places| {
-            let mut places = BTreeMap::clone(places);
+        self.places.update(|places| {
+            let mut places = places.clone();
             places.insert(place, set.clone());
             places
         });

@@ -67,7 +67,7 @@ pub(super) async fn question(
 /// What a person should mind.
 async fn marks(parts: &Parts, tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(parts, &call.caller, Fresh::Known).await;
+    let session = sessions::of(parts, &call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {

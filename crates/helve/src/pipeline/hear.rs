@@ -44,7 +44,8 @@ pub(super) async fn hear(
     call: &Call,
     record: &mut OpenRecord<'_>,
 ) -> Result<Reasons, ToolError> {
-    let session = sessions::of(parts, &call.caller, Fresh::Known).await.map_err(unavailable)?;
+    let known = Fresh::Known(record.since().into_std());
+    let session = sessions::of(parts, &call.caller, known).await.map_err(unavailable)?;
     let mut reasons = Reasons::default();
     if let Some(voice) = ended(session.as_deref()) {
         reasons.add(voice, record)?;

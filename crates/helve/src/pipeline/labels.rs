@@ -192,7 +192,7 @@ async fn raise(
     if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
         return Ok(None);
     }
-    let known = sessions::of(parts, &caller, Fresh::Known).await.map_err(unavailable)?;
+    let known = sessions::of(parts, &caller, Fresh::known()).await.map_err(unavailable)?;
     let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |session| session.labels()));
     let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {

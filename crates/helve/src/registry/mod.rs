@@ -10,6 +10,7 @@ mod shards;
 mod snapshot;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -44,6 +45,8 @@ pub struct Registry(Arc<Inner>);
 
 struct Inner {
     snapshot: ArcSwap<Snapshot>,
+    /// Whether some tool depends, or has depended, on the completion of another: every call asks.
+    has_dependents: AtomicBool,
     /// One writer at a time; readers never take it.
     writer: Mutex<()>,
     tools_max: usize,
@@ -101,6 +104,7 @@ impl Registry {
     pub fn with_limit(tools_max: usize) -> Self {
         Self(Arc::new(Inner {
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
+            has_dependents: AtomicBool::new(false),
             writer: Mutex::new(()),
             tools_max,
             bus: Bus::default(),
@@ -216,7 +220,7 @@ impl Registry {
 
     /// Whether some tool depends on the completion of this one.
     pub(crate) fn is_awaited(&self, name: &str) -> bool {
-        self.0.snapshot.load().is_awaited(name)
+        self.0.has_dependents.load(Ordering::Acquire) && self.0.snapshot.load().is_awaited(name)
     }
 
     /// How many tools there are, overridden ones not counted.
@@ -277,6 +281,7 @@ impl Registry {
         let _turn = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = self.0.snapshot.load().next();
         change(&mut next)?;
+        self.0.has_dependents.store(next.has_dependents(), Ordering::Release);
         self.0.snapshot.store(Arc::new(next));
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use helve_core::precondition::{Condition, DependencyStatus};
+use helve_core::precondition::{Condition, DependencyStatus, Precondition};
 use helve_core::{Layer, Tool, ToolName};
 use serde::Serialize;
 use serde_json::Value;
@@ -23,6 +23,8 @@ pub struct Snapshot {
     registered: usize,
     sorted: OnceLock<Vec<Registered>>,
     index: OnceLock<Index>,
+    /// Whether some tool depends, or has depended, on the completion of another.
+    has_dependents: bool,
     /// Tools whose completion others depend on.
     awaited: OnceLock<BTreeSet<ToolName>>,
     exports: [OnceLock<Arc<Value>>; Format::ALL.len()],
@@ -156,17 +158,15 @@ impl Snapshot {
     pub(super) fn is_awaited(&self, name: &str) -> bool {
         let awaited = self.awaited.get_or_init(|| {
             let preconditions = self.tools.values().flat_map(|slot| &slot.tool.definition().preconditions);
-            let names = preconditions.filter_map(|precondition| match &precondition.condition {
-                Condition::Dependency { tool, status: DependencyStatus::Completed } => self.get(tool),
-                Condition::Dependency { status: DependencyStatus::Available, .. }
-                | Condition::Resource { .. }
-                | Condition::State { .. }
-                | Condition::Permission { .. }
-                | Condition::Custom { .. } => None,
-            });
-            names.map(|slot| slot.tool.name().clone()).collect()
+            let slots = preconditions.filter_map(awaits).filter_map(|name| self.get(name));
+            slots.map(|slot| slot.tool.name().clone()).collect()
         });
-        !awaited.is_empty() && awaited.contains(name)
+        awaited.contains(name)
+    }
+
+    /// Whether it is worth asking that.
+    pub(super) fn has_dependents(&self) -> bool {
+        self.has_dependents
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&Slot> {
@@ -179,6 +179,7 @@ impl Snapshot {
             tools: self.tools.clone(),
             other_names: self.other_names.clone(),
             registered: self.registered,
+            has_dependents: self.has_dependents,
             ..Self::default()
         }
     }
@@ -189,6 +190,7 @@ impl Snapshot {
         }
         let name = tool.name().clone();
         self.check_names(&tool)?;
+        let depends = tool.definition().preconditions.iter().any(|one| awaits(one).is_some());
         let mut stack = self.tools.get(name.as_str()).map(Slot::stack).unwrap_or_default();
         match stack.binary_search_by_key(&layer, |(layer, _)| *layer) {
             Ok(_) => return Err(RegistryError::Duplicate { name, layer }),
@@ -196,6 +198,7 @@ impl Snapshot {
         }
         self.put(name, stack);
         self.registered += 1;
+        self.has_dependents |= depends;
         Ok(())
     }
 
@@ -242,6 +245,18 @@ impl Snapshot {
             }
         }
         Ok(())
+    }
+}
+
+/// The tool whose completion a precondition waits for.
+fn awaits(precondition: &Precondition) -> Option<&str> {
+    match &precondition.condition {
+        Condition::Dependency { tool, status: DependencyStatus::Completed } => Some(tool),
+        Condition::Dependency { status: DependencyStatus::Available, .. }
+        | Condition::Resource { .. }
+        | Condition::State { .. }
+        | Condition::Permission { .. }
+        | Condition::Custom { .. } => None,
     }
 }
 

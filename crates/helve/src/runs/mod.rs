@@ -22,7 +22,7 @@ pub(crate) use active::{ActiveRun, Deed, Done, InFlight, Place, UndoState, Waiti
 pub(crate) use end::{Unknown, find_out, leave_dropped, wind_up_dropped};
 pub(crate) use here::ActiveRuns;
 pub(crate) use history::{Earlier, History, parse};
-pub(crate) use part::{FollowUp, call_part, cascade, cascade_path, in_doubt, told, undoes_below};
+pub(crate) use part::{DuePart, FollowUp, cascade, cascade_path, in_doubt, part_of, told, undoes_below};
 pub use part::{left_in_doubt, left_standing};
 pub(crate) use recover::{Undoing, resume};
 pub(crate) use undo::undo_below;

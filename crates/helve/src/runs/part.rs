@@ -57,24 +57,55 @@ pub(crate) enum FollowUp {
     Unknown,
 }
 
-/// Calls a tool as a part of the call that `context` belongs to, in its run.
-pub(crate) fn call_part(
+/// A call within a run that is about to be made.
+pub(crate) struct DuePart {
+    parts: Arc<Parts>,
+    what: Due,
+}
+
+enum Due {
+    /// It goes through the pipeline.
+    Call(Box<Call>, Origin),
+    /// It was made before, and has ended.
+    Replay(Box<Outcome>),
+    Refusal(Box<Call>, ToolError),
+}
+
+impl DuePart {
+    /// Makes it. The future is large: who makes parts one after the other keeps all of them in one place.
+    pub(crate) async fn run(self) -> Outcome {
+        let Self { parts, what } = self;
+        match what {
+            Due::Call(call, origin) => pipeline::run(&parts, call, origin).await,
+            Due::Replay(outcome) => *outcome,
+            Due::Refusal(call, error) => Box::pin(pipeline::refuse(&parts, *call, error)).await,
+        }
+    }
+
+    /// The same in a place of its own.
+    pub(crate) fn run_apart(self) -> BoxFuture<'static, Outcome> {
+        boxed(|| self.run())
+    }
+}
+
+/// A tool is to be called as a part of the call that `context` belongs to, in its run.
+pub(crate) fn part_of(
     parts: Arc<Parts>,
     run: Option<Arc<ActiveRun>>,
     context: &Context,
     step: Arc<str>,
     mut call: Box<Call>,
     follow_up: FollowUp,
-) -> BoxFuture<'static, Outcome> {
+) -> DuePart {
     let Some(run) = run else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
+        return DuePart { parts, what: Due::Refusal(call, error) };
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
     call.caller = Arc::clone(context.caller());
     call.client = context.client().cloned();
-    call_at(parts, run, path, call, Some(context.deadline()), follow_up)
+    part_at(parts, run, path, call, Some(context.deadline()), follow_up)
 }
 
 /// Calls a tool because another one's effect says so.
@@ -96,7 +127,7 @@ pub(crate) async fn cascade(
     }
     let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
     let (parts, run) = (Arc::clone(parts), Arc::clone(run));
-    let outcome = call_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).await;
+    let outcome = part_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).run_apart().await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
@@ -105,17 +136,17 @@ pub(crate) async fn cascade(
     }
 }
 
-/// Calls a tool at a place within a run, unless it was called there before and has ended.
-pub(super) fn call_at(
+/// A tool is to be called at a place within a run, unless it was called there before and has ended.
+pub(super) fn part_at(
     parts: Arc<Parts>,
     run: Arc<ActiveRun>,
     path: Arc<str>,
     call: Box<Call>,
     until: Option<Instant>,
     follow_up: FollowUp,
-) -> BoxFuture<'static, Outcome> {
+) -> DuePart {
     if let Some(outcome) = replay(&run, &path) {
-        return Box::pin(std::future::ready(outcome));
+        return DuePart { parts, what: Due::Replay(Box::new(outcome)) };
     }
     let refusal = if path.bytes().filter(|byte| *byte == b'/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
@@ -130,11 +161,11 @@ pub(super) fn call_at(
         None
     };
     if let Some(error) = refusal {
-        return Box::pin(async move { pipeline::refuse(&parts, *call, error).await });
+        return DuePart { parts, what: Due::Refusal(call, error) };
     }
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, until, follow_up });
-    boxed(|| async move { pipeline::run(&parts, call, origin).await })
+    DuePart { parts, what: Due::Call(call, origin) }
 }
 
 /// How a part ended before its run was cut short.

@@ -12,7 +12,7 @@ use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Deed, Done, UndoState, is_below};
 use super::end::clear_up;
-use super::part::{FollowUp, call_at, undoes_below, within};
+use super::part::{FollowUp, part_at, undoes_below, within};
 use crate::pipeline::{guarded, roll_back};
 use crate::runtime::Parts;
 
@@ -160,7 +160,7 @@ async fn by_tool(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed, call: Ca
     // Not the run's own cancellation: a run is undone because it was cancelled.
     let call = call.by(Arc::clone(&deed.caller));
     let (parts, run) = (Arc::clone(parts), Arc::clone(run));
-    let outcome = call_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).await;
+    let outcome = part_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).run_apart().await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::failed(format!("`{}` failed", outcome.tool))),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
@@ -11,28 +10,29 @@ use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, LabelSet, Tool, ToolError};
 
 use super::Runtime;
+use crate::live::Live;
 use crate::pipeline;
 use crate::registry::{Filter, Registered};
 use crate::sessions::{self, Fresh};
 
 /// The policy in force. It may be replaced while calls are made.
-pub(crate) struct LivePolicy(ArcSwapOption<Arc<dyn Policy>>);
+pub(crate) struct LivePolicy(Live<Option<Arc<dyn Policy>>>);
 
 impl LivePolicy {
     pub(super) fn new(policy: Option<Arc<dyn Policy>>) -> Self {
-        Self(ArcSwapOption::new(policy.map(Arc::new)))
+        Self(Live::new(policy, Option::is_none))
     }
 
     /// What it says to a request. Nothing, where there is none.
     pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
-        self.0.load().as_ref().map(|policy| policy.rule(&request()))
+        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()))
     }
 }
 
 impl Runtime {
     /// Lets another policy say what callers may do, from the next call on.
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
-        self.parts().policy.0.store(Some(Arc::new(policy)));
+        self.parts().policy.0.store(Some(policy));
     }
 
     /// Whether a caller may know of a tool. What they may not know of they cannot call either.

@@ -1,5 +1,6 @@
 //! The runtime as a running tool sees it.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use helve_core::event::EventKind;
@@ -10,7 +11,7 @@ use helve_core::{BoxFuture, Call, Context, Outcome};
 
 use super::Parts;
 use crate::pipeline::{self, Origin};
-use crate::runs::{self, ActiveRun, FollowUp};
+use crate::runs::{ActiveRun, DuePart, FollowUp, part_of};
 
 impl HookHost for Parts {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
@@ -31,7 +32,7 @@ impl Host for Parts {
         call: Box<Call>,
     ) -> BoxFuture<'static, Outcome> {
         let run = self.runs.get(context.run());
-        runs::call_part(self, run, context, step, call, FollowUp::Unknown)
+        part_of(self, run, context, step, call, FollowUp::Unknown).run_apart()
     }
 
     fn memory(&self) -> &dyn Memory {
@@ -71,6 +72,18 @@ impl ComposedHost {
     pub(crate) fn new(parts: &Arc<Parts>, run: &Arc<ActiveRun>) -> Self {
         Self { parts: Arc::clone(parts), run: Arc::clone(run) }
     }
+
+    /// That of a composed tool's own context. A tool that is tried out without a runtime has another.
+    pub(crate) fn of(context: &Context) -> Option<&Self> {
+        let host: &dyn Any = &**context.host()?;
+        host.downcast_ref()
+    }
+
+    /// A tool is to be called as the part `step`.
+    pub(crate) fn part(&self, context: &Context, step: Arc<str>, call: Box<Call>) -> DuePart {
+        let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
+        part_of(Arc::clone(&self.parts), run, context, step, call, FollowUp::AtOnce)
+    }
 }
 
 impl Host for ComposedHost {
@@ -80,8 +93,7 @@ impl Host for ComposedHost {
         step: Arc<str>,
         call: Box<Call>,
     ) -> BoxFuture<'static, Outcome> {
-        let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
-        runs::call_part(Arc::clone(&self.parts), run, context, step, call, FollowUp::AtOnce)
+        self.part(context, step, call).run_apart()
     }
 
     fn memory(&self) -> &dyn Memory {
