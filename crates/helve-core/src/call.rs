@@ -54,10 +54,15 @@ pub struct Call {
 impl Call {
     /// A call by the local user.
     pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
+        Self::made_by(Caller::local(), tool, arguments)
+    }
+
+    /// A call by somebody who is known already.
+    pub fn made_by(caller: Arc<Caller>, tool: impl Into<String>, arguments: Value) -> Self {
         Self {
             tool: tool.into(),
             arguments,
-            caller: Caller::local(),
+            caller,
             advice: None,
             idempotency_key: None,
             timeout: None,

@@ -21,31 +21,58 @@ use crate::run::{Part, Progress};
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
-#[derive(Clone)]
 struct Inner {
-    call_id: CallId,
-    tool: ToolName,
-    caller: Arc<Caller>,
-    deadline: Instant,
-    attempt: u32,
-    idempotency_key: Option<Arc<str>>,
-    has_own_key: bool,
-    part: Option<Part>,
-    degraded: Option<Arc<[String]>>,
-    host: Option<Arc<dyn Host>>,
-    client: Option<Arc<dyn Client>>,
-    /// What takes back this call with others.
-    outer_cancellation: Option<CancellationToken>,
+    parts: ContextParts,
     /// These are made when somebody first asks: most tools are done before anybody would.
     cancellation: OnceLock<CancellationToken>,
     made_key: OnceLock<String>,
     content: OnceLock<Arc<RawValue>>,
 }
 
-impl Context {
-    /// The context of a call by `caller` that must be done by `deadline`.
+/// What a context is made of.
+///
+/// ```
+/// use helve_core::{CallId, Caller, Context, ContextParts, ToolName};
+/// use std::time::{Duration, Instant};
+/// let deadline = Instant::now() + Duration::from_secs(30);
+/// let parts = ContextParts::new(CallId::new(jiff::Timestamp::now()), ToolName::new("greet")?, Caller::local(), deadline);
+/// let context = Context::from(ContextParts { attempt: 2, ..parts });
+/// assert_eq!(context.attempt(), 2);
+/// # Ok::<(), helve_core::NameError>(())
+/// ```
+#[derive(Clone)]
+pub struct ContextParts {
+    /// The call.
+    pub call_id: CallId,
+    /// The tool's full name.
+    pub tool: ToolName,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// When the tool must be done.
+    pub deadline: Instant,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The key that makes repeating this call safe.
+    pub idempotency_key: Option<Arc<str>>,
+    /// Whether the call's own id is the key where nobody gave one: it is the same again when the call is taken up
+    /// after a crash.
+    pub has_own_key: bool,
+    /// Where the call stands within a bigger one.
+    pub part: Option<Part>,
+    /// Conditions that are not critical and do not hold.
+    pub degraded: Option<Arc<[String]>>,
+    /// Lets the tool ask for other tools and for memory.
+    pub host: Option<Arc<dyn Host>>,
+    /// Lets the tool speak to whoever called.
+    pub client: Option<Arc<dyn Client>>,
+    /// What takes back this call with others.
+    pub cancellation: Option<CancellationToken>,
+}
+
+impl ContextParts {
+    /// The parts of a call by `caller` that must be done by `deadline`, and nothing beyond that.
     pub fn new(call_id: CallId, tool: ToolName, caller: Arc<Caller>, deadline: Instant) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             call_id,
             tool,
             caller,
@@ -57,110 +84,67 @@ impl Context {
             degraded: None,
             host: None,
             client: None,
-            outer_cancellation: None,
-            cancellation: OnceLock::new(),
-            made_key: OnceLock::new(),
-            content: OnceLock::new(),
-        }))
+            cancellation: None,
+        }
     }
+}
 
-    /// Sets which attempt this is, from 1.
-    pub fn with_attempt(mut self, attempt: u32) -> Self {
-        self.inner().attempt = attempt;
-        self
+impl From<ContextParts> for Context {
+    fn from(parts: ContextParts) -> Self {
+        let (cancellation, made_key, content) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Self(Arc::new(Inner { parts, cancellation, made_key, content }))
     }
+}
 
-    /// Passes on the key that makes repeating this call safe.
-    pub fn with_idempotency_key(mut self, key: Option<Arc<str>>) -> Self {
-        self.inner().idempotency_key = key;
-        self
-    }
-
-    /// Uses the call's own id as the key where nobody gave one: it is the same again when the call
-    /// is taken up after a crash.
-    pub fn with_own_key(mut self, has_own_key: bool) -> Self {
-        self.inner().has_own_key = has_own_key;
-        self
-    }
-
-    /// Says where the call stands within a bigger one.
-    pub fn with_part(mut self, part: Option<Part>) -> Self {
-        self.inner().part = part;
-        self
-    }
-
-    /// Says which conditions do not hold.
-    pub fn with_degraded(mut self, conditions: Option<Arc<[String]>>) -> Self {
-        self.inner().degraded = conditions;
-        self
-    }
-
-    /// Lets the tool ask for other tools and for memory.
-    pub fn with_host(mut self, host: Arc<dyn Host>) -> Self {
-        self.inner().host = Some(host);
-        self
-    }
-
-    /// Lets the tool speak to whoever called.
-    pub fn with_client(mut self, client: Arc<dyn Client>) -> Self {
-        self.inner().client = Some(client);
-        self
-    }
-
-    /// Lets `token` take back this call, as well as whatever else it takes back.
-    pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
-        self.inner().outer_cancellation = Some(token);
-        self
-    }
-
-    /// A context is changed while it is being made, when nobody else has it yet.
-    fn inner(&mut self) -> &mut Inner {
-        Arc::make_mut(&mut self.0)
+impl Context {
+    /// The context of a call by `caller` that must be done by `deadline`.
+    pub fn new(call_id: CallId, tool: ToolName, caller: Arc<Caller>, deadline: Instant) -> Self {
+        ContextParts::new(call_id, tool, caller, deadline).into()
     }
 
     /// This call's id.
     pub fn call_id(&self) -> CallId {
-        self.0.call_id
+        self.0.parts.call_id
     }
 
     /// The run that this call belongs to: its own id, unless it is a part of a bigger one.
     pub fn run(&self) -> CallId {
-        self.0.part.as_ref().map_or(self.0.call_id, |part| part.run)
+        self.0.parts.part.as_ref().map_or(self.0.parts.call_id, |part| part.run)
     }
 
     /// Where this call stands within a bigger one.
     pub fn part(&self) -> Option<&Part> {
-        self.0.part.as_ref()
+        self.0.parts.part.as_ref()
     }
 
     /// The tool's full name.
     pub fn tool(&self) -> &ToolName {
-        &self.0.tool
+        &self.0.parts.tool
     }
 
     /// The runtime that runs the tool, if one does.
     pub fn host(&self) -> Option<&Arc<dyn Host>> {
-        self.0.host.as_ref()
+        self.0.parts.host.as_ref()
     }
 
     /// Who calls.
     pub fn caller(&self) -> &Arc<Caller> {
-        &self.0.caller
+        &self.0.parts.caller
     }
 
     /// Which attempt this is, from 1.
     pub fn attempt(&self) -> u32 {
-        self.0.attempt
+        self.0.parts.attempt
     }
 
     /// The key to pass on to systems that can recognise a repeated request. The same again when a
     /// run is taken up after a crash.
     pub fn idempotency_key(&self) -> Option<&str> {
-        match (&self.0.idempotency_key, &self.0.part) {
+        match (&self.0.parts.idempotency_key, &self.0.parts.part) {
             (Some(key), _) => Some(key),
             (None, Some(part)) => Some(self.0.made_key.get_or_init(|| format!("{}/{}", part.run, part.path))),
-            (None, None) if self.0.has_own_key => {
-                Some(self.0.made_key.get_or_init(|| self.0.call_id.to_string()))
+            (None, None) if self.0.parts.has_own_key => {
+                Some(self.0.made_key.get_or_init(|| self.0.parts.call_id.to_string()))
             }
             (None, None) => None,
         }
@@ -168,27 +152,27 @@ impl Context {
 
     /// Conditions that are not critical and do not hold: the tool should do what it can without.
     pub fn degraded(&self) -> &[String] {
-        self.0.degraded.as_deref().unwrap_or_default()
+        self.0.parts.degraded.as_deref().unwrap_or_default()
     }
 
     /// When the tool must be done.
     pub fn deadline(&self) -> Instant {
-        self.0.deadline
+        self.0.parts.deadline
     }
 
     /// How long the tool still has.
     pub fn time_left(&self) -> Duration {
-        self.0.deadline.saturating_duration_since(Instant::now())
+        self.0.parts.deadline.saturating_duration_since(Instant::now())
     }
 
     /// What takes back this call with others, if anything does.
     pub fn outer_cancellation(&self) -> Option<&CancellationToken> {
-        self.0.outer_cancellation.as_ref()
+        self.0.parts.cancellation.as_ref()
     }
 
     /// Whether the call was taken back or ran out of time.
     pub fn is_cancelled(&self) -> bool {
-        let token = self.0.cancellation.get().or(self.0.outer_cancellation.as_ref());
+        let token = self.0.cancellation.get().or(self.0.parts.cancellation.as_ref());
         token.is_some_and(CancellationToken::is_cancelled)
     }
 
@@ -199,7 +183,7 @@ impl Context {
 
     /// The token behind [`Context::cancelled`], to hand to libraries.
     pub fn cancellation(&self) -> &CancellationToken {
-        self.0.cancellation.get_or_init(|| match &self.0.outer_cancellation {
+        self.0.cancellation.get_or_init(|| match &self.0.parts.cancellation {
             Some(outer) => outer.child_token(),
             None => CancellationToken::new(),
         })
@@ -207,19 +191,19 @@ impl Context {
 
     /// Whether anybody listens to [`report`](Self::report).
     pub fn is_heard(&self) -> bool {
-        self.0.host.as_ref().is_some_and(|host| host.is_heard(self))
+        self.0.parts.host.as_ref().is_some_and(|host| host.is_heard(self))
     }
 
     /// Tells how far the call has come.
     pub fn report(&self, progress: Progress) {
-        if let Some(host) = &self.0.host {
+        if let Some(host) = &self.0.parts.host {
             host.report(self, progress);
         }
     }
 
     /// Whoever called, where they can be spoken to.
     pub fn client(&self) -> Option<&Arc<dyn Client>> {
-        self.0.client.as_ref()
+        self.0.parts.client.as_ref()
     }
 
     /// Attaches the answer in a richer form than JSON values have: an MCP tool result with text,
@@ -246,7 +230,7 @@ impl Context {
         call: impl Into<Box<Call>>,
     ) -> BoxFuture<'static, Outcome> {
         let call = call.into();
-        match &self.0.host {
+        match &self.0.parts.host {
             Some(host) => Arc::clone(host).call_part(self, step.into(), call),
             None => {
                 let error = ToolError::new(ErrorCode::Internal, "there is no runtime to call other tools");
@@ -258,7 +242,7 @@ impl Context {
 
     /// The caller's memory.
     pub fn memory(&self) -> CallerMemory<'_> {
-        CallerMemory { caller: &self.0.caller, host: self.0.host.as_deref() }
+        CallerMemory { caller: &self.0.parts.caller, host: self.0.parts.host.as_deref() }
     }
 }
 

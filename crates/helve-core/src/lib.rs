@@ -57,7 +57,7 @@ pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
 pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind};
-pub use context::Context;
+pub use context::{Context, ContextParts};
 pub use definition::{
     Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
 };

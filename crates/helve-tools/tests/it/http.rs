@@ -10,7 +10,7 @@ use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use helve::{CallId, Caller, Context, ErrorCode, Risk, Tool, ToolError, ToolName};
+use helve::{CallId, Caller, Context, ContextParts, ErrorCode, Risk, Tool, ToolError, ToolName};
 use helve_net::{Client, NetPolicy};
 use helve_tools::http::{Backend, HttpToolConfig, Variables, http_tool_with};
 use serde_json::{Value, json};
@@ -31,8 +31,17 @@ pub(crate) fn backend() -> Backend {
 }
 
 pub(crate) fn context() -> Context {
+    context_parts().into()
+}
+
+fn context_parts() -> ContextParts {
     let deadline = Instant::now() + Duration::from_secs(10);
-    Context::new(CallId::new(jiff::Timestamp::now()), ToolName::new("t").unwrap(), Caller::local(), deadline)
+    ContextParts::new(
+        CallId::new(jiff::Timestamp::now()),
+        ToolName::new("t").unwrap(),
+        Caller::local(),
+        deadline,
+    )
 }
 
 /// Says what arrived.
@@ -342,7 +351,8 @@ async fn an_answer_is_read_as_strictly_as_a_programs() {
 async fn the_idempotency_key_goes_with_changes_alone() {
     for (method, expected) in [("POST", json!("order-17")), ("GET", Value::Null)] {
         let tool = tool(json!({ "method": method })).await;
-        let context = context().with_idempotency_key(Some("order-17".into()));
+        let key = Some("order-17".into());
+        let context = ContextParts { idempotency_key: key, ..context_parts() }.into();
         let answer = tool.handler().call(json!({}), context).await.unwrap();
         assert_eq!(answer["idempotency-key"], expected, "{method}");
     }

@@ -4,7 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helve::{Annotations, CallId, Caller, Context, ErrorCode, Implementation, Risk, Source, Tool, ToolError};
+use helve::{
+    Annotations, CallId, Caller, Context, ContextParts, ErrorCode, Implementation, Risk, Source, Tool,
+    ToolError,
+};
 use helve_sandbox::Sandbox;
 use helve_tools::common::ToolCommon;
 use helve_tools::{ProgramToolConfig, program_tool};
@@ -54,7 +57,9 @@ async fn the_environment_holds_what_is_configured_and_the_ids_of_the_call() {
     let mut config = script(text);
     config.env.insert("MODE".to_owned(), "dry run".to_owned());
     let tool = tool(config);
-    let context = context(&tool).with_idempotency_key(Some("order-17".into()));
+    let (id, soon) = (CallId::new(jiff::Timestamp::now()), Instant::now() + Duration::from_secs(30));
+    let known = ContextParts::new(id, tool.name().clone(), Caller::local(), soon);
+    let context = Context::from(ContextParts { idempotency_key: Some("order-17".into()), ..known });
     let id = context.call_id().to_string();
     let answer = tool.handler().call(json!({}), context).await.unwrap();
     assert_eq!(answer, json!([id, "order-17", "dry run", "unset"]));

@@ -74,7 +74,8 @@ impl<'a> Run<'a> {
         arguments: Value,
         cancellation: Option<CancellationToken>,
     ) -> Ended {
-        let mut call = Box::new(Call::new(part.tool.clone(), arguments));
+        let caller = Arc::clone(self.context.caller());
+        let mut call = Box::new(Call::made_by(caller, part.tool.clone(), arguments));
         (call.timeout, call.cancellation) = (part.timeout, cancellation);
         let outcome = match self.host {
             Some(host) => host.part(self.context, Arc::clone(path), call).run().await,

@@ -8,7 +8,7 @@ use helve_core::memory::MemoryPlace;
 use helve_core::pattern;
 use helve_core::ports::Memory;
 use helve_core::precondition::{Check, Condition, DependencyStatus, Precondition};
-use helve_core::{Call, CallId, Caller, Context, Tool};
+use helve_core::{Call, CallId, Caller, Context, ContextParts, Tool};
 use serde_json::Value;
 
 use super::{ConditionReport, NamedCheck, code, completed, tool_check};
@@ -39,8 +39,9 @@ impl Asked<'_> {
 
     /// What a check knows of the call that it is made for.
     pub(super) fn context(&self, parts: &Arc<Parts>, deadline: Instant) -> Context {
-        Context::new(self.call_id, self.tool.name().clone(), Arc::clone(self.caller()), deadline)
-            .with_host(Arc::clone(parts) as _)
+        let caller = Arc::clone(self.caller());
+        let known = ContextParts::new(self.call_id, self.tool.name().clone(), caller, deadline);
+        Context::from(ContextParts { host: Some(Arc::clone(parts) as _), ..known })
     }
 }
 

@@ -13,7 +13,7 @@ use helve_core::ports::{EffectId, Memory};
 use helve_core::record::Entry;
 use helve_core::run::{EffectReport, EffectState, StepKind};
 use helve_core::template::Template;
-use helve_core::{Call, Context, ErrorCode, Status, Tool, ToolError};
+use helve_core::{Call, Context, ContextParts, ErrorCode, Status, Tool, ToolError};
 use jiff::SignedDuration;
 use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
@@ -425,8 +425,9 @@ impl Deed {
     /// What the tool's own code gets to know.
     pub(crate) fn context(&self, parts: &Arc<Parts>) -> Context {
         let deadline = std::time::Instant::now() + parts.settings.timeout_default;
-        Context::new(self.call_id, self.tool.name().clone(), Arc::clone(&self.caller), deadline)
-            .with_host(Arc::clone(parts) as _)
+        let (tool, caller) = (self.tool.name().clone(), Arc::clone(&self.caller));
+        let known = ContextParts::new(self.call_id, tool, caller, deadline);
+        Context::from(ContextParts { host: Some(Arc::clone(parts) as _), ..known })
     }
 
     /// A step of the call, now.

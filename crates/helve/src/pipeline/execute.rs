@@ -14,7 +14,7 @@ use std::time::Duration;
 use helve_core::ports::Host;
 use helve_core::record::Entry;
 use helve_core::run::{PartReport, PartState, StepKind, WaitingFor};
-use helve_core::{Call, Context, Output, Stage, Status, Tool, ToolError};
+use helve_core::{Call, Context, ContextParts, Output, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -69,7 +69,7 @@ pub(super) async fn execute(
     join_run(parts, &tool, &mut call, record);
     let taken_up = if record.cut_short().is_some() {
         let token = call.cancellation.clone();
-        let context = context(parts, &tool, &call, token, record, deadline);
+        let context = context(parts, &tool, &call, token, 1, record, deadline);
         Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
     } else {
         TakeUp::Start
@@ -199,32 +199,24 @@ fn context(
     tool: &Tool,
     call: &Call,
     token: Option<CancellationToken>,
+    attempt: u32,
     record: &OpenRecord<'_>,
     deadline: Instant,
 ) -> Context {
-    let mut context =
-        Context::new(record.call_id(), tool.name().clone(), call.caller.clone(), deadline.into_std())
-            .with_host(host(parts, tool, record));
-    // Most calls have none of these, and asking costs less than setting.
-    if let Some(key) = &call.idempotency_key {
-        context = context.with_idempotency_key(Some(Arc::clone(key)));
-    }
-    if tool.definition().changes_world() {
-        context = context.with_own_key(true);
-    }
-    if let Some(part) = record.part() {
-        context = context.with_part(Some(part.clone()));
-    }
-    if let Some(conditions) = record.degraded() {
-        context = context.with_degraded(Some(conditions));
-    }
-    if let Some(token) = token {
-        context = context.with_cancellation(token);
-    }
-    if let Some(client) = &call.client {
-        context = context.with_client(hooked(parts, tool, call, client));
-    }
-    context
+    Context::from(ContextParts {
+        call_id: record.call_id(),
+        tool: tool.name().clone(),
+        caller: Arc::clone(&call.caller),
+        deadline: deadline.into_std(),
+        attempt,
+        idempotency_key: call.idempotency_key.clone(),
+        has_own_key: tool.definition().changes_world(),
+        part: record.part().cloned(),
+        degraded: record.degraded(),
+        host: Some(host(parts, tool, record)),
+        client: call.client.as_ref().map(|client| hooked(parts, tool, call, client)),
+        cancellation: token,
+    })
 }
 
 async fn attempts(
@@ -242,10 +234,7 @@ async fn attempts(
             true => (std::mem::take(&mut call.arguments), call.cancellation.take()),
             false => (call.arguments.clone(), call.cancellation.clone()),
         };
-        let mut context = context(parts, tool, call, token, record, deadline);
-        if number > 1 {
-            context = context.with_attempt(number);
-        }
+        let context = context(parts, tool, call, token, number, record, deadline);
         let error = match attempt::attempt(parts, tool, call, context, arguments, deadline, record).await {
             Ok(value) => return Ok(value),
             Err(error) => error,

@@ -103,7 +103,9 @@ pub(crate) fn part_of(
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
-    call.caller = Arc::clone(context.caller());
+    if !Arc::ptr_eq(&call.caller, context.caller()) {
+        call.caller = Arc::clone(context.caller());
+    }
     call.client = context.client().cloned();
     part_at(parts, run, path, call, Some(context.deadline()), follow_up)
 }

@@ -13,8 +13,9 @@ use super::{VolatileLedger, lock};
 
 /// Most entries that are kept; older ones make room. Those of open runs are kept in any case.
 const ENTRIES_MAX: usize = 1_000;
-/// Most finished runs whose story is kept.
-const FINISHED_MAX: usize = 1_000;
+/// Most entries of finished runs that are kept beyond these; the stories of older runs make room. Counted in entries
+/// and not in runs, of which one may have thousands.
+const STORIES_MAX: usize = 2_000;
 
 #[derive(Default)]
 pub(super) struct Log {
@@ -23,6 +24,8 @@ pub(super) struct Log {
     /// Finished runs, oldest first, and their stories.
     finished: VecDeque<CallId>,
     stories: HashMap<CallId, Vec<Arc<Entry>>>,
+    /// How many entries these have.
+    told: usize,
 }
 
 struct Open {
@@ -64,6 +67,7 @@ impl Log {
             }
         } else if let Some(story) = self.stories.get_mut(&run) {
             story.push(entry);
+            self.told += 1;
         } else if matches!(*entry, Entry::Step(_)) {
             self.keep(run, vec![entry]);
         }
@@ -76,13 +80,16 @@ impl Log {
     }
 
     fn keep(&mut self, run: CallId, story: Vec<Arc<Entry>>) {
-        if self.finished.len() == FINISHED_MAX
+        self.told += story.len();
+        // The last one stays, however long it is.
+        while self.told > STORIES_MAX
             && let Some(oldest) = self.finished.pop_front()
         {
-            self.stories.remove(&oldest);
+            self.told -= self.stories.remove(&oldest).map_or(0, |story| story.len());
         }
         self.finished.push_back(run);
-        self.stories.insert(run, story);
+        let former = self.stories.insert(run, story);
+        self.told -= former.map_or(0, |story| story.len());
     }
 
     pub(super) fn abandon(&mut self) {

@@ -1,8 +1,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use helve::compose::{self, Step};
+use helve::ports::Runs;
 use helve::record::{EndStatus, Entry};
-use helve::{Call, Caller, Runtime, Stage, Tool, VolatileLedger};
+use helve::{Call, Caller, Layer, Runtime, Stage, Tool, VolatileLedger};
 use helve_testkit::FaultyLedger;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -246,4 +248,27 @@ async fn a_call_that_could_not_be_read_is_recorded_too() {
     assert!(messages[0]["content"].as_str().unwrap().contains("stands twice"), "{messages:?}");
     let record = bench.last_record();
     assert_eq!((record.facts.tool.as_ref(), record.ending.status), ("echo", EndStatus::Failed));
+}
+
+#[tokio::test]
+async fn in_memory_old_runs_make_room_by_what_they_hold() {
+    let ledger = Arc::new(VolatileLedger::default());
+    let tool = Tool::builder("step").description("Does nothing.").handler(|_, _| async { Ok(json!({})) });
+    let runtime = Runtime::builder().tool(tool).unwrap().ledger(ledger.clone()).build();
+    let steps = (0..50).map(|number| Step::call(format!("s{number}"), "step").arguments(json!({})));
+    let composed =
+        steps.fold(compose::sequence("many").description("Many."), |composed, step| composed.step(step));
+    runtime.registry().register(Layer::Project, composed.build(runtime.registry()).unwrap()).unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..30 {
+        runs.push(runtime.call(Call::new("many", json!({}))).await.call_id);
+    }
+    let mut kept = Vec::new();
+    for run in runs {
+        kept.push(ledger.history(run).await.unwrap().len());
+    }
+    let whole = 2 + 2 * 50;
+    assert_eq!((kept[0], kept[29]), (0, whole), "{kept:?}");
+    assert!(kept.iter().all(|entries| *entries == 0 || *entries == whole), "{kept:?}");
+    assert!((1_000..=2_000).contains(&kept.iter().sum::<usize>()), "{kept:?}");
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use helve_core::ports::{Host, Memory};
 use helve_core::run::{Part, Progress};
 use helve_core::{
-    BoxFuture, Call, CallId, Caller, Context, ErrorCode, Layer, Outcome, Output, Parameter, ParameterType,
-    Pending, Status, Tool, ToolBuilder, ToolError,
+    BoxFuture, Call, CallId, Caller, Context, ContextParts, ErrorCode, Layer, Outcome, Output, Parameter,
+    ParameterType, Pending, Status, Tool, ToolBuilder, ToolError,
 };
 use serde_json::{Value, json};
 
@@ -98,7 +98,8 @@ impl FakeHost {
         }
         let token = call.cancellation.unwrap_or_else(|| context.cancellation().child_token());
         let part = Part { run: context.run(), path: path.into() };
-        let inner = self.context(&tool).with_part(Some(part)).with_cancellation(token.clone());
+        let known = self.context_parts(&tool);
+        let inner = ContextParts { part: Some(part), cancellation: Some(token.clone()), ..known }.into();
         let deadline = call.timeout.unwrap_or(Duration::from_secs(3600));
         tokio::select! {
             biased;
@@ -115,15 +116,15 @@ impl FakeHost {
     }
 
     fn context(self: &Arc<Self>, tool: &Tool) -> Context {
+        self.context_parts(tool).into()
+    }
+
+    fn context_parts(self: &Arc<Self>, tool: &Tool) -> ContextParts {
         let caller = Caller::agent("bot").session("s-1");
         let deadline = Instant::now() + Duration::from_secs(3600);
-        Context::new(
-            CallId::new(jiff::Timestamp::UNIX_EPOCH),
-            tool.name().clone(),
-            Arc::new(caller),
-            deadline,
-        )
-        .with_host(Arc::clone(self) as Arc<dyn Host>)
+        let id = CallId::new(jiff::Timestamp::UNIX_EPOCH);
+        let known = ContextParts::new(id, tool.name().clone(), Arc::new(caller), deadline);
+        ContextParts { host: Some(Arc::clone(self) as Arc<dyn Host>), ..known }
     }
 
     /// Calls a tool as the pipeline would.

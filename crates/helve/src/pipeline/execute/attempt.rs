@@ -38,9 +38,8 @@ pub(super) async fn attempt(
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
     let started = record.attempt_begins();
-    let attached = context.clone();
-    let (result, handler) = run(parts, tool, call, context, arguments, deadline, record.run()).await;
-    record.attach(attached.attached());
+    let (result, handler) = run(parts, tool, call, &context, arguments, deadline, record.run()).await;
+    record.attach(context.attached());
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
     let code = result.as_ref().err().map(ToolError::code);
@@ -52,27 +51,27 @@ async fn run(
     parts: &Parts,
     tool: &Tool,
     call: &Call,
-    context: Context,
+    context: &Context,
     arguments: Value,
     deadline: Instant,
     of: Option<&Arc<ActiveRun>>,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
-    let handler = Arc::clone(tool.handler());
-    let told = context.clone();
+    let handler = tool.handler();
     // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
     let work = if handler.is_instant() {
-        match first_step(&*handler, arguments, context).await {
+        match first_step(&**handler, arguments, context.clone()).await {
             Ok(ControlFlow::Break(result)) => return (result, HandlerEnd::Returned),
             Ok(ControlFlow::Continue(rest)) if handler.is_light() => Work::Here(rest),
             Ok(ControlFlow::Continue(rest)) => Work::apart(rest, of),
             Err(_panic) => return (Err(crashed(tool)), HandlerEnd::Panicked),
         }
     } else {
+        let (handler, context) = (Arc::clone(handler), context.clone());
         Work::apart(async move { handler.call(arguments, context).await }, of)
     };
     // On the heap: what waiting takes is large, and a call that ends at once does without.
-    Box::pin(wait(parts, tool, call, Running { work, told }, deadline)).await
+    Box::pin(wait(parts, tool, call, Running { work, told: context.clone() }, deadline)).await
 }
 
 /// Waits for a handler, as long as it has time and its call is wanted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use helve_core::expression::Scope;
 use helve_core::record::Started;
 use helve_core::run::{Answer, Recall, Recalled, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Context, ErrorCode, Tool, ToolError};
+use helve_core::{Call, CallId, Context, ContextParts, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
 use super::super::effects::guarded;
@@ -98,11 +98,13 @@ pub(crate) async fn recall_started(
     started: &Started,
 ) -> Result<Recalled, ToolError> {
     let (facts, deadline) = (&started.facts, std::time::Instant::now() + parts.settings.timeout_default);
-    let context = Context::new(call_id, tool.name().clone(), Arc::clone(&facts.caller), deadline)
-        .with_idempotency_key(facts.idempotency_key.clone())
-        .with_part(facts.part.clone())
-        .with_host(Arc::clone(parts) as _);
-    recall(parts, tool, &parse(&started.arguments), context).await
+    let context = ContextParts {
+        idempotency_key: facts.idempotency_key.clone(),
+        part: facts.part.clone(),
+        host: Some(Arc::clone(parts) as _),
+        ..ContextParts::new(call_id, tool.name().clone(), Arc::clone(&facts.caller), deadline)
+    };
+    recall(parts, tool, &parse(&started.arguments), context.into()).await
 }
 
 async fn ask(

@@ -318,6 +318,9 @@ impl OpenRecord<'_> {
 
 impl Drop for OpenRecord<'_> {
     fn drop(&mut self) {
+        if self.state == State::Closed && !self.is_root() {
+            return;
+        }
         let run = self.run.clone();
         if let Some(run) = &run
             && self.state == State::Open
