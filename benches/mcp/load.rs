@@ -1,8 +1,12 @@
-//! The load client: callers on connections of their own, one call after the other, over plain
-//! HTTP/1.1 so that the client itself costs little.
+//! The load: callers on connections of their own, one call after the other. As bytes over plain HTTP/1.1, so that
+//! the client itself costs next to nothing; and by the client that programs have.
 
 use std::time::Instant;
 
+use rmcp::ServiceExt;
+use rmcp::model::CallToolRequestParams;
+use rmcp::service::{RoleClient, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -12,6 +16,24 @@ pub(crate) struct Figures {
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) cpu_us: Option<f64>,
+}
+
+/// Who makes the calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Load {
+    /// Nobody: the same bytes are sent each time, and of the answer only its end is looked for.
+    Bytes(Era),
+    /// rmcp's client, as a program would use it.
+    Rmcp,
+}
+
+impl Load {
+    pub(crate) fn shown(self) -> String {
+        match self {
+            Self::Bytes(era) => format!("the client sends bytes, of {}", era.version()),
+            Self::Rmcp => "the client is rmcp's".to_owned(),
+        }
+    }
 }
 
 /// How the client speaks. What a server does for a call, and what it costs, depends on it.
@@ -33,11 +55,10 @@ impl Era {
 }
 
 /// Makes `calls` calls by `callers` at a time.
-pub(crate) async fn run(url: &str, era: Era, callers: usize, calls: usize) -> Figures {
-    let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+pub(crate) async fn run(url: &str, load: Load, callers: usize, calls: usize) -> Figures {
     let mut clients = Vec::new();
     for _ in 0..callers {
-        clients.push(Client::connect(&address, era).await);
+        clients.push(Client::connect(url, load).await);
     }
     let began = Instant::now();
     let each = (calls / callers).max(1);
@@ -57,7 +78,40 @@ pub(crate) async fn run(url: &str, era: Era, callers: usize, calls: usize) -> Fi
     Figures { rate, p50_us: at(0.5), p99_us: at(0.99), cpu_us: None }
 }
 
-struct Client {
+enum Client {
+    Bytes(Box<Bytes>),
+    Rmcp(RunningService<RoleClient, ()>, CallToolRequestParams),
+}
+
+impl Client {
+    async fn connect(url: &str, load: Load) -> Self {
+        match load {
+            Load::Bytes(era) => Self::Bytes(Box::new(Bytes::connect(url, era).await)),
+            Load::Rmcp => {
+                let client = ().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
+                let tools = client.list_all_tools().await.unwrap();
+                let tool =
+                    tools.into_iter().map(|tool| tool.name).find(|name| name.ends_with("echo")).unwrap();
+                let arguments = json!({ "message": "hello" }).as_object().unwrap().clone();
+                let call = CallToolRequestParams::new(tool).with_arguments(arguments);
+                Self::Rmcp(client, call)
+            }
+        }
+    }
+
+    async fn call(&mut self) {
+        match self {
+            Self::Bytes(client) => client.call().await,
+            Self::Rmcp(client, call) => {
+                let result = client.call_tool(call.clone()).await.unwrap();
+                let answer = result.content.first().and_then(|content| content.as_text());
+                assert!(answer.is_some_and(|answer| answer.text == "hello"), "{result:?}");
+            }
+        }
+    }
+}
+
+struct Bytes {
     stream: TcpStream,
     era: Era,
     head: String,
@@ -66,12 +120,13 @@ struct Client {
     buffer: Vec<u8>,
 }
 
-impl Client {
-    async fn connect(address: &str, era: Era) -> Self {
+impl Bytes {
+    async fn connect(url: &str, era: Era) -> Self {
+        let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let stream = TcpStream::connect(address).await.unwrap();
         stream.set_nodelay(true).unwrap();
         let head = format!(
-            "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+            "POST /{path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n"
         );
         let mut client = Self { stream, era, head, call: String::new(), buffer: Vec::new() };
         if let Era::Handshake = era {

@@ -1,5 +1,8 @@
 //! What a call through Helve costs over a direct one, beside a minimal rmcp proxy as the floor,
-//! a process that only copies bytes, and FastMCP's proxy as a peer: the same load client, the same echo tool, one run.
+//! a process that only copies bytes, and FastMCP's proxy and the `mcp-proxy` crate as peers: the same load, the same echo tool, one run.
+//!
+//! The load is bytes first, so that a call is made of little else than what stands between; then rmcp's client, as
+//! a program would have it.
 //!
 //! Both eras of the protocol are measured, since a call costs a server more where the request has to say
 //! who asks. To a backend that knows it, Helve and rmcp's client speak the newer one whatever the client spoke.
@@ -17,7 +20,7 @@ mod load;
 mod part;
 mod roles;
 
-use load::{Era, Figures, run};
+use load::{Era, Figures, Load, run};
 use part::Part;
 
 /// How many calls a round has, and how many rounds there are.
@@ -45,6 +48,8 @@ struct Way {
 }
 
 async fn measure() {
+    // For reqwest, which comes without a provider of its own.
+    let _ = helve_net::Client::new(helve_net::NetPolicy::default()).unwrap();
     let backend = Part::start("backend-http", &[]);
     let upstream = backend.url();
     let mut ways =
@@ -59,6 +64,13 @@ async fn measure() {
         let part = Part::start(role, &[("MCP_BENCH_UPSTREAM", &upstream)]);
         ways.push(Way { name, url: part.url(), between: Some(part), calls, is_stateless: true });
     }
+    match Part::mcp_proxy(&upstream) {
+        Some(part) => {
+            let (name, url) = ("mcp-proxy, HTTP to HTTP", part.url());
+            ways.push(Way { name, url, between: Some(part), calls: 20_000, is_stateless: false });
+        }
+        None => println!("mcp-proxy is left out: run cargo install --root target/mcp-peers mcp-proxy first"),
+    }
     match Part::fastmcp(&upstream) {
         Some(part) => {
             let (name, url) = ("FastMCP proxy", part.url());
@@ -66,19 +78,19 @@ async fn measure() {
         }
         None => println!("FastMCP is left out: run scripts/setup-mcp.sh target/mcp-peers first"),
     }
-    for era in [Era::Stateless, Era::Handshake] {
-        let ways: Vec<&Way> =
-            ways.iter().filter(|way| matches!(era, Era::Handshake) || way.is_stateless).collect();
+    for load in [Load::Bytes(Era::Stateless), Load::Bytes(Era::Handshake), Load::Rmcp] {
+        let needs_stateless = matches!(load, Load::Bytes(Era::Stateless));
+        let ways: Vec<&Way> = ways.iter().filter(|way| !needs_stateless || way.is_stateless).collect();
         for way in &ways {
-            run(&way.url, era, 4, way.calls / 10).await;
+            run(&way.url, load, 4, way.calls / 10).await;
         }
-        println!("the client speaks {}", era.version());
+        println!("{}", load.shown());
         println!(
             "{:<28}{:>8}{:>12}{:>9}{:>9}{:>9}{:>10}{:>9}",
             "way", "callers", "calls/s", "ratio", "p50 µs", "p99 µs", "CPU µs", "RSS MB"
         );
         for callers in [1, 32] {
-            compare(&ways, era, callers).await;
+            compare(&ways, load, callers).await;
         }
     }
     drop(ways);
@@ -86,13 +98,13 @@ async fn measure() {
 }
 
 /// Measures and prints each way beside the first one.
-async fn compare(ways: &[&Way], era: Era, callers: usize) {
+async fn compare(ways: &[&Way], load: Load, callers: usize) {
     let mut best: Vec<Option<Figures>> = ways.iter().map(|_| None).collect();
     for _ in 0..ROUNDS {
         for (way, best) in ways.iter().zip(&mut best) {
             let calls = if callers == 1 { way.calls / 2 } else { way.calls };
             let before = way.between.as_ref().map(Part::cpu_us);
-            let mut figures = run(&way.url, era, callers, calls).await;
+            let mut figures = run(&way.url, load, callers, calls).await;
             let after = way.between.as_ref().map(Part::cpu_us);
             figures.cpu_us = after.zip(before).map(|(after, before)| (after - before) / calls as f64);
             if best.as_ref().is_none_or(|best| figures.rate > best.rate) {

@@ -1,6 +1,7 @@
 //! A part of the benchmark in a process of its own.
 
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Part {
     child: Child,
     port: u16,
+    /// Where it answers.
+    path: &'static str,
     /// How long it took to be ready.
     pub(crate) ready: Duration,
 }
@@ -38,6 +41,32 @@ impl Part {
         })
     }
 
+    /// Starts the `mcp-proxy` crate's gateway, where it is installed.
+    pub(crate) fn mcp_proxy(upstream: &str) -> Option<Self> {
+        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mcp-peers/bin/mcp-proxy");
+        program.exists().then(|| {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let config = format!(
+                "[proxy]\nname = \"peer\"\nseparator = \"_\"\n[proxy.listen]\nhost = \"127.0.0.1\"\nport = {}\n\
+                 [[backends]]\nname = \"backend\"\ntransport = \"http\"\nurl = \"{upstream}\"\n",
+                free.port()
+            );
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("proxy.toml");
+            std::fs::write(&file, config).unwrap();
+            let mut command = new(program);
+            command.arg("--config").arg(&file).env("RUST_LOG", "error");
+            let began = Instant::now();
+            let child =
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            while TcpStream::connect(free).is_err() {
+                assert!(began.elapsed() < Duration::from_secs(10), "mcp-proxy does not listen");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Self { child, port: free.port(), path: "/", ready: began.elapsed() }
+        })
+    }
+
     fn ready(mut command: Command, what: &str) -> Self {
         let began = Instant::now();
         let mut child =
@@ -51,11 +80,11 @@ impl Part {
         };
         let ready = began.elapsed();
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, port, ready }
+        Self { child, port, path: "/mcp", ready }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/mcp", self.port)
+        format!("http://127.0.0.1:{}{}", self.port, self.path)
     }
 
     /// Processor time so far.

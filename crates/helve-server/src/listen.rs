@@ -3,7 +3,8 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
@@ -152,8 +153,8 @@ impl HttpServer {
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let counter = tokio::spawn(count(Arc::clone(&app)));
         let head_timeout = app.config.head_timeout;
-        // Whoever answers a request has this too.
-        let answering = Arc::new(());
+        let asked_last = Arc::new(AtomicU64::new(0));
+        let mut number = 0;
         let accept = async {
             loop {
                 let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
@@ -167,13 +168,10 @@ impl HttpServer {
                 };
                 let line =
                     Line { _turn: Arc::new(turn), tasks: connections.clone(), stopping: stopping.clone() };
-                connections.spawn(serve(
-                    stream,
-                    service.clone(),
-                    head_timeout,
-                    line,
-                    Arc::downgrade(&answering),
-                ));
+                number += 1;
+                let company =
+                    Company { number, asked_last: Arc::clone(&asked_last), is_alone: AtomicBool::new(true) };
+                connections.spawn(serve(stream, service.clone(), head_timeout, line, company));
             }
         };
         tokio::select! {
@@ -202,21 +200,33 @@ pub(crate) struct Line {
 
 type Service = TowerToHyperService<Router>;
 
-async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line, answering: Weak<()>) {
+/// A connection among others.
+struct Company {
+    number: u64,
+    /// The connection that the last request came on.
+    asked_last: Arc<AtomicU64>,
+    /// Whether its own last two requests came one after the other, and none of others between them.
+    is_alone: AtomicBool,
+}
+
+impl Company {
+    fn asks(&self) {
+        let before = self.asked_last.swap(self.number, Ordering::Relaxed);
+        self.is_alone.store(before == self.number, Ordering::Relaxed);
+    }
+}
+
+async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line, company: Company) {
     // Without it, answers in two parts wait for the client's acknowledgement, which takes 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection could not be set up");
         return;
     }
     let stopping = line.stopping.clone();
-    let others = answering.clone();
-    let service = service_fn(move |mut request: Request<Incoming>| {
+    let service = service_fn(|mut request: Request<Incoming>| {
+        company.asks();
         request.extensions_mut().insert(line.clone());
-        let answers = answering.upgrade();
-        service.call(request).map_ok(|response| {
-            drop(answers);
-            say_when_to_come_back(response)
-        })
+        service.call(request).map_ok(say_when_to_come_back)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -224,9 +234,9 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
-    // Whoever reads a body wakes its connection, which is in the same task. A request that is alone has another turn
-    // at once; where there are many, it is better for all that another thread is woken to share the work.
-    let (turns, is_alone) = (Turns::default(), || others.strong_count() <= 2);
+    // Whoever reads a body wakes its connection, which is in the same task. One that is alone has another turn at once.
+    // Among others it goes to the end of the line: when its turn comes, its next request may be there already.
+    let (turns, is_alone) = (Turns::default(), || company.is_alone.load(Ordering::Relaxed));
     let ended = tokio::select! {
         ended = poll_fn(|cx| turns.poll_while(cx, is_alone, |cx| connection.as_mut().poll(cx))) => ended,
         () = stopping.cancelled() => {

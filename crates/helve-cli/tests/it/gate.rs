@@ -49,6 +49,23 @@ args = ["-c", "cat >> world; echo '{}'"]
 requires_approval = true
 parameters = [{ name = "n", type = "integer", description = "What.", required = true }]
 
+[[tool.program]]
+name = "late"
+description = "Writes a line, and does not come to an end in time."
+when_to_use = "In tests."
+command = "sh"
+write = ["."]
+args = ["-c", "cat >/dev/null; echo late >> world; sleep 100"]
+risk = "low"
+timeout_ms = 3000
+undo = { tool = "remove", arguments = {} }
+
+[[tool.sequence]]
+name = "doubtful"
+description = "Nobody knows what became of its second step."
+when_to_use = "In tests."
+steps = [{ name = "first", tool = "write", arguments = {} }, { name = "second", tool = "late", arguments = {} }]
+
 [[tool.sequence]]
 name = "long"
 description = "Waits in the middle."
@@ -85,8 +102,14 @@ fn has_peer(port: u16) -> bool {
 /// Whoever else comes finds nothing, says so in the same words as of what never was, and changes nothing.
 fn is_not_there_for(up: &Up, key: &str, run: &str) {
     let unknown = "call_01ARZ3NDEKTSV4RRFFQ69G5FAV";
-    for (method, end) in [("GET", ""), ("POST", "/cancel"), ("POST", "/resume"), ("POST", "/undo")] {
-        let ask = |id: &str| up.with(&format!("{method} /v1/runs/{id}{end}"), key, json!({}));
+    for (method, end) in
+        [("GET", ""), ("POST", "/cancel"), ("POST", "/resume"), ("POST", "/settle"), ("POST", "/undo")]
+    {
+        let body = match end {
+            "/settle" => json!({ "call_id": unknown, "answer": "happened" }),
+            _ => json!({}),
+        };
+        let ask = |id: &str| up.with(&format!("{method} /v1/runs/{id}{end}"), key, body.clone());
         let (foreign, missing) = (ask(run), ask(unknown));
         assert_eq!(foreign.0, 404, "{method} {end} {foreign:?}");
         assert_eq!(foreign.1.to_string().replace(run, unknown), missing.1.to_string(), "{method} {end}");
@@ -147,6 +170,35 @@ fn runs_over_http_are_changed_by_who_began_them_and_nobody_else() {
     assert_eq!((status, &again["status"]), (409, &json!(409)), "{again}");
     assert!(again["detail"].as_str().unwrap().contains("is undone already"), "{again}");
     assert_eq!(world(&home).len(), 6, "once, however often she asks");
+    assert_eq!(home.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers() {
+    let home = home();
+    let up = Up::start(&home);
+    let [ada, bob] = ["ada", "bob"].map(|name| up.key(&home, &[name]));
+    let root = up.key(&home, &["root", "--role", "admin"]);
+    let (_, failed) = up.call(&ada, "doubtful", json!({}));
+    let (run, parts) = (failed["call_id"].as_str().unwrap(), &failed["parts"]);
+    assert_eq!((&parts[0]["state"], &parts[1]["state"]), (&json!("done"), &json!("unknown")), "{failed}");
+    is_not_there_for(&up, &bob, run);
+    let undo = || up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
+    let (_, first) = undo();
+    assert!(first.to_string().contains("nobody knows whether it had its effect"), "{first}");
+    assert_eq!(world(&home), ["write", "late", "remove"]);
+
+    let settle = |key: &str, call_id: &Value| {
+        let body = json!({ "call_id": call_id, "answer": "happened", "result": {} });
+        up.with(&format!("POST /v1/runs/{run}/settle"), key, body)
+    };
+    assert_eq!(settle(&ada, &parts[1]["call_id"]).0, 403, "not hers to say");
+    assert_eq!(settle(&root, &parts[0]["call_id"]).0, 409, "of that one everybody knows");
+    let (status, said) = settle(&root, &parts[1]["call_id"]);
+    assert_eq!((status, &said["answer"]), (200, &json!("happened")), "{said}");
+    assert_eq!(settle(&root, &parts[1]["call_id"]).0, 409, "once");
+    let (status, second) = undo();
+    assert_eq!((status, world(&home).len()), (200, 4), "{second}");
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }
 

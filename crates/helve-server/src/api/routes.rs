@@ -212,6 +212,12 @@ pub(crate) fn routes() -> Routes {
             runs::resume,
         )
         .route(
+            post("/v1/runs/{id}/settle", "settle_call", "Say what became of a call of a finished run")
+                .takes::<runs::SettleRequest>()
+                .gives::<Object>(),
+            runs::settle,
+        )
+        .route(
             post("/v1/runs/{id}/undo", "undo_run", "Undo what a finished run did")
                 .gives::<Object>()
                 .also(202, "It waits for a person"),

@@ -86,11 +86,47 @@ pub(super) async fn resume(
     changeable(api, &visitor, id).await?;
     let settlement =
         request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result });
-    if settlement.is_some() && !visitor.may(Action::Administer, &api.runtime) {
-        return Err(Problem::forbidden("what became of a step is for who administers Helve to say"));
+    if settlement.is_some() {
+        may_settle(api, &visitor)?;
     }
     let runtime = api.runtime.clone();
     Ok(answer(&to_its_end(async move { runtime.resume_run(id, settlement).await }).await?))
+}
+
+/// What a person found out about a call of a finished run that was stopped or got no answer.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SettleRequest {
+    /// The call, as the run's list of parts has it.
+    #[schemars(with = "String")]
+    call_id: CallId,
+    /// `happened` or `did_not_happen`.
+    #[schemars(with = "String")]
+    answer: Answer,
+    /// What it returned.
+    result: Option<Value>,
+}
+
+pub(super) async fn settle(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallId>,
+    Json(request): Json<SettleRequest>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    changeable(api, &visitor, id).await?;
+    may_settle(api, &visitor)?;
+    let SettleRequest { call_id, answer, result } = request;
+    api.runtime.settle_call(id, call_id, answer, result).await?;
+    Ok(json(&value!({ "run": id, "call_id": call_id, "answer": answer })))
+}
+
+/// What became of a step decides what is undone, and is not for whoever called to say.
+fn may_settle(api: &Api, visitor: &Visitor) -> Result<(), Problem> {
+    match visitor.may(Action::Administer, &api.runtime) {
+        true => Ok(()),
+        false => Err(Problem::forbidden("what became of a step is for who administers Helve to say")),
+    }
 }
 
 /// To its end, also where whoever asked hangs up: a run is not cancelled for that, and its parts are not
