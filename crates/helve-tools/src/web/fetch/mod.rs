@@ -45,8 +45,8 @@ pub(super) fn get_tool(config: &HttpConfig, secrets: &BoundSecrets, backend: &We
          web-scrape; to find pages, web-search; to send or change something, http-request.",
     )
     .example_call(
-        "What is the latest release of serde?",
-        json!({ "url": "https://crates.io/api/v1/crates/serde", "response": "json" }),
+        "What is the latest release of Rust?",
+        json!({ "url": "https://api.github.com/repos/rust-lang/rust/releases/latest", "response": "json" }),
     )
     .example_call(
         "Search the issues with my token.",
