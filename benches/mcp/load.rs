@@ -21,7 +21,7 @@ pub(crate) struct Figures {
 /// Who makes the calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Load {
-    /// Nobody: the same bytes are sent each time, and of the answer only its end is looked for.
+    /// Nobody: the same bytes are sent each time, and in the answer only a word is looked for.
     Bytes(Era),
     /// rmcp's client, as a program would use it.
     Rmcp,
@@ -79,14 +79,14 @@ pub(crate) async fn run(url: &str, load: Load, callers: usize, calls: usize) -> 
 }
 
 enum Client {
-    Bytes(Box<Bytes>),
-    Rmcp(RunningService<RoleClient, ()>, CallToolRequestParams),
+    Bytes(Bytes),
+    Rmcp(Box<(RunningService<RoleClient, ()>, CallToolRequestParams)>),
 }
 
 impl Client {
     async fn connect(url: &str, load: Load) -> Self {
         match load {
-            Load::Bytes(era) => Self::Bytes(Box::new(Bytes::connect(url, era).await)),
+            Load::Bytes(era) => Self::Bytes(Bytes::connect(url, era).await),
             Load::Rmcp => {
                 let client = ().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
                 let tools = client.list_all_tools().await.unwrap();
@@ -94,7 +94,7 @@ impl Client {
                     tools.into_iter().map(|tool| tool.name).find(|name| name.ends_with("echo")).unwrap();
                 let arguments = json!({ "message": "hello" }).as_object().unwrap().clone();
                 let call = CallToolRequestParams::new(tool).with_arguments(arguments);
-                Self::Rmcp(client, call)
+                Self::Rmcp(Box::new((client, call)))
             }
         }
     }
@@ -102,7 +102,8 @@ impl Client {
     async fn call(&mut self) {
         match self {
             Self::Bytes(client) => client.call().await,
-            Self::Rmcp(client, call) => {
+            Self::Rmcp(rmcp) => {
+                let (client, call) = &**rmcp;
                 let result = client.call_tool(call.clone()).await.unwrap();
                 let answer = result.content.first().and_then(|content| content.as_text());
                 assert!(answer.is_some_and(|answer| answer.text == "hello"), "{result:?}");

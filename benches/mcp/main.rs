@@ -69,7 +69,9 @@ async fn measure() {
             let (name, url) = ("mcp-proxy, HTTP to HTTP", part.url());
             ways.push(Way { name, url, between: Some(part), calls: 20_000, is_stateless: false });
         }
-        None => println!("mcp-proxy is left out: run cargo install --root target/mcp-peers mcp-proxy first"),
+        None => {
+            println!("mcp-proxy is left out: run cargo install --root target/mcp-peers mcp-proxy@0.6.0 first")
+        }
     }
     match Part::fastmcp(&upstream) {
         Some(part) => {

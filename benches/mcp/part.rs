@@ -59,11 +59,13 @@ impl Part {
             let began = Instant::now();
             let child =
                 command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut part = Self { child, port: free.port(), path: "/", ready: Duration::ZERO };
             while TcpStream::connect(free).is_err() {
                 assert!(began.elapsed() < Duration::from_secs(10), "mcp-proxy does not listen");
                 std::thread::sleep(Duration::from_millis(20));
             }
-            Self { child, port: free.port(), path: "/", ready: began.elapsed() }
+            part.ready = began.elapsed();
+            part
         })
     }
 

@@ -1,5 +1,6 @@
 //! What a running tool knows of its call, and what it can ask of the runtime.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -122,9 +123,10 @@ impl Context {
         &self.0.parts.tool
     }
 
-    /// The runtime that runs the tool, if one does.
-    pub fn host(&self) -> Option<&Arc<dyn Host>> {
-        self.0.parts.host.as_ref()
+    /// The runtime that runs the tool, for who knows which it is. To all others it is what this context makes of it.
+    pub fn host_as<H: Host>(&self) -> Option<&H> {
+        let host: &dyn Any = &**self.0.parts.host.as_ref()?;
+        host.downcast_ref()
     }
 
     /// Who calls.

@@ -53,8 +53,9 @@ impl Turns {
         self.poll_while(context, || true, turn)
     }
 
-    /// The same, but turns follow each other only while this holds. Otherwise the task goes to the end of the
-    /// line, where another thread may find it.
+    /// Polls until it is ready, or waits for something else than itself: as long as `at_once` holds, where it has woken
+    /// itself. Otherwise the task goes to the end of the line, where another thread may find it. What is polled must
+    /// use the context that it is given.
     pub fn poll_while<T>(
         &self,
         context: &mut Context<'_>,
@@ -128,6 +129,22 @@ mod tests {
             Poll::Pending
         });
         assert_eq!((polled, polls, count.0.load(Ordering::SeqCst)), (Poll::Pending, 2, 0));
+    }
+
+    #[test]
+    fn who_gives_way_has_one_turn_and_is_woken_for_the_next() {
+        let (turns, count, mut polls) = (Turns::default(), Arc::new(Count::default()), 0);
+        let waker = Waker::from(Arc::clone(&count));
+        let polled: Poll<()> = turns.poll_while(
+            &mut Context::from_waker(&waker),
+            || false,
+            |context| {
+                polls += 1;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            },
+        );
+        assert_eq!((polled, polls, count.0.load(Ordering::SeqCst)), (Poll::Pending, 1, 1));
     }
 
     #[test]

@@ -57,7 +57,7 @@ command = "sh"
 write = ["."]
 args = ["-c", "cat >/dev/null; echo late >> world; sleep 100"]
 risk = "low"
-timeout_ms = 3000
+timeout_ms = 5000
 undo = { tool = "remove", arguments = {} }
 
 [[tool.sequence]]
@@ -192,13 +192,22 @@ fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers()
         let body = json!({ "call_id": call_id, "answer": "happened", "result": {} });
         up.with(&format!("POST /v1/runs/{run}/settle"), key, body)
     };
-    assert_eq!(settle(&ada, &parts[1]["call_id"]).0, 403, "not hers to say");
+    let judge = up.key(&home, &["judge", "--approver"]);
+    for key in [&ada, &judge] {
+        assert_eq!(settle(key, &parts[1]["call_id"]).0, 403, "not theirs to say");
+    }
+    let nonsense = json!({ "call_id": parts[1]["call_id"], "answer": "did_not_happen", "result": {} });
+    assert_eq!(up.with(&format!("POST /v1/runs/{run}/settle"), &root, nonsense).0, 422);
     assert_eq!(settle(&root, &parts[0]["call_id"]).0, 409, "of that one everybody knows");
     let (status, said) = settle(&root, &parts[1]["call_id"]);
     assert_eq!((status, &said["answer"]), (200, &json!("happened")), "{said}");
     assert_eq!(settle(&root, &parts[1]["call_id"]).0, 409, "once");
     let (status, second) = undo();
-    assert_eq!((status, world(&home).len()), (200, 4), "{second}");
+    assert_eq!(
+        (status, world(&home)),
+        (200, ["write", "late", "remove", "remove"].map(str::to_owned).to_vec()),
+        "{second}"
+    );
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }
 

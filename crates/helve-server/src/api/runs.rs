@@ -117,7 +117,20 @@ pub(super) async fn settle(
     changeable(api, &visitor, id).await?;
     may_settle(api, &visitor)?;
     let SettleRequest { call_id, answer, result } = request;
-    api.runtime.settle_call(id, call_id, answer, result).await?;
+    if answer == Answer::DidNotHappen && result.is_some() {
+        let message = "what did not happen has no `result`";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
+    }
+    match api.runtime.settle_call(id, call_id, answer, result).await {
+        Ok(()) => {}
+        Err(RunError::Open(_)) => {
+            let open = Problem::new(StatusCode::CONFLICT, format!("{id} has not ended"));
+            return Err(
+                open.suggest("where it waits for what became of a step, resume it with your `answer`")
+            );
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(json(&value!({ "run": id, "call_id": call_id, "answer": answer })))
 }
 

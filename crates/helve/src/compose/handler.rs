@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::{BoxFuture, Context, Handler, Implementation, ToolError};
+use helve_core::{BoxFuture, Context, Handler, Implementation, ToolError, boxed};
 use serde_json::Value;
 
 use super::map::Mapping;
@@ -20,7 +20,7 @@ pub(super) struct Composed {
 impl Handler for Composed {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (plan, repeatable) = (Arc::clone(&self.plan), self.repeatable);
-        Box::pin(async move {
+        boxed(|| async move {
             let run = Run::new(&context, &arguments, repeatable);
             let output = plan.output.as_ref();
             match &plan.kind {

@@ -281,6 +281,7 @@ impl Registry {
         let _turn = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = self.0.snapshot.load().next();
         change(&mut next)?;
+        // First, so that whoever calls a tool that is there knows of it.
         self.0.has_dependents.store(next.has_dependents(), Ordering::Release);
         self.0.snapshot.store(Arc::new(next));
         Ok(())

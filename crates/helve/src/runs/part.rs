@@ -103,6 +103,7 @@ pub(crate) fn part_of(
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
+    // Whoever it was made by: parts are calls of the same caller. Nearly always it is said already.
     if !Arc::ptr_eq(&call.caller, context.caller()) {
         call.caller = Arc::clone(context.caller());
     }

@@ -205,7 +205,11 @@ impl Runtime {
         if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
             return Err(RunError::NotInDoubt(call_id));
         }
-        Ok(parts.ledger.commit(settled(parts, run, call_id, answer, result.as_ref())).await?)
+        parts.ledger.commit(settled(parts, run, call_id, answer, result.as_ref())).await?;
+        // Somebody else may have been faster, with another answer.
+        let history = History::new(parts.ledger.history(run).await?);
+        let held = history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(held, _)| *held);
+        if held == Some(answer) { Ok(()) } else { Err(RunError::NotInDoubt(call_id)) }
     }
 
     /// Undoes a finished run: its effects and what its tools did, newest first, as far as that can

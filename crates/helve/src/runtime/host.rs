@@ -1,6 +1,5 @@
 //! The runtime as a running tool sees it.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use helve_core::event::EventKind;
@@ -75,8 +74,7 @@ impl ComposedHost {
 
     /// That of a composed tool's own context. A tool that is tried out without a runtime has another.
     pub(crate) fn of(context: &Context) -> Option<&Self> {
-        let host: &dyn Any = &**context.host()?;
-        host.downcast_ref()
+        context.host_as()
     }
 
     /// A tool is to be called as the part `step`.
