@@ -180,12 +180,20 @@ fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers()
     let [ada, bob] = ["ada", "bob"].map(|name| up.key(&home, &[name]));
     let root = up.key(&home, &["root", "--role", "admin"]);
     let (_, failed) = up.call(&ada, "doubtful", json!({}));
-    let (run, parts) = (failed["call_id"].as_str().unwrap(), &failed["parts"]);
-    assert_eq!((&parts[0]["state"], &parts[1]["state"]), (&json!("done"), &json!("unknown")), "{failed}");
+    assert_eq!(failed["code"], "timeout", "{failed}");
+    let run = failed["instance"].as_str().unwrap();
+    let (_, calls) = up.with("GET /v1/audit", &ada, Value::Null);
+    let part = |tool: &str| {
+        let found = calls.as_array().unwrap().iter().find(|call| call["tool"] == tool);
+        found.unwrap_or_else(|| panic!("no `{tool}` in {calls}"))["call_id"].clone()
+    };
+    let (known, unknown) = (part("write"), part("late"));
     is_not_there_for(&up, &bob, run);
     let undo = || up.with(&format!("POST /v1/runs/{run}/undo"), &ada, json!({}));
     let (_, first) = undo();
-    assert!(first.to_string().contains("nobody knows whether it had its effect"), "{first}");
+    let message = first["detail"].as_str().unwrap();
+    assert!(message.contains("nobody knows whether it had its effect"), "{first}");
+    assert!(message.contains(unknown.as_str().unwrap()), "it names the call: {first}");
     assert_eq!(world(&home), ["write", "late", "remove"]);
 
     let settle = |key: &str, call_id: &Value| {
@@ -194,14 +202,14 @@ fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers()
     };
     let judge = up.key(&home, &["judge", "--approver"]);
     for key in [&ada, &judge] {
-        assert_eq!(settle(key, &parts[1]["call_id"]).0, 403, "not theirs to say");
+        assert_eq!(settle(key, &unknown).0, 403, "not theirs to say");
     }
-    let nonsense = json!({ "call_id": parts[1]["call_id"], "answer": "did_not_happen", "result": {} });
+    let nonsense = json!({ "call_id": unknown, "answer": "did_not_happen", "result": {} });
     assert_eq!(up.with(&format!("POST /v1/runs/{run}/settle"), &root, nonsense).0, 422);
-    assert_eq!(settle(&root, &parts[0]["call_id"]).0, 409, "of that one everybody knows");
-    let (status, said) = settle(&root, &parts[1]["call_id"]);
+    assert_eq!(settle(&root, &known).0, 409, "of that one everybody knows");
+    let (status, said) = settle(&root, &unknown);
     assert_eq!((status, &said["answer"]), (200, &json!("happened")), "{said}");
-    assert_eq!(settle(&root, &parts[1]["call_id"]).0, 409, "once");
+    assert_eq!(settle(&root, &unknown).0, 409, "once");
     let (status, second) = undo();
     assert_eq!(
         (status, world(&home)),
