@@ -91,12 +91,14 @@ fn world(home: &Home) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Whether somebody on this machine still holds the other end of a connection from a port.
+/// Whether a server still holds its end of a connection. Both ports tell which: connections of other tests that
+/// ended lately may have had the same port on one side.
 #[cfg(target_os = "linux")]
-fn has_peer(port: u16) -> bool {
+fn holds(server: &str, client_port: u16) -> bool {
     let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
-    let other_end = format!("0100007F:{port:04X}");
-    connections.lines().any(|line| line.split_whitespace().nth(2) == Some(&*other_end))
+    let server_port: u16 = server.rsplit_once(':').unwrap().1.parse().unwrap();
+    let ends = [server_port, client_port].map(|port| format!("0100007F:{port:04X}"));
+    connections.lines().any(|line| line.split_whitespace().skip(1).take(2).eq(&ends))
 }
 
 /// Whoever else comes finds nothing, says so in the same words as of what never was, and changes nothing.
@@ -243,8 +245,9 @@ fn an_undo_goes_on_though_whoever_asked_for_it_hangs_up() {
     .unwrap();
     until("it is being undone", || home.project().join("waits").exists());
     let port = stream.local_addr().unwrap().port();
+    assert!(holds(&up.address, port));
     drop(stream);
-    until("the server has noticed", || !has_peer(port));
+    until("the server has noticed", || !holds(&up.address, port));
     home.write("go", "");
     until("it is undone", || world(&home) == ["late"]);
     let (status, again) = up.with(&line, &ada, json!({}));
