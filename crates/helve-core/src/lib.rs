@@ -63,7 +63,7 @@ pub use definition::{
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
-pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
 pub use label::{Label, LabelSet, Taint};

@@ -33,9 +33,9 @@ impl Policy for Denies {
         match request.resource {
             PolicyResource::Served { server: "up", name } if name == self.0 => {
                 assert!(is_read);
-                Voice::new("policy not-this", Stance::Deny).because("it is torn")
+                Voice::policy("not-this", Stance::Deny).because("it is torn")
             }
-            _ => Voice::new("policy rest", Stance::Allow),
+            _ => Voice::policy("rest", Stance::Allow),
         }
     }
 }
