@@ -50,6 +50,7 @@ pub mod identity;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod secret;
 pub mod session;
 pub mod trace;
 
