@@ -23,6 +23,7 @@ use crate::keyring::Keyring;
 use crate::login::{self, Login, Logins};
 use crate::mcp::App;
 use crate::page;
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::tokens::Tokens;
 use crate::visitor::{Pass, Visitor};
@@ -166,8 +167,8 @@ impl Guard {
         let (visitor, pass) = match headers.contains_key(header::AUTHORIZATION) {
             true => self.by_token(headers).await?,
             false if is_mcp(uri.path()) => self.without_token()?,
-            false => match login::cookie(headers) {
-                Some(cookie) => self.by_cookie(parts, cookie).await?,
+            false => match parts.extensions.get() {
+                Some(place) => self.by_cookie(parts, place).await?,
                 None => self.without_token()?,
             },
         };
@@ -266,16 +267,16 @@ impl Guard {
             && page::is_page(uri.path())
             && !headers.contains_key(login::CSRF)
             && page::is_form(headers);
-        is_form.then(|| self.logins.find(login::cookie(headers)?)).flatten()
+        is_form.then(|| self.logins.find(parts.extensions.get()?, headers)).flatten()
     }
 
-    async fn by_cookie(&self, parts: &Parts, cookie: &str) -> Result<(Visitor, Pass), Refusal> {
-        let login = self.logins.find(cookie).ok_or(Refusal::Token)?;
+    async fn by_cookie(&self, parts: &Parts, place: &Place) -> Result<(Visitor, Pass), Refusal> {
+        let login = self.logins.find(place, &parts.headers).ok_or(Refusal::Token)?;
         // A key that was taken back takes with it whoever signed in by it.
         if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
             && !keyring.is_good(key).await.map_err(unknown)?
         {
-            self.logins.remove(cookie);
+            self.logins.remove(&login);
             return Err(Refusal::Token);
         }
         let csrf = login.deciding.csrf.as_deref().ok_or(Refusal::Forged)?;
@@ -284,9 +285,7 @@ impl Guard {
             Some(FormToken(token)) => Some(token.as_str()),
             None => sole(headers, login::CSRF),
         };
-        if !login::is_from_own_page(method, headers, said, csrf) {
-            return Err(Refusal::Forged);
-        }
+        login::check_page(method, headers, said, csrf)?;
         Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass::Login(login)))
     }
 

@@ -36,6 +36,7 @@ pub mod guard;
 pub mod jwt;
 mod keyring;
 mod login;
+mod place;
 mod tokens;
 mod visitor;
 

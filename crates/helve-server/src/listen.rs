@@ -36,7 +36,7 @@ use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, page, ws};
+use crate::{legacy, mcp, page, place, ws};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
@@ -225,6 +225,7 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     let stopping = line.stopping.clone();
     let service = service_fn(|mut request: Request<Incoming>| {
         company.asks();
+        place::take_out(&mut request);
         request.extensions_mut().insert(line.clone());
         service.call(request).map_ok(say_when_to_come_back)
     });
