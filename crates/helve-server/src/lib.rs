@@ -57,7 +57,7 @@ mod ws;
 
 pub use config::ServerConfig;
 pub use guard::Door;
-pub use jwt::{Issuer, JwtConfig};
+pub use jwt::{Issuer, JwtConfig, JwtError, Scope};
 pub use listen::{BindError, HttpServer};
 pub use records::Records;
 pub use tokens::{TokenError, Tokens};

@@ -108,7 +108,9 @@ impl HttpServer {
 
     /// Lets in whom this issuer vouches for.
     #[must_use]
-    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+    pub fn with_issuer(mut self, mut issuer: Issuer) -> Self {
+        let mcp = self.own_url().and_then(|url| url.join("/mcp").ok());
+        mcp.iter().for_each(|mcp| issuer.reached_at(mcp));
         self.app.guard.issuer = Some(issuer);
         self
     }
@@ -130,8 +132,12 @@ impl HttpServer {
     /// Where people find the page: nowhere without a runtime to decide about. An address that stands for
     /// all of a machine's leads nobody anywhere.
     fn own_page(&self) -> Option<Url> {
-        let address = self.address().ok().filter(|address| !address.ip().is_unspecified());
-        self.app.api.as_ref().and(address).and_then(|address| Url::parse(&format!("http://{address}")).ok())
+        self.app.api.as_ref().and_then(|_| self.own_url())
+    }
+
+    fn own_url(&self) -> Option<Url> {
+        let address = self.address().ok().filter(|address| !address.ip().is_unspecified())?;
+        Url::parse(&format!("http://{address}")).ok()
     }
 
     /// The address.
@@ -266,6 +272,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/ws", routing::get(ws::open))
         .merge(api::routes().router)
         .merge(page::routes())
+        .route("/.well-known/{*path}", routing::get(mcp::metadata))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::wrong_method)
         // Last, so that it stands around everything above.

@@ -126,8 +126,8 @@ pub(crate) enum Pass {
     Lasting,
     /// A key, as long as nobody takes it back.
     Key(KeyId),
-    /// A token of an issuer, until its time.
-    Until(Timestamp),
+    /// A token of an issuer, until its time, with the scopes of it that count here.
+    Token { until: Timestamp, scopes: Arc<[String]> },
     /// A sign-in, until they sign out.
     Login(Arc<Login>),
 }
