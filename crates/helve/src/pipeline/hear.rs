@@ -138,6 +138,7 @@ pub(super) async fn still_allowed(
 /// Who says that nobody may be asked, if anybody does.
 fn never_ask(by_mode: bool, origin: &Origin) -> Option<Voice> {
     let (by, why) = match origin.served().map(|served| served.asks) {
+        None if origin.is_event() => ("event", "nobody is asked about an event; it is allowed or denied"),
         Some(Asks::Nobody) => ("completion", "nobody is asked about what completes an argument"),
         Some(Asks::Person) | None if by_mode => ("mode dontAsk", "nobody may be asked in this mode"),
         Some(Asks::Person) | None => return None,
