@@ -75,6 +75,8 @@ pub enum Speaker {
     Risk,
     /// Completion of an argument, for which nobody is asked.
     Completion,
+    /// An event from outside, for which nobody is asked.
+    Event,
     /// A person, by an approval or a rule made of one.
     Person,
     /// The decision before the run was cut short.
@@ -99,6 +101,7 @@ impl Speaker {
             Self::Labels => "labels",
             Self::Risk => "risk",
             Self::Completion => "completion",
+            Self::Event => "event",
             Self::Person => "approval",
             Self::Earlier => "permitted before",
         }
@@ -119,6 +122,7 @@ impl Speaker {
             | Self::Labels
             | Self::Risk
             | Self::Completion
+            | Self::Event
             | Self::Earlier => ErrorCode::PermissionDenied,
         }
     }
@@ -180,6 +184,7 @@ impl Voice {
             | Speaker::Labels
             | Speaker::Risk
             | Speaker::Completion
+            | Speaker::Event
             | Speaker::Person
             | Speaker::Earlier => Self { reason: self.reason, ..Self::policy(&self.by, self.stance) },
         }

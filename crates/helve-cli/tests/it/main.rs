@@ -19,6 +19,7 @@
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
+//! - `raised`: events that agents post, with their own rights;
 //! - `trust`: what a project brings and a person must have seen first;
 //! - `telemetry`: traces, at a collector;
 //! - `hostile`: input that was made to do harm;
@@ -52,6 +53,7 @@ mod memory;
 mod misbehaving;
 mod network;
 mod policy;
+mod raised;
 mod rules;
 mod runs;
 mod sandbox;

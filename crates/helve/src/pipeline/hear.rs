@@ -138,6 +138,10 @@ pub(super) async fn still_allowed(
 /// Who says that nobody may be asked, if anybody does.
 fn never_ask(by_mode: bool, origin: &Origin) -> Option<Voice> {
     let (voice, why) = match origin.served().map(|served| served.asks) {
+        None if origin.is_event() => {
+            let voice = Voice::new(Speaker::Event, Stance::Deny);
+            (voice, "nobody is asked about an event; it is allowed or denied")
+        }
         Some(Asks::Nobody) => {
             let voice = Voice::new(Speaker::Completion, Stance::Deny);
             (voice, "nobody is asked about what completes an argument")
@@ -225,6 +229,7 @@ fn says_all_in_its_reason(speaker: Speaker) -> bool {
         | Speaker::Program
         | Speaker::Session
         | Speaker::Completion
+        | Speaker::Event
         | Speaker::Person
         | Speaker::Earlier => false,
     }
@@ -256,6 +261,7 @@ pub(super) fn denial(voice: &Voice) -> ToolError {
         | Speaker::Program
         | Speaker::Risk
         | Speaker::Completion
+        | Speaker::Event
         | Speaker::Person
         | Speaker::Earlier => (
             format!("denied by `{by}`{because}"),

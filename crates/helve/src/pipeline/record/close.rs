@@ -95,7 +95,14 @@ impl OpenRecord<'_> {
                 let Some(entry) = entry else { return Ok(()) };
                 return ledger.append(entry).inspect_err(|error| run.refused_by(error));
             }
-            (Some(run), Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_)) => {
+            (
+                Some(run),
+                Origin::Outside
+                | Origin::Served(_)
+                | Origin::Raised(_)
+                | Origin::Approved(_)
+                | Origin::Resumed(_),
+            ) => {
                 if self.wait == Wait::Yes && self.claim.is_none() {
                     return run.commit(&**ledger, entry).await;
                 }
