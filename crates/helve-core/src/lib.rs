@@ -60,7 +60,8 @@ pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind};
 pub use context::{Context, ContextParts};
 pub use definition::{
-    Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
+    Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
+    SendsTo, Source,
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
