@@ -89,7 +89,7 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
             }
             let session = find(app, session_id, &caller)?;
             match message {
-                Message::Request(request) => Ok(in_session(app, &parts, session, request).await),
+                Message::Request(request) => Ok(in_session(app, &parts, &caller, session, request).await),
                 Message::Notification(notification) => {
                     session.session.notification(&notification);
                     Ok(accepted())
@@ -197,9 +197,16 @@ async fn initialize(
 }
 
 /// Answers a request of the session era. A client that goes away can come back to its stream.
-async fn in_session(app: &Arc<App>, parts: &Parts, session: InUse, request: Request) -> Response<Body> {
+async fn in_session(
+    app: &Arc<App>,
+    parts: &Parts,
+    caller: &Arc<Caller>,
+    session: InUse,
+    request: Request,
+) -> Response<Body> {
     let (number, events) = session.stream();
-    let route = route(parts, outlet(&parts.headers, &events));
+    let rights = session.other_rights(caller);
+    let route = Route { caller: rights, ..route(parts, outlet(&parts.headers, &events)) };
     let inner = Arc::clone(&session.session);
     let mut answer = boxed(|| async move { inner.request(request, route).await });
     tokio::select! {

@@ -140,11 +140,10 @@ impl Sessions {
         self.lock().len()
     }
 
-    /// The session with this id, if it is this caller's. Another's does not exist for them, nor does one
-    /// that they opened with a secret that lets them do more, or less.
+    /// The session with this id, if it is this caller's. Another's does not exist for them.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Option<InUse> {
         let open = self.lock();
-        let entry = open.get(id).filter(|entry| entry.caller == *caller).cloned()?;
+        let entry = open.get(id).filter(|entry| entry.caller.principal == caller.principal).cloned()?;
         // Under the lock, so that nobody finds it unused and drops it.
         entry.in_use.fetch_add(1, Ordering::AcqRel);
         drop(open);
@@ -154,7 +153,7 @@ impl Sessions {
     /// Ends a session. False where there is none.
     pub(crate) fn remove(&self, id: &str, caller: &Caller) -> bool {
         let mut open = self.lock();
-        if open.get(id).is_none_or(|entry| entry.caller != *caller) {
+        if open.get(id).is_none_or(|entry| entry.caller.principal != caller.principal) {
             return false;
         }
         let removed = open.remove(id);
@@ -208,6 +207,17 @@ impl Drop for InUse {
 }
 
 impl Entry {
+    /// On whose behalf a request of this caller runs, where their secret is for more or for less than the one that
+    /// began the session: a session lends nobody what it was begun with.
+    pub(crate) fn other_rights(&self, caller: &Arc<Caller>) -> Option<Arc<Caller>> {
+        let session = self.session.caller().session.clone().filter(|_| caller.session.is_none());
+        match (self.caller == **caller, session) {
+            (true, _) => None,
+            (false, None) => Some(Arc::clone(caller)),
+            (false, Some(session)) => Some(Arc::new(Caller::clone(caller).session(session))),
+        }
+    }
+
     /// A stream for one request. Nobody can come back to it before it is [kept](Self::keep).
     pub(crate) fn stream(&self) -> (u64, Arc<Events>) {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);

@@ -15,7 +15,7 @@
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
 //! - `judges`: what judges tools, which no tool changes;
-//! - `gate`, `jwt`, `keys`: who may come in over HTTP, and what is theirs;
+//! - `gate`, `jwt`, `keys`, `oauth`: who may come in over HTTP, and what is theirs;
 //! - `labels`: private data, strangers' words and MCP servers that could send;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
@@ -54,6 +54,7 @@ mod memory;
 #[cfg(target_os = "linux")]
 mod misbehaving;
 mod network;
+mod oauth;
 mod policy;
 mod raised;
 mod rules;

@@ -55,6 +55,7 @@ async def main() -> dict:
 
     async def callback():
         got = await arrived.get()
+        assert "code" in got, got
         return AuthorizationCodeResult(code=got["code"], state=got.get("state"), iss=got.get("iss"))
 
     storage = Storage()

@@ -25,6 +25,8 @@ server.listen(0, '127.0.0.1', () => {
     cookies: { keys: ['for tests alone'] },
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     pkce: { required: () => true },
+    // Clients register with the scopes that they know of then, and later ask the person for more.
+    extraClientMetadata: { properties: ['later'], validator: (_, key, value, metadata) => { metadata.scope = undefined; } },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     features: {

@@ -142,6 +142,24 @@ async fn a_key_calls_until_it_is_taken_back() {
     assert_eq!(api.ask("POST /v1/calls", &text, echo()).await.status, 401, "within a second");
 }
 
+/// A session was begun with a key for everything: another key of the same principal has its own rights in it.
+#[tokio::test]
+async fn a_session_lends_nobody_the_rights_that_it_was_begun_with() {
+    let api = api().await;
+    let (_, wide) = api.key("ci", Purpose::Call).await;
+    let only_echo = |key: &mut Key| key.access = Access::Only(vec!["echo".to_owned()]);
+    let (_, narrow) = api.key_with("ci", Purpose::Call, only_echo).await;
+    let secret_echo = call(1, "secret__echo", json!({ "message": "hi" }));
+    for (begun_with, other, works) in [(&wide, &narrow, false), (&narrow, &wide, true)] {
+        let session = api.server.session(begun_with, json!({})).await;
+        let headers = [("authorization", &*format!("Bearer {other}")), ("mcp-session-id", &session)];
+        let reply = api.server.post(&headers, &secret_echo).await;
+        assert_eq!(reply.body.contains(r#""text":"hi""#), works, "{reply:?}");
+        let listed = api.server.post(&headers, &request(2, "tools/list", json!({}))).await;
+        assert_eq!(listed.body.contains("secret__echo"), works, "{listed:?}");
+    }
+}
+
 /// What is known of keys counts for half a second, and a new one is good at once all the same.
 #[tokio::test]
 async fn a_key_is_good_as_soon_as_it_is_made() {
