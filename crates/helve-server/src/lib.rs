@@ -37,6 +37,7 @@ pub mod guard;
 pub mod jwt;
 mod keyring;
 mod login;
+mod place;
 mod tokens;
 mod visitor;
 
@@ -57,7 +58,7 @@ mod ws;
 
 pub use config::ServerConfig;
 pub use guard::Door;
-pub use jwt::{Issuer, JwtConfig};
+pub use jwt::{Issuer, JwtConfig, JwtError, Scope};
 pub use listen::{BindError, HttpServer};
 pub use records::Records;
 pub use tokens::{TokenError, Tokens};

@@ -34,7 +34,7 @@ use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, page, ws};
+use crate::{legacy, mcp, page, place, ws};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
@@ -106,7 +106,9 @@ impl HttpServer {
 
     /// Lets in whom this issuer vouches for.
     #[must_use]
-    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+    pub fn with_issuer(mut self, mut issuer: Issuer) -> Self {
+        let mcp = self.own_url().and_then(|url| url.join("/mcp").ok());
+        mcp.iter().for_each(|mcp| issuer.reached_at(mcp));
         self.app.guard.issuer = Some(issuer);
         self
     }
@@ -128,8 +130,12 @@ impl HttpServer {
     /// Where people find the page: nowhere without a runtime to decide about. An address that stands for
     /// all of a machine's leads nobody anywhere.
     fn own_page(&self) -> Option<Url> {
-        let address = self.address().ok().filter(|address| !address.ip().is_unspecified());
-        self.app.api.as_ref().and(address).and_then(|address| Url::parse(&format!("http://{address}")).ok())
+        self.app.api.as_ref().and_then(|_| self.own_url())
+    }
+
+    fn own_url(&self) -> Option<Url> {
+        let address = self.address().ok().filter(|address| !address.ip().is_unspecified())?;
+        Url::parse(&format!("http://{address}")).ok()
     }
 
     /// The address.
@@ -210,6 +216,7 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     let service = service_fn(|mut request: Request<Incoming>| {
         company.asks();
         line.asks();
+        place::take_out(&mut request);
         request.extensions_mut().insert(line.clone());
         service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| line.is_answered())
     });
@@ -254,6 +261,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/ws", routing::get(ws::open))
         .merge(api::routes().router)
         .merge(page::routes())
+        .route("/.well-known/{*path}", routing::get(mcp::metadata))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::wrong_method)
         // Last, so that it stands around everything above.

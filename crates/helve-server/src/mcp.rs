@@ -1,11 +1,12 @@
 //! `/mcp`: streamable HTTP, of both eras.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use bytes::Bytes;
 use helve::{Caller, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
@@ -14,12 +15,14 @@ use helve_mcp::server::{
     Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
 };
 use helve_mcp::servers::Servers;
+use serde::Deserialize;
 
 use crate::api::Api;
 use crate::config::ServerConfig;
 use crate::guard::{Guard, json_response, plain, sole};
 use crate::headers;
 use crate::legacy::Links;
+use crate::problem::Problem;
 use crate::reading::{BodyError, Reading};
 use crate::seats::Seats;
 use crate::sessions::{InUse, Sessions};
@@ -61,6 +64,7 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
+    check_scope(app, &parts, &message)?;
     let said = sole(&parts.headers, headers::VERSION);
     let session_id = sole(&parts.headers, headers::SESSION);
     let era = match (&message, said, session_id) {
@@ -96,6 +100,30 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
                 }
             }
         }
+    }
+}
+
+/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it.
+fn check_scope(app: &App, parts: &Parts, message: &Message) -> Result<(), Refused> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+    }
+    let Message::Request(request) = message else { return Ok(()) };
+    if request.method != "tools/call" {
+        return Ok(());
+    }
+    // What cannot be read is refused where it is read for the call.
+    let Ok(Named { name }) = helve_mcp::message::read(request.params.as_deref()) else { return Ok(()) };
+    app.guard.check_scope(parts, &name).map_err(Box::new)
+}
+
+/// What clients must know to sign in, where there is an issuer.
+pub(crate) async fn metadata(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response<Body> {
+    match app.guard.metadata_for(&method, uri.path()) {
+        Some(metadata) => json_response(StatusCode::OK, metadata.to_owned()),
+        None => Problem::not_found().into_response(),
     }
 }
 

@@ -16,6 +16,7 @@
 //! - `serve`: the tools, served to MCP clients;
 //! - `judges`: what judges tools, which no tool changes;
 //! - `gate`, `jwt`, `keys`: who may come in over HTTP, and what is theirs;
+//! - `labels`: private data, strangers' words and MCP servers that could send;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
@@ -46,6 +47,7 @@ mod judges;
 mod jwt;
 mod keyring;
 mod keys;
+mod labels;
 mod lint;
 mod mcp;
 mod memory;

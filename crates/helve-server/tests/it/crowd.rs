@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{ADA, BOB, Server};
-use crate::identity::{Api, api_with, cookie};
+use crate::harness::{ADA, BOB, Reply, Server};
+use crate::identity::{Api, api_with, cookie, place};
 use crate::websocket;
 
 /// Far fewer than by default, so that a test fills them many times over.
@@ -42,11 +42,12 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(read, Ok(Ok(0) | Err(_)))
 }
 
-async fn everything_works(api: &Api, signed_in: &str) {
+async fn everything_works(api: &Api, signed_in: &Reply) {
     let echo = json!({ "tool": "echo", "arguments": { "message": "hi" } });
     let called = api.ask("POST /v1/calls", BOB, echo).await;
     assert_eq!((called.status, &called.json()["result"]), (200, &json!("hi")), "{called:?}");
-    let page = api.server.send("GET /", &[("authorization", "-"), ("cookie", signed_in)], "").await;
+    let headers = [("authorization", "-"), ("cookie", &*cookie(signed_in))];
+    let page = api.server.send(&format!("GET {}/", place(signed_in)), &headers, "").await;
     assert_eq!(page.status, 200, "{page:?}");
     assert_eq!(api.get("/healthz", BOB).await.status, 200);
     api.server.session(ADA, json!({})).await;
@@ -57,7 +58,7 @@ async fn everything_works(api: &Api, signed_in: &str) {
 async fn half_open_connections_lock_nobody_out() {
     let api = api_with(small()).await;
     let (_, decider) = api.key("grace", Purpose::Decide).await;
-    let signed_in = cookie(&api.sign_in(&decider).await);
+    let signed_in = api.sign_in(&decider).await;
     let mut before = websocket::open(&api.server, BOB).await.unwrap();
     let mut crowd = half_open(&api.server, 5 * CONNECTIONS_MAX).await;
     everything_works(&api, &signed_in).await;
@@ -116,7 +117,7 @@ async fn a_head_that_trickles_keeps_nobody_out_and_comes_to_an_end() {
 async fn requests_without_a_key_that_never_end_lock_nobody_out() {
     let api = api_with(small()).await;
     let (_, decider) = api.key("grace", Purpose::Decide).await;
-    let signed_in = cookie(&api.sign_in(&decider).await);
+    let signed_in = api.sign_in(&decider).await;
     // A sign-in is open to everybody, and its body takes its time.
     let mut slow = Vec::new();
     for _ in 0..3 * CONNECTIONS_MAX {

@@ -10,7 +10,7 @@ use helve_server::ServerConfig;
 use serde_json::json;
 
 use crate::harness::{ADA, BOB};
-use crate::identity::{Api, api, api_on, cookie};
+use crate::identity::{Api, api, api_on, cookie, place};
 use crate::strangers::{paths, standing};
 
 async fn approve(api: &Api, decider: &str, id: &str) {
@@ -26,24 +26,25 @@ async fn no_get_and_no_head_runs_anything_or_changes_the_ledger() {
     let (_, decider) = api.key("grace", Purpose::Decide).await;
     let (pending, approved) = (api.question(1).await, api.question(2).await);
     approve(&api, &decider, &approved).await;
-    let signed_in = cookie(&api.sign_in(&decider).await);
+    let signed_in = api.sign_in(&decider).await;
+    let (pair, place) = (cookie(&signed_in), place(&signed_in));
     let session = api.server.session(BOB, json!({})).await;
     let (before, entries) = (standing(&api).await, journal.entries().len());
 
     let bearer = |token: &str| format!("Bearer {token}");
     let (bob, ada, grace) = (bearer(BOB), bearer(ADA), bearer(&decider));
     let visitors = [
-        vec![("authorization", bob.as_str()), ("mcp-session-id", session.as_str())],
-        vec![("authorization", ada.as_str())],
-        vec![("authorization", grace.as_str())],
-        vec![("authorization", "-"), ("cookie", signed_in.as_str())],
+        ("", vec![("authorization", bob.as_str()), ("mcp-session-id", session.as_str())]),
+        ("", vec![("authorization", ada.as_str())]),
+        ("", vec![("authorization", grace.as_str())]),
+        (place.as_str(), vec![("authorization", "-"), ("cookie", pair.as_str())]),
     ];
     let mut seen = 0;
     for id in [&pending, &approved] {
         for path in paths(&api, id, id).await {
-            for headers in &visitors {
+            for (place, headers) in &visitors {
                 for method in ["GET", "HEAD"] {
-                    api.server.open(&format!("{method} {path}"), headers, "").await.ended().await;
+                    api.server.open(&format!("{method} {place}{path}"), headers, "").await.ended().await;
                     assert_eq!((api.ran(), journal.entries().len()), (0, entries), "{method} {path}");
                     seen += 1;
                 }

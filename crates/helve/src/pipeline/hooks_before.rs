@@ -10,7 +10,7 @@ use std::sync::Arc;
 use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
 use helve_core::json::check as check_limits;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, ErrorCode, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Speaker, Stage, Stance, Tool, ToolError, Voice};
 use serde_json::{Map, Value};
 
 use super::origin::Origin;
@@ -163,7 +163,7 @@ fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
 }
 
 fn voice(by: &Arc<str>, stance: Stance, why: Option<String>) -> Voice {
-    let voice = Voice::new(Arc::clone(by), stance);
+    let voice = Voice::named(Speaker::Hook, Arc::clone(by), stance);
     match why {
         Some(why) => voice.because(why),
         None => voice,
