@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::jwt::{Issuer, Lacking, Worth};
 use crate::keyring::Keyring;
+use crate::lines::Line;
 use crate::login::{self, Login, Logins};
 use crate::mcp::App;
 use crate::page;
@@ -120,6 +121,9 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
             let Some((visitor, pass)) = visitor else {
                 return next.run(Request::from_parts(parts, body)).await;
             };
+            if let Some(line) = parts.extensions.get::<Line>() {
+                line.is_of(&visitor);
+            }
             parts.extensions.insert(visitor);
             parts.extensions.insert(pass.clone());
             let response = next.run(Request::from_parts(parts, body)).await;

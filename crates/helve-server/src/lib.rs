@@ -30,6 +30,7 @@
 //! ```
 
 mod config;
+mod lines;
 mod listen;
 
 pub mod guard;

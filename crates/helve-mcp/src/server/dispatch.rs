@@ -204,9 +204,8 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
             big::Unpacked::Call => support = shared.backend.task_support(&call.name, &visitor),
         }
     }
-    let Some(support) = support else {
-        return Err(RpcError::invalid_params(format!("Unknown tool: {}", short(&call.name))));
-    };
+    // One that is not there is called all the same: whoever runs the call refuses it, and records that.
+    let support = support.unwrap_or(TaskSupport::Forbidden);
     if support == TaskSupport::Required
         && asked.peer.era == Era::Stateless
         && !asked.peer.knows_tasks_extension()

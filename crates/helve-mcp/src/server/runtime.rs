@@ -28,6 +28,8 @@ use crate::message::{Fields, Raw, RpcError, raw};
 
 /// Longest text of one result. What is cut off is in the structured content.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Longest name of a tool that is repeated to whoever asked for it.
+const NAME_CHARS_MAX: usize = 128;
 /// How long to wait for the end of a run that somebody else has taken up, and how often to look.
 const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
 const TAKEN_UP_PAUSE: Duration = Duration::from_millis(200);
@@ -86,6 +88,16 @@ impl RuntimeBackend {
         }
         call.trace_parent = incoming.trace_parent;
         self.runtime.call(call).await
+    }
+
+    /// What is said to whoever asks for a tool that is not there, or not for them: the same for both.
+    fn unknown(&self, name: &str, caller: &Caller) -> RpcError {
+        let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
+        let near = self.runtime.nearest(name, caller).map(|near| near.mcp_name());
+        RpcError::invalid_params(match near {
+            Some(near) => format!("Unknown tool: {shown}; did you mean `{near}`?"),
+            None => format!("Unknown tool: {shown}"),
+        })
     }
 
     fn exported(&self) -> Arc<Exported> {
@@ -168,13 +180,11 @@ impl Backend for RuntimeBackend {
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
-            let name = call.name.clone();
+            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let outcome = self.call(call, incoming).await;
             match outcome.error().map(|error| error.code()) {
                 // A tool that the caller may not use is not there for it; the journal knows better.
-                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => {
-                    Err(RpcError::invalid_params(format!("Unknown tool: {name}")))
-                }
+                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => Err(self.unknown(&name, &caller)),
                 Some(_) | None => Ok(result_of(outcome)),
             }
         })

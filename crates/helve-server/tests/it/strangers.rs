@@ -17,7 +17,7 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 /// All that strangers could change.
 #[derive(Debug, PartialEq)]
-struct Standing {
+pub(crate) struct Standing {
     ran: usize,
     questions: Value,
     rules: Value,
@@ -25,7 +25,7 @@ struct Standing {
     sessions: String,
 }
 
-async fn standing(api: &Api) -> Standing {
+pub(crate) async fn standing(api: &Api) -> Standing {
     let runtime = &api.server.runtime;
     let questions = runtime.approvals().list(ApprovalQuery::default()).await.unwrap();
     let rules = runtime.approvals().rules(100).await.unwrap();
@@ -44,7 +44,7 @@ async fn standing(api: &Api) -> Standing {
 }
 
 /// Every path, with real ids in the place of parameters.
-async fn paths(api: &Api, question: &str, rule: &str) -> Vec<String> {
+pub(crate) async fn paths(api: &Api, question: &str, rule: &str) -> Vec<String> {
     let document = api.get("/v1/openapi.json", ADA).await.json();
     let told = document["paths"].as_object().unwrap().keys().cloned();
     let written = SOURCES.iter().flat_map(|source| source.split(".route(\"").skip(1));
@@ -155,7 +155,8 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
     // The same question is decided and runs once whoever may has come: it could have been.
     let line = format!("POST /v1/approvals/{question}/decision");
     assert_eq!(api.ask(&line, &decider, json!({ "decision": "approve" })).await.status, 200);
-    assert_eq!(api.get(&format!("/v1/calls/{question}"), BOB).await.status, 200);
+    let line = format!("POST /v1/calls/{question}/run");
+    assert_eq!(api.ask(&line, BOB, json!({})).await.status, 200);
     assert_eq!(api.ran(), before.ran + 1);
 }
 

@@ -7,13 +7,16 @@ use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, V
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{Caller, LabelSet, Tool, ToolError};
+use helve_core::{Caller, LabelSet, Tool, ToolError, ToolName};
 
 use super::Runtime;
 use crate::live::Live;
 use crate::pipeline;
 use crate::registry::{Filter, Registered};
 use crate::sessions::{self, Fresh};
+
+/// How many like names are looked at for one that the caller may know of.
+const NEAR_MAX: usize = 3;
 
 /// The policy in force. It may be replaced while calls are made.
 pub(crate) struct LivePolicy(Live<Option<Arc<dyn Policy>>>);
@@ -39,6 +42,15 @@ impl Runtime {
     pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
         (caller.principal.is_some() || !self.settings().require_authentication)
             && pipeline::may_see(self.parts(), caller, tool)
+    }
+
+    /// The tool whose name is most like this one, of those that a caller may know of.
+    pub fn nearest(&self, name: &str, caller: &Caller) -> Option<ToolName> {
+        let seen = |near: &ToolName| {
+            let tool = self.registry().tool(near.as_str());
+            tool.is_some_and(|tool| self.may_see(caller, &tool))
+        };
+        self.registry().near(name, NEAR_MAX).into_iter().find(seen)
     }
 
     /// The tools that a caller may know of.
