@@ -111,7 +111,7 @@ async fn what_is_read_raises_the_labels_that_a_call_would() {
         // Whoever has read it is asked before something goes out; nobody else is.
         let send = request("tools/call", json!({ "name": "up__send", "arguments": {} }));
         let asked = ada.ask(send.clone()).await;
-        assert_eq!(asked["result"]["structuredContent"]["code"], "approval_required", "{asked}");
+        assert_eq!(asked["result"]["_meta"]["helve/error"]["code"], "approval_required", "{asked}");
         assert_eq!(behind.asked("tools/call"), 0, "{method}");
         assert_eq!(bob.ask(send).await["result"]["content"][0]["text"], "sent");
     }
@@ -141,7 +141,7 @@ async fn words_beside_a_closed_result_are_words() {
         assert_eq!(counted["result"]["content"], content, "it passes as it is");
         ada.ask(call("up__find", json!({}))).await;
         let sent = ada.ask(call("up__send", json!({}))).await;
-        let is_asked = sent["result"]["structuredContent"]["code"] == "approval_required";
+        let is_asked = sent["result"]["_meta"]["helve/error"]["code"] == "approval_required";
         assert_eq!(is_asked, is_words, "{content}: {sent}");
         assert_eq!(behind.asked("tools/call"), if is_words { 2 } else { 3 }, "{content}");
     }
