@@ -14,6 +14,7 @@
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
+//! - `clients`: MCP clients that others wrote, and calls that fail;
 //! - `judges`: what judges tools, which no tool changes;
 //! - `gate`, `jwt`, `keys`, `oauth`: who may come in over HTTP, and what is theirs;
 //! - `labels`: private data, strangers' words and MCP servers that could send;
@@ -33,6 +34,7 @@ mod home;
 mod approvals;
 mod audit;
 mod call;
+mod clients;
 mod composition;
 mod conditions;
 mod config;

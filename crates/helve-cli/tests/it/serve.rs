@@ -248,7 +248,7 @@ fn without_a_page_a_client_is_told_that_its_call_waits() {
     let input = format!("{able}\n{}\n", call(2, "deed", json!({})));
     let ran = home.run_with(&["mcp", "serve"], &[], input.as_bytes());
     let answer = said(&ran.stdout, 2);
-    assert_eq!(answer["result"]["structuredContent"]["code"], "approval_required", "{answer}");
+    assert_eq!(answer["result"]["_meta"]["helve/error"]["code"], "approval_required", "{answer}");
 }
 
 #[test]

@@ -218,6 +218,7 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
     let run: Work = {
         let (asker, incoming) = (Arc::clone(&asker), incoming.clone());
         let wait = shared.options.approval_wait;
+        let decided_at = incoming.decided_at.clone();
         // Kept only where it may be made again: arguments can be large.
         let again = incoming.page.is_some().then(|| call.clone());
         boxed(|| async move {
@@ -234,12 +235,9 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
                     Err(missing_capability(required_capability(question)))
                 }
                 (ToolAnswer::Done { result, .. }, _) => Ok(result),
-                (ToolAnswer::Pending(pending), _) => match super::backend::approval_required(&pending) {
-                    ToolAnswer::Done { result, .. } => Ok(result),
-                    ToolAnswer::Pending(_) => {
-                        Err(RpcError::new(RpcError::INTERNAL, "a question without end"))
-                    }
-                },
+                (ToolAnswer::Pending(pending), _) => {
+                    Ok(approve::approval_required(pending, decided_at.as_deref()))
+                }
             }
         })
     };
@@ -327,16 +325,21 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
     let asker = Asker::new(Arc::clone(&session.id), Arc::clone(&asked.peer), meta, level, home, how);
     let asker = Arc::new(asker);
     asker.lead_to(Arc::clone(&asked.outlet), asked.meta.progress_token);
+    let page = session.shared.page.load_full();
     let incoming = Incoming {
         params: Arc::clone(asked.raw),
         visitor: asked.visitor(session),
         client: Arc::clone(&asker) as _,
         cancellation: asked.cancellation.clone(),
-        patience: match asked.params.task.is_some() || asked.peer.knows_tasks_extension() {
+        // Only in the stateless era does a call become a task by itself: in the other its client would wait in vain.
+        patience: match asked.params.task.is_some()
+            || (asked.peer.era == Era::Stateless && asked.peer.knows_tasks_extension())
+        {
             true => session.shared.options.task_ttl,
             false => Duration::ZERO,
         },
-        page: session.shared.page.load_full().filter(|_| asked.peer.takes(Question::VisitPage)),
+        page: page.clone().filter(|_| asked.peer.takes(Question::VisitPage)),
+        decided_at: page,
         trace_parent: asked.trace_parent,
     };
     Ok((incoming, asker))
