@@ -25,6 +25,7 @@ pub mod config;
 pub mod counted;
 mod diff;
 pub mod import;
+pub mod launch;
 pub mod names;
 pub mod oauth;
 pub mod pins;
