@@ -12,7 +12,8 @@ use helve::hook::{HookEvent, HookInput};
 use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
-    Access, ApprovalId, ApprovalState, BoxFuture, Call, Delivery, ErrorCode, Outcome, Pending, Runtime, boxed,
+    Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
+    Runtime, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
