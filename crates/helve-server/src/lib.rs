@@ -32,6 +32,7 @@
 mod config;
 mod listen;
 
+mod challenge;
 pub mod guard;
 pub mod jwt;
 mod keyring;
