@@ -22,6 +22,7 @@ pub mod servers;
 
 mod at_most;
 pub mod config;
+pub mod counted;
 mod diff;
 pub mod import;
 pub mod names;

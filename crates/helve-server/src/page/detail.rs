@@ -184,7 +184,7 @@ impl Shown<'_> {
         match hidden_in(bytes) {
             0 => {}
             count => {
-                html.put("<p class=\"notice warn\"><b>{}</b> hidden ", &[&count]);
+                html.put("<p class=\"notice warn\"><b>{}</b> hidden or deceptive ", &[&count]);
                 html.raw(if count == 1 { "character" } else { "characters" });
                 html.raw(", shown as <mark class=\"hid\">\\u{…}</mark></p>");
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
@@ -25,7 +25,7 @@ impl LivePolicy {
 
     /// What it says to a request. Nothing, where there is none.
     pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
-        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()))
+        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
     }
 }
 
@@ -68,17 +68,17 @@ impl Runtime {
         }
         let roles: &[&str] = match action {
             Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {
-                return Voice::new("no policy", Stance::Allow);
+                return Voice::named(Speaker::Policy, "no policy", Stance::Allow);
             }
             Action::Approve => &["approver"],
             Action::Inspect => &["approver", "auditor", "admin"],
             Action::Administer => &["admin"],
         };
         if roles.iter().any(|role| caller.has_role(role)) {
-            return Voice::new("role", Stance::Allow);
+            return Voice::new(Speaker::Role, Stance::Allow);
         }
         let reason = format!("it takes the role {}", roles.join(" or "));
-        Voice::new("role", Stance::Deny).because(reason)
+        Voice::new(Speaker::Role, Stance::Deny).because(reason)
     }
 
     /// What is remembered of a caller's session: its labels and where they came from, and what was

@@ -239,6 +239,28 @@ async fn a_secret_argument_is_recorded_nowhere_whatever_becomes_of_the_call() {
 }
 
 #[tokio::test]
+async fn headers_and_addresses_are_recorded_without_what_is_secret_in_them() {
+    for arguments in [
+        json!({ "headers": { "X-Api-Key": "hunter2" } }),
+        json!({ "headers": { "X-Auth-Token": "hunter2" } }),
+        json!({ "headers": { "Proxy-Authorization": "Basic hunter2" } }),
+        json!({ "headers": { "X-Vault-Token": "hunter2" } }),
+        json!({ "headers": { "PRIVATE-TOKEN": "hunter2" } }),
+        json!({ "headers": [{ "name": "X-Api-Key", "value": "hunter2" }] }),
+        json!({ "url": "https://api.example/a?token=hunter2&page=2" }),
+        json!({ "url": "https://me:hunter2@api.example/a" }),
+        json!({ "text": "look at /a?q=1&api_key=hunter2 once more" }),
+    ] {
+        // It answers what it got, so that the result has it too.
+        let bench = Bench::new([echo("echo")]);
+        let outcome = bench.runtime.call(Call::new("echo", arguments.clone())).await;
+        assert!(outcome.is_success(), "{outcome:?}");
+        let entries = format!("{:?}", bench.journal.entries());
+        assert!(!entries.contains("hunter2") && entries.contains("[redacted]"), "{arguments}: {entries}");
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_could_not_be_read_is_recorded_too() {
     let bench = Bench::new([echo("echo")]);
     let answer = json!({ "role": "assistant", "tool_calls": [
