@@ -18,7 +18,7 @@ use helve::{ApprovalId, Caller, KeyId};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::jwt::{Issuer, Lacking, Worth};
+use crate::jwt::{Issuer, Worth};
 use crate::keyring::Keyring;
 use crate::lines::Line;
 use crate::login::{self, Login, Logins};
@@ -191,12 +191,6 @@ impl Guard {
         Ok(Some((visitor, pass)))
     }
 
-    /// What everybody may know of how to sign in, where there is an issuer to sign in at.
-    pub(crate) fn metadata_for(&self, method: &Method, path: &str) -> Option<&str> {
-        let is_reading = matches!(*method, Method::GET | Method::HEAD);
-        self.issuer.as_ref().filter(|_| is_reading)?.metadata_at(path)
-    }
-
     /// Host and Origin.
     fn check_place(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = sole(headers, header::HOST).ok_or(Refusal::Host)?;
@@ -272,34 +266,6 @@ impl Guard {
             }
         }
         self.without_token()
-    }
-
-    /// Refuses a call of a tool that another scope of the caller's issuer would let them use, and says
-    /// which. Whatever else stands against it is found out by calling it.
-    pub(crate) fn check_scope(&self, parts: &Parts, tool: &str) -> Result<(), Response<Body>> {
-        let Some((Pass::Token { scopes, .. }, issuer)) = parts.extensions.get().zip(self.issuer.as_ref())
-        else {
-            return Ok(());
-        };
-        let Some(needed) = issuer.needed(scopes, tool) else { return Ok(()) };
-        let mut response = plain(StatusCode::FORBIDDEN, "your token has no scope for this tool");
-        let challenge = issuer.challenge(Lacking::Scope(&needed));
-        response.headers_mut().extend(challenge.map(|challenge| (header::WWW_AUTHENTICATE, challenge)));
-        Err(response)
-    }
-
-    /// What `WWW-Authenticate` says to somebody who is refused so.
-    fn challenge(&self, refusal: Refusal, headers: &HeaderMap) -> Option<HeaderValue> {
-        let lacking = match refusal {
-            Refusal::Token if headers.contains_key(header::AUTHORIZATION) => Lacking::GoodToken,
-            Refusal::Token => Lacking::Token,
-            Refusal::Scope => Lacking::Scope(&[]),
-            Refusal::Host | Refusal::Origin | Refusal::Forged | Refusal::Purpose | Refusal::Unknown => {
-                return None;
-            }
-        };
-        let told = self.issuer.as_ref().and_then(|issuer| issuer.challenge(lacking));
-        told.or(Some(HeaderValue::from_static("Bearer realm=\"helve\"")))
     }
 
     /// Whose form it is that has the token in its body: of somebody who is signed in. Bodies of others

@@ -33,6 +33,7 @@ mod config;
 mod lines;
 mod listen;
 
+mod challenge;
 pub mod guard;
 pub mod jwt;
 mod keyring;

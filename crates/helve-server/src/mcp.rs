@@ -8,7 +8,8 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use bytes::Bytes;
-use helve::{Caller, boxed};
+use helve::json::{JsonLimits, parse};
+use helve::{Call, Caller, ToolName, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
@@ -16,6 +17,7 @@ use helve_mcp::server::{
 };
 use helve_mcp::servers::Servers;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::api::Api;
 use crate::config::ServerConfig;
@@ -64,7 +66,7 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
-    check_scope(app, &parts, &message)?;
+    check_scope(app, &parts, &caller, &message).await?;
     let said = sole(&parts.headers, headers::VERSION);
     let session_id = sole(&parts.headers, headers::SESSION);
     let era = match (&message, said, session_id) {
@@ -104,19 +106,41 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
 }
 
 /// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it.
-fn check_scope(app: &App, parts: &Parts, message: &Message) -> Result<(), Refused> {
+async fn check_scope(
+    app: &App,
+    parts: &Parts,
+    caller: &Arc<Caller>,
+    message: &Message,
+) -> Result<(), Refused> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
         name: Cow<'a, str>,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
     }
-    let Message::Request(request) = message else { return Ok(()) };
-    if request.method != "tools/call" {
+    let (Message::Request(request), Ok(api)) = (message, app.api()) else { return Ok(()) };
+    if request.method != "tools/call" || !app.guard.asks_for_scopes(parts) {
         return Ok(());
     }
     // What cannot be read is refused where it is read for the call.
-    let Ok(Named { name }) = helve_mcp::message::read(request.params.as_deref()) else { return Ok(()) };
-    app.guard.check_scope(parts, &name).map_err(Box::new)
+    let Ok(Named { name, arguments }) = helve_mcp::message::read(request.params.as_deref()) else {
+        return Ok(());
+    };
+    let known = api.runtime.registry().get(&name);
+    let names = match &known {
+        Some(known) => vec![known.name().clone()],
+        // Whether there is such a tool nobody learns from what is asked for: `files__read` is `files/read`.
+        None => {
+            [ToolName::new(&name), ToolName::new(name.replace("__", "/"))].into_iter().flatten().collect()
+        }
+    };
+    let Some(refused) = app.guard.lacks_scope(parts, &names) else { return Ok(()) };
+    // The runtime refuses it as well, and records that.
+    let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
+    let call = Call::new(name, arguments.and_then(read).unwrap_or_default());
+    api.runtime.call(call.by(Arc::clone(caller))).await;
+    Err(Box::new(refused))
 }
 
 /// What clients must know to sign in, where there is an issuer.

@@ -196,6 +196,8 @@ fn a_token_is_good_for_its_scope_in_the_header_alone() {
     let (status, head) = place.post("/mcp", Some(token), "act");
     assert_eq!(status, 403, "{head}");
     assert!(head.contains("error=\"insufficient_scope\", scope=\"helve:look helve:act\""), "{head}");
+    let record = place.home.json(&["audit", "list", "--tool", "act"])[0].to_string();
+    assert!(record.contains("\"ada\"") && record.contains("not_authorized"), "{record}");
     assert!(matches!(place.up.call(token, "act", json!({})).0, 403 | 404));
     // In the address, in a form, as a cookie.
     for path in ["/mcp?access_token=", "/mcp?token=", "/mcp?authorization=Bearer%20"] {

@@ -67,12 +67,9 @@ fn is_scope(name: &str) -> bool {
 }
 
 impl Issuer {
-    /// The scopes that a token of these would need for a tool, as a client names it. None where it has
-    /// them, or where none would help. Whether there is such a tool is not looked at, so nobody learns it.
-    pub(crate) fn needed<'a>(&'a self, has: &'a [String], tool: &str) -> Option<Vec<&'a str>> {
-        // MCP writes `files__read` for `files/read`.
-        let names = [ToolName::new(tool), ToolName::new(tool.replace("__", "/"))];
-        let names: Vec<ToolName> = names.into_iter().flatten().collect();
+    /// The scopes that a token with these would need for a tool of one of these names. None where it has
+    /// them, or where none would help.
+    pub(crate) fn needed<'a>(&'a self, has: &'a [String], names: &[ToolName]) -> Option<Vec<&'a str>> {
         let lets = |scope: &Scope| {
             let access = Access::Only(scope.tools.clone());
             names.iter().any(|name| access.allows(name))

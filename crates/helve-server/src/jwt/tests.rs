@@ -389,15 +389,15 @@ async fn scopes_say_what_a_token_is_good_for() {
         assert_eq!(matches!(vouched.visitor, Visitor::Decider(_)), decides, "{scope}");
     }
     let has = ["reads".to_owned()];
-    for (tool, needed) in [
-        ("files/read", None),
-        ("web__fetch", None),
-        ("files__write", Some(vec!["reads", "all"])),
-        ("no such name", None),
-    ] {
-        assert_eq!(issuer.needed(&has, tool), needed, "{tool}");
+    for (tool, needed) in
+        [("files/read", None), ("web/fetch", None), ("files/write", Some(vec!["reads", "all"]))]
+    {
+        let name = helve::ToolName::new(tool).unwrap();
+        assert_eq!(issuer.needed(&has, &[name]), needed, "{tool}");
     }
-    assert_eq!(issuer.needed(&[], "web/fetch"), Some(vec!["reads"]), "the narrowest");
+    let fetch = helve::ToolName::new("web/fetch").unwrap();
+    assert_eq!(issuer.needed(&[], &[fetch]), Some(vec!["reads"]), "the narrowest");
+    assert_eq!(issuer.needed(&has, &[]), None, "no tool has such a name");
 }
 
 #[tokio::test]
