@@ -170,8 +170,9 @@ impl Backend for RuntimeBackend {
 
     fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
         Box::pin(async move {
-            let input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
-            let fired = self.runtime.fire(input.with("source", "startup")).await;
+            let mut input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
+            input.agent_id.clone_from(&visitor.caller.agent);
+            let fired = self.runtime.fire_in_turn(input.with("source", "startup"), &visitor.caller).await;
             (!fired.context.is_empty()).then(|| fired.context.join("\n"))
         })
     }

@@ -333,5 +333,6 @@ async fn a_call_waits_for_the_server_that_is_still_coming() {
         assert_eq!(answer["result"]["content"][0]["text"], "sent", "{answer}");
     }
     assert_eq!(none["error"]["message"], "Unknown tool: up__send");
-    assert_eq!(ada.ask(call("up__none")).await["error"]["message"], "Unknown tool: up__none");
+    let near = "Unknown tool: up__none; did you mean `up__count`?";
+    assert_eq!(ada.ask(call("up__none")).await["error"]["message"], near);
 }

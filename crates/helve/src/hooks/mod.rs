@@ -13,6 +13,7 @@ mod names;
 mod raised;
 mod run;
 mod tool;
+mod turns;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -162,6 +163,7 @@ struct Inner {
     background: Arc<Semaphore>,
     raised_background: Arc<Semaphore>,
     raise_tool: OnceLock<Tool>,
+    turns: turns::Turns,
     /// Ends what still runs in the background.
     ending: CancellationToken,
     caller: Arc<Caller>,
@@ -193,6 +195,7 @@ impl Hooks {
             background: Arc::new(Semaphore::new(BACKGROUND_MAX as usize)),
             raised_background: Arc::new(Semaphore::new(RAISED_BACKGROUND_MAX as usize)),
             raise_tool: OnceLock::new(),
+            turns: turns::Turns::default(),
             ending: CancellationToken::new(),
             caller: Arc::new(Caller::principal("hook").kind(PrincipalKind::Service)),
         }))
@@ -256,6 +259,10 @@ impl Hooks {
 
     pub(crate) fn raised_background(&self) -> &Arc<Semaphore> {
         &self.0.raised_background
+    }
+
+    fn turns(&self) -> &turns::Turns {
+        &self.0.turns
     }
 
     /// Where the tool is kept that tells of events from outside.

@@ -112,6 +112,17 @@ impl Runtime {
         self.tell(input, &Behalf::Caller(caller)).await
     }
 
+    /// Tells the hooks of an event of Helve's own that a caller set off, when their turn has come: a few
+    /// events of each caller at a time, so that nobody starts hooks without bound.
+    pub async fn fire_in_turn(&self, input: HookInput, caller: &Caller) -> Fired {
+        let hooks = &self.parts().hooks;
+        let _turn = match hooks.of(&input.event).is_some() {
+            true => Some(hooks.turns().next(caller).await),
+            false => None,
+        };
+        self.fire(input).await
+    }
+
     pub(crate) async fn tell(&self, mut input: HookInput, behalf: &Behalf) -> Fired {
         let parts = self.parts();
         if input.cwd.is_empty() {

@@ -166,7 +166,8 @@ impl Runtime {
 
     /// The same while everything goes on: nobody hears what they say. [`Hooks::settle`] waits for it.
     pub fn fire_in_background(&self, input: HookInput) {
-        let Ok(room) = Arc::clone(self.0.hooks.background()).try_acquire_owned() else {
+        // Others set it off, as often as they like: it takes no room from the hooks of calls.
+        let Ok(room) = Arc::clone(self.0.hooks.raised_background()).try_acquire_owned() else {
             tracing::warn!(event = %input.event, "hooks were not told: too many run in the background");
             return;
         };

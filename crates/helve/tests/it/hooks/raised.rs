@@ -175,6 +175,26 @@ async fn one_caller_has_only_so_many_events_at_once_and_others_have_room() {
 }
 
 #[tokio::test]
+async fn sessions_that_begin_at_once_wait_for_their_turn() {
+    let (most, go_on, hook) = counted_at_once();
+    let set = HookSet::default().on(HookEvent::SessionStart, Matcher::all(), hook);
+    let bench = Bench::with([], |builder| builder.hooks(set));
+    let begin = |who: &str| {
+        let (runtime, caller) = (bench.runtime.clone(), Caller::principal(who));
+        async move { runtime.fire_in_turn(HookInput::new(HookEvent::SessionStart), &caller).await }
+    };
+    let free = async {
+        while most.load(Ordering::SeqCst) < 9 {
+            tokio::task::yield_now().await;
+        }
+        go_on.add_permits(100);
+    };
+    let (eves, adas, ()) = tokio::join!(join_all((0..80).map(|_| begin("eve"))), begin("ada"), free);
+    assert_eq!(most.load(Ordering::SeqCst), 9, "eight of eve's, and ada's");
+    assert!(eves.iter().chain([&adas]).all(|fired| fired.answers.len() == 1), "each is told in the end");
+}
+
+#[tokio::test]
 async fn events_come_only_so_fast_and_as_the_operator_says() {
     let calm = Bench::new([]);
     let mut refused = 0;
