@@ -50,6 +50,7 @@ pub mod identity;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod secret;
 pub mod session;
 pub mod trace;
 
@@ -64,7 +65,7 @@ pub use definition::{
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
-pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
 pub use label::{Label, LabelSet, Taint};

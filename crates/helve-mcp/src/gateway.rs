@@ -297,6 +297,7 @@ impl Gateway {
         incoming: Incoming,
         hidden: impl FnOnce() -> RpcError,
     ) -> Result<Arc<RawValue>, RpcError> {
+        let page = incoming.decided_at.clone();
         let call = call_of(served.tool.name().as_str(), arguments, incoming);
         if server.config().tools.denies(piece.name()) {
             let message = format!(
@@ -307,7 +308,7 @@ impl Gateway {
             self.tools.runtime().refuse(call, ToolError::new(ErrorCode::NotAuthorized, message)).await;
             return Err(hidden());
         }
-        answer_of(self.tools.runtime().read(served, call).await, hidden)
+        answer_of(self.tools.runtime().read(served, call).await, page.as_deref(), hidden)
     }
 
     /// Records that somebody asked for what is not there, or not for them.
@@ -392,7 +393,7 @@ impl Backend for Gateway {
         Box::pin(async move {
             self.settled().await;
             Ok(match kind {
-                Kind::Tools => self.tools.definitions(&visitor.caller),
+                Kind::Tools => self.tools.definitions(&visitor),
                 Kind::Resources | Kind::ResourceTemplates => self.resources(&visitor, kind).await,
                 Kind::Prompts => self.prompts(&visitor).await,
             })

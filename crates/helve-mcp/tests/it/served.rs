@@ -33,9 +33,9 @@ impl Policy for Denies {
         match request.resource {
             PolicyResource::Served { server: "up", name } if name == self.0 => {
                 assert!(is_read);
-                Voice::new("policy not-this", Stance::Deny).because("it is torn")
+                Voice::policy("not-this", Stance::Deny).because("it is torn")
             }
-            _ => Voice::new("policy rest", Stance::Allow),
+            _ => Voice::policy("rest", Stance::Allow),
         }
     }
 }
@@ -111,7 +111,7 @@ async fn what_is_read_raises_the_labels_that_a_call_would() {
         // Whoever has read it is asked before something goes out; nobody else is.
         let send = request("tools/call", json!({ "name": "up__send", "arguments": {} }));
         let asked = ada.ask(send.clone()).await;
-        assert_eq!(asked["result"]["structuredContent"]["code"], "approval_required", "{asked}");
+        assert_eq!(asked["result"]["_meta"]["helve/error"]["code"], "approval_required", "{asked}");
         assert_eq!(behind.asked("tools/call"), 0, "{method}");
         assert_eq!(bob.ask(send).await["result"]["content"][0]["text"], "sent");
     }
@@ -133,7 +133,8 @@ async fn counts_finds_and_sends(config: fn(&mut ServerConfig), content: &Value) 
     assert_eq!(counted["result"]["content"], *content, "it passes as it is");
     ada.ask(call("up__find", json!({}))).await;
     let sent = ada.ask(call("up__send", json!({}))).await;
-    (sent["result"]["isError"] == true, behind.asked("tools/call"))
+    let is_asked = sent["result"]["_meta"]["helve/error"]["code"] == "approval_required";
+    (is_asked, behind.asked("tools/call"))
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use helve_core::gate::{Stance, Voice};
+use helve_core::gate::{Speaker, Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
@@ -13,9 +13,6 @@ use serde_json::Value;
 use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
-
-/// Who says it, as the record names them.
-const BY: &str = "labels";
 
 /// What labels say to a call, if anything.
 pub(super) async fn say(
@@ -44,7 +41,7 @@ pub(super) async fn say(
     if let Some(carrier) = carrier
         && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
     {
-        return Ok(Some(Voice::new(BY, stance).because(reason)));
+        return Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)));
     }
     let asks = |session: &Arc<SessionState>| {
         before.has_met() && (egress || mutates) && !looks_up_at_its_source(settings, tool, session)
@@ -56,7 +53,7 @@ pub(super) async fn say(
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new(BY, stance).because(reason)))
+    Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)))
 }
 
 /// Whether a call only looks something up at the server that everything private in the session came from:
@@ -124,7 +121,7 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
     let brought = brought(parts, &tool);
     let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
-    let was_judged = record.voices().iter().any(|voice| &*voice.by == BY);
+    let was_judged = record.voices().iter().any(|voice| voice.speaker == Speaker::Labels);
     if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {

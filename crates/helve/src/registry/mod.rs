@@ -88,6 +88,14 @@ pub enum RegistryError {
         /// The tool that has it.
         owner: ToolName,
     },
+    /// The name stands for something that is no tool.
+    #[error("`{name}` stands for the events that agents raise; choose another name for `{tool}`")]
+    Reserved {
+        /// The name, alias or provider name.
+        name: String,
+        /// The tool that was refused.
+        tool: ToolName,
+    },
     /// The registry is full.
     #[error("the registry holds {tools_max} tools, its limit; raise `registry.tools_max`")]
     Full {
