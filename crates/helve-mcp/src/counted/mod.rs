@@ -86,7 +86,7 @@ impl Counted {
             Facet::Mutates => "changes",
         };
         match self.facets.is_empty() {
-            true => "neither reads, sends nor changes what matters".to_owned(),
+            true => "nothing that labels watch".to_owned(),
             false => self.facets.iter().map(words).collect::<Vec<_>>().join(", "),
         }
     }

@@ -98,6 +98,7 @@ impl Server {
             settled: state == ServerState::Disabled,
             latency: None,
             greeting: None,
+            is_announced: false,
         };
         Arc::new(Self {
             name: name.into(),
@@ -259,7 +260,14 @@ impl Server {
         }
         self.send(ServerEventKind::Offer);
         // Nobody waits for it any more.
-        self.status.send_modify(|told| told.settled = true);
+        let mut was_announced = false;
+        self.status.send_modify(|told| {
+            told.settled = true;
+            was_announced = std::mem::take(&mut told.is_announced);
+        });
+        if was_announced {
+            self.announce_end(Some("it was stopped".to_owned()));
+        }
         for task in self.tasks().drain(..) {
             task.abort();
         }

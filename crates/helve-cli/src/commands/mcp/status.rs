@@ -66,6 +66,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note("no MCP server is configured; `helve mcp add` adds one")?;
     } else {
         print(&status, app)?;
+        if args.name.is_some() {
+            print_tools(&status, app)?;
+        }
         for one in &status {
             let name = one["name"].as_str().unwrap_or_default();
             if one["state"] == ServerState::Failed.as_str()
@@ -87,6 +90,15 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(_) if status.iter().all(|one| good(one) || waits(one)) => Exit::Waiting,
         Some(_) => Exit::Failed,
     })
+}
+
+/// The tools of the one server that was asked for.
+fn print_tools(status: &[serde_json::Value], app: &mut App<'_>) -> anyhow::Result<()> {
+    let names = status.iter().filter_map(|one| one["tool_names"].as_array()).flatten();
+    for name in names.filter_map(serde_json::Value::as_str) {
+        app.ui.line(format!("  {}", escape::one_line(name, 200)))?;
+    }
+    Ok(())
 }
 
 /// What a server that failed says that its box did not let it do.
