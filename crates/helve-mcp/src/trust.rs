@@ -98,7 +98,7 @@ impl Trust {
 
     /// Whether a server may be started with this configuration.
     pub fn check(&self, scope: &Scope, name: &str, config: &ServerConfig) -> Verdict {
-        match pinned(config) {
+        match pinned(scope, config) {
             Some(pinned) => self.check_value(scope, name, &pinned),
             None => Verdict::Unknown,
         }
@@ -120,7 +120,7 @@ impl Trust {
 
     /// Trusts a server as it is configured.
     pub fn accept(&mut self, scope: &Scope, name: &str, config: &ServerConfig) -> Result<(), StateError> {
-        let Some(config) = pinned(config) else {
+        let Some(config) = pinned(scope, config) else {
             let message = format!("`{name}` cannot be trusted: a path in its configuration is not UTF-8");
             return Err(StateError::Outdated { message });
         };
@@ -169,18 +169,34 @@ impl Trust {
 /// each lies. There is none for a configuration that cannot be written down, because a path in it is
 /// not UTF-8: nobody can trust that.
 pub fn digest(config: &ServerConfig) -> Option<String> {
-    pinned(config).map(|value| digest_of(&value))
+    pinned(&Scope::User, config).map(|value| digest_of(&value))
 }
 
 fn digest_of(pinned: &Value) -> String {
     sha256_hex(canonical(pinned).as_bytes())
 }
 
-/// What counts in a server's configuration, as JSON.
-fn pinned(config: &ServerConfig) -> Option<Value> {
+/// What counts in a server's configuration, as JSON; of a project's also where it leads outside of the
+/// project, since a link can be changed without it.
+fn pinned(scope: &Scope, config: &ServerConfig) -> Option<Value> {
     let mut value = shown(config)?;
-    value.as_object_mut()?.retain(|key, _| !HARMLESS.contains(&key.as_str()));
+    let fields = value.as_object_mut()?;
+    fields.retain(|key, _| !HARMLESS.contains(&key.as_str()));
+    let leads = leads_outside(scope, config);
+    if !leads.is_empty() {
+        let leads = leads.iter().map(|(path, end)| Some((path.to_str()?.to_owned(), json!(end.to_str()?))));
+        fields.insert("leads_to".to_owned(), Value::Object(leads.collect::<Option<_>>()?));
+    }
     Some(value)
+}
+
+/// What a server of a project is given that lies outside of the project once links are followed, as its
+/// configuration names it and as it is.
+pub fn leads_outside(scope: &Scope, config: &ServerConfig) -> Vec<(PathBuf, PathBuf)> {
+    let Scope::Project(folder) = scope else { return Vec::new() };
+    let own = helve_sandbox::Way::to(folder).end;
+    let outside = config.leads().filter(|(_, end)| !end.starts_with(&own));
+    outside.map(|(path, end)| (path.to_owned(), end)).collect()
 }
 
 /// A server's configuration as it can be shown: in place of a secret that got into it stands a

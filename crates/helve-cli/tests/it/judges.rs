@@ -197,6 +197,7 @@ fn nothing_is_downloaded_to_where_helves_own_files_are() {
         ("../.config/helve", false),
     ] {
         home.write("helve.toml", format!("[web.http]\ndownloads = '{folder}'\n{tool}"));
+        assert_eq!(home.run(&["trust", "--yes"]).code, 0);
         assert_eq!(home.run(&["call", "time-now"]).code, 0);
         let ran = home.run(&["call", "http-get", "url=http://127.0.0.1:9/", "save_as=x.txt"]);
         assert_eq!(

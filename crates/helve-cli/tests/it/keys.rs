@@ -58,7 +58,8 @@ fn the_link_of_helve_up_signs_its_person_in_once() {
     let home = Home::new();
     let up = Up::start(&home);
     let token = std::fs::read_to_string(up.told["token_file"].as_str().unwrap()).unwrap();
-    let (place, code) = up.told["sign_in"].as_str().unwrap().split_once('#').unwrap();
+    let made = home.json(&["keys", "sign-in"]);
+    let (place, code) = made["link"].as_str().unwrap().split_once('#').unwrap();
     assert_eq!(place, format!("http://{}/sign-in", up.address));
     let (status, head, me) = up.send("POST /sign-in", &[], &json!({ "code": code }));
     assert_eq!((status, &me["purpose"]), (200, &json!("decide")), "{me}");

@@ -20,6 +20,8 @@
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
 //! - `hooks`: who is told of calls and may have a say;
 //! - `trust`: what a project brings and a person must have seen first;
+//! - `cloned`: a hostile repository, used without a word of trust;
+//! - `secrets`: files that hold secrets, and the link that lets its reader decide;
 //! - `telemetry`: traces, at a collector;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
@@ -31,6 +33,8 @@ mod home;
 mod approvals;
 mod audit;
 mod call;
+#[cfg(target_os = "linux")]
+mod cloned;
 mod composition;
 mod conditions;
 mod config;
@@ -55,6 +59,8 @@ mod policy;
 mod rules;
 mod runs;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod secrets;
 mod serve;
 mod session;
 mod start;
