@@ -348,6 +348,27 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_leads_elsewhere_asks_again_and_starts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        ["project", "a", "b"].iter().for_each(|name| std::fs::create_dir(root.join(name)).unwrap());
+        let link = root.join("project/data");
+        std::os::unix::fs::symlink("../a", &link).unwrap();
+        let scope = Scope::Project(root.join("project"));
+        let mut trust = Trust::open(root.join("trust.json"));
+        let mut config = ServerConfig { write: vec![link.clone()], ..server() };
+        trust.accept(&scope, "a", &config).unwrap();
+        assert_eq!(trust.check(&scope, "a", &config), Verdict::Trusted);
+        assert_eq!(leads_outside(&scope, &config), [(link.clone(), root.join("a"))]);
+        config.within = Some(vec![root.join("project"), root.join("a")]);
+        assert_eq!(config.leads_astray(), None);
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../b", &link).unwrap();
+        assert!(matches!(trust.check(&scope, "a", &config), Verdict::Changed { .. }));
+        assert_eq!(config.leads_astray(), Some((link.as_path(), root.join("b"))));
+    }
+
+    #[test]
     fn two_ways_to_a_folder_are_one_project() {
         let folder = tempfile::tempdir().unwrap();
         let (mut trust, scope) = opened(&folder);

@@ -213,8 +213,9 @@ fn a_cloned_project_does_nothing_beyond_its_folder_without_trust() {
         for said in [typed.all(), served.to_string()] {
             assert!(!said.contains(SECRET) && !said.contains("private notes"), "{tool}: {said}");
         }
-        assert_ne!(served["status"], "done", "{tool}: {served}");
-        assert_ne!(typed.code, 0, "{tool}: {}", typed.all());
+        // Code runs in a box, in which there is nothing of this.
+        let is_boxed = tool == "code-execute";
+        assert!(is_boxed || served["status"] != "done" && typed.code != 0, "{tool}: {} {served}", typed.all());
         assert_eq!(victim.harm(), [""; 0], "{tool}: {} {served}", typed.all());
     }
     assert!(!victim.home.run(&["audit", "export"]).stdout.contains(SECRET));
@@ -353,7 +354,7 @@ fn what_the_user_wrote_is_not_taken_over_by_a_project() {
     std::fs::write(
         own.join("helve.toml"),
         format!("[net]\nallow = ['127.0.0.1:{port}', 'localhost:{port}']\n[checks.budget]\ntool = 'math-eval'\narguments = {{ expression = '0' }}\nexpect = 'result.value > 0'\n\
-            [[tool.http]]\nname = 'mine'\ndescription = 'Mine.'\nrisk = 'low'\nurl = 'http://127.0.0.1:{port}/mine'\npreconditions = [{{ type = 'custom', check = 'budget' }}]\n"),
+            [[tool.http]]\nname = 'mine'\ndescription = 'Mine.'\nrisk = 'low'\nurl = 'http://127.0.0.1:{port}/mine'\npreconditions = [{{ type = 'custom', description = 'There must be money.', id = 'budget' }}]\n"),
     )
     .unwrap();
     let request = |name: &str, url: &str| {
@@ -368,10 +369,10 @@ fn what_the_user_wrote_is_not_taken_over_by_a_project() {
         ]
         .concat(),
     );
-    for args in [&["call", "theirs"][..], &["call", "named"], &["call", "mine"]] {
-        let ran = home.run(args);
-        assert_ne!(ran.code, 0, "{args:?} {}", ran.all());
-        assert_eq!(witness.heard(), [""; 0], "{args:?}");
+    for (tool, why) in [("theirs", "`helve trust`"), ("named", "`helve trust`"), ("mine", "precondition_failed")] {
+        let ran = home.run(&["call", tool]);
+        assert!(ran.code != 0 && ran.stderr.contains(why), "{tool}: {}", ran.all());
+        assert_eq!(witness.heard(), [""; 0], "{tool}");
     }
     assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "theirs"]).code, 0);
