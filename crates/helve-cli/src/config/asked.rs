@@ -23,6 +23,9 @@ pub(crate) const NAME: &str = "settings";
 pub(crate) struct AskedSettings {
     own: OwnFolder,
     pub(crate) asked: Vec<Asked>,
+    /// Those that name files and folders of the project alone, and so count as they are: a link can change
+    /// that at any time.
+    inside: Vec<Asked>,
 }
 
 /// One of them.
@@ -46,10 +49,19 @@ pub(super) struct Sorted {
 /// Tells apart what a project's file says. `before` is what counts without it, `set` what somebody gave.
 pub(super) fn sort(document: &Document, before: &Value, set: &HashMap<String, Origin>) -> Sorted {
     let own = OwnFolder::of(&document.path);
-    let (mut asked, mut refused) = (Vec::new(), Vec::new());
+    let (mut asked, mut inside, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     leaves(&document.value, String::new(), &mut |pointer, value| {
         let former = before.pointer(&pointer).unwrap_or(&Value::Null);
-        let named = if matches!(standing(&pointer), Standing::Inside) { paths(value) } else { Vec::new() };
+        let named = match standing(&pointer) {
+            Standing::Inside | Standing::InsideToo => paths(value),
+            Standing::Harmless
+            | Standing::OwnOnly
+            | Standing::Stricter(_)
+            | Standing::Waits(_)
+            | Standing::New
+            | Standing::Elsewhere => Vec::new(),
+        };
+        let leads_out = named.iter().any(|path| !own.lead(path).is_inside);
         let waits = match standing(&pointer) {
             Standing::Harmless | Standing::Elsewhere => false,
             Standing::OwnOnly => {
@@ -62,17 +74,17 @@ pub(super) fn sort(document: &Document, before: &Value, set: &HashMap<String, Or
             }
             Standing::Stricter(_) => false,
             Standing::Waits(takes) => takes(value, former),
-            Standing::Inside => {
-                set.contains_key(&pointer) || named.iter().any(|path| !own.lead(path).is_inside)
-            }
+            Standing::Inside => leads_out || set.contains_key(&pointer),
+            Standing::InsideToo => leads_out,
             Standing::New => is_known(&pointer, before),
         };
-        if waits {
+        if waits || !named.is_empty() {
             let origin = document.origin(&pointer);
-            asked.push(Asked { pointer, value: value.clone(), paths: named, origin });
+            let one = Asked { pointer, value: value.clone(), paths: named, origin };
+            if waits { asked.push(one) } else { inside.push(one) }
         }
     });
-    Sorted { settings: AskedSettings { own, asked }, refused }
+    Sorted { settings: AskedSettings { own, asked, inside }, refused }
 }
 
 fn refusal(pointer: &str, why: &str, document: &Document) -> Remark {
@@ -103,11 +115,28 @@ fn paths(value: &Value) -> Vec<PathBuf> {
 impl AskedSettings {
     /// None, where there is no project.
     pub(super) fn none() -> Self {
-        Self { own: OwnFolder::of(Path::new("/")), asked: Vec::new() }
+        Self { own: OwnFolder::of(Path::new("/")), asked: Vec::new(), inside: Vec::new() }
+    }
+
+    /// What of them counts, where this is whether they are trusted.
+    pub(super) fn in_force(&self, verdict: &Verdict) -> Self {
+        let mut settings = self.clone();
+        if *verdict != Verdict::Trusted {
+            settings.asked.clear();
+        }
+        settings
+    }
+
+    /// Whether nothing of this can change without the configuration.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.asked.is_empty() && self.inside.is_empty()
     }
 
     /// Whether they count, as they are at this moment.
     pub(crate) fn verdict(&self) -> Verdict {
+        if self.inside.iter().flat_map(|asked| self.leads(asked)).any(|lead| !lead.is_inside) {
+            return Verdict::Unknown;
+        }
         match look(Store::Settings) {
             _ if self.asked.is_empty() => Verdict::Trusted,
             Some(trust) => trust.check_value(&self.scope(), NAME, &self.pinned()),

@@ -12,11 +12,11 @@ use helve_mcp::trust::Verdict;
 use helve_sandbox::Unwritable;
 use serde_json::{Value, json};
 
+use super::asked::{self, AskedSettings};
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::hooks::{self, HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
-use super::asked::{self, AskedSettings};
 use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
@@ -140,10 +140,9 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
             settings = sorted.settings;
             (left_out, refused) = sorted.refused.into_iter().unzip();
         }
-        let waits = settings.verdict() != Verdict::Trusted;
-        if !waits {
-            in_use = settings.clone();
-        }
+        let verdict = settings.verdict();
+        let waits = verdict != Verdict::Trusted;
+        in_use = settings.in_force(&verdict);
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
             let is_left_out = left_out.contains(&pointer) || waits && settings.has(&pointer);
@@ -157,7 +156,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         tools.extend(tool_entries(*layer, document));
         hooks.extend(hook_sections(*layer, document)?);
     }
-    let policy_files = policy::files(&documents, &overrides, inputs);
+    let policy_files = policy::files(&documents, &overrides, inputs, &settings);
     for Override { pointer, value, origin } in overrides {
         overrides::put(&mut merged, &pointer, value);
         origins.insert(pointer, origin);

@@ -34,6 +34,9 @@ pub(super) enum Standing {
     /// Paths. They count while all lead into the project's own folder, and the user's file names none;
     /// else they wait for trust.
     Inside,
+    /// Paths that count beside the user's. They count while all lead into the project's own folder; else they
+    /// wait for trust.
+    InsideToo,
     /// Things by name. A new one counts; one in the place of the user's waits for trust.
     New,
     /// Somebody else decides, thing by thing: see `wire::trust`, `config::rules`, `config::policy`.
@@ -79,189 +82,244 @@ static TABLE: LazyLock<HashMap<&'static str, Standing>> = LazyLock::new(|| {
 fn sections(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Elsewhere, New, OwnOnly, Waits};
     // Where a section is `Elsewhere`, its keys stand in a table of their own below.
-    keys!(table, "", Config {
-        execution: Elsewhere,
-        registry: Elsewhere,
-        limits: Elsewhere,
-        breaker: Elsewhere,
-        retry_budget: Elsewhere,
-        repair: Elsewhere,
-        journal: Elsewhere,
-        redact: Elsewhere,
-        security: Elsewhere,
-        identity: OwnOnly,
-        rules: Elsewhere,
-        labels: Elsewhere,
-        policy: Elsewhere,
-        approvals: Elsewhere,
-        telemetry: OwnOnly,
-        net: Elsewhere,
-        sandbox: Elsewhere,
-        code: Elsewhere,
-        builtin: Elsewhere,
-        files: Elsewhere,
-        web: Elsewhere,
-        hooks: Elsewhere,
-        mcp: Elsewhere,
-        // Whether a variable is set, a file there: nobody gets to see what is in it.
-        integrations: New,
-        resources: New,
-        checks: New,
-        permissions: Waits(anything),
-        tool: Elsewhere,
-        openapi: Elsewhere,
-    });
-    keys!(table, "/rules", PermissionSet {
-        allow: Elsewhere,
-        ask: Elsewhere,
-        deny: Elsewhere,
-        mode: Elsewhere,
-        directories: Elsewhere,
-    });
+    keys!(
+        table,
+        "",
+        Config {
+            execution: Elsewhere,
+            registry: Elsewhere,
+            limits: Elsewhere,
+            breaker: Elsewhere,
+            retry_budget: Elsewhere,
+            repair: Elsewhere,
+            journal: Elsewhere,
+            redact: Elsewhere,
+            security: Elsewhere,
+            identity: OwnOnly,
+            rules: Elsewhere,
+            labels: Elsewhere,
+            policy: Elsewhere,
+            approvals: Elsewhere,
+            telemetry: OwnOnly,
+            net: Elsewhere,
+            sandbox: Elsewhere,
+            code: Elsewhere,
+            builtin: Elsewhere,
+            files: Elsewhere,
+            web: Elsewhere,
+            hooks: Elsewhere,
+            mcp: Elsewhere,
+            // Whether a variable is set, a file there: nobody gets to see what is in it.
+            integrations: New,
+            resources: New,
+            // One calls a tool, with arguments of its own, before another runs.
+            checks: Waits(anything),
+            permissions: Waits(anything),
+            tool: Elsewhere,
+            openapi: Elsewhere,
+        }
+    );
+    keys!(
+        table,
+        "/rules",
+        PermissionSet {
+            allow: Elsewhere,
+            ask: Elsewhere,
+            deny: Elsewhere,
+            mode: Elsewhere,
+            directories: Elsewhere,
+        }
+    );
     keys!(table, "/mcp", McpConfig { servers: Elsewhere });
-    keys!(table, "/tool", ToolSections {
-        http: Elsewhere,
-        program: Elsewhere,
-        sequence: Elsewhere,
-        parallel: Elsewhere,
-        conditional: Elsewhere,
-        map: Elsewhere,
-    });
-    keys!(table, "/policy", PolicySection { files: Elsewhere });
+    keys!(
+        table,
+        "/tool",
+        ToolSections {
+            http: Elsewhere,
+            program: Elsewhere,
+            sequence: Elsewhere,
+            parallel: Elsewhere,
+            conditional: Elsewhere,
+            map: Elsewhere,
+        }
+    );
+    keys!(table, "/policy", PolicySection { files: Standing::InsideToo });
 }
 
 /// How calls run. A bound on how much a call may hold can be lowered, and what raises one waits. Time is no
 /// such bound: whoever waits can stop waiting.
 fn calls(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Harmless, Stricter, Waits};
-    keys!(table, "/execution", Execution {
-        default_timeout_ms: Harmless,
-        max_timeout_ms: Harmless,
-        cancel_grace_ms: Harmless,
-        precondition_timeout_ms: Harmless,
-    });
+    keys!(
+        table,
+        "/execution",
+        Execution {
+            default_timeout_ms: Harmless,
+            max_timeout_ms: Harmless,
+            cancel_grace_ms: Harmless,
+            precondition_timeout_ms: Harmless,
+        }
+    );
     keys!(table, "/registry", RegistrySection { tools_max: Harmless });
-    keys!(table, "/limits", Limits {
-        arguments_bytes: Waits(more),
-        arguments_values: Waits(more),
-        arguments_depth: Waits(more),
-        result_bytes: Waits(more),
-        calls: Stricter(lacks),
-    });
+    keys!(
+        table,
+        "/limits",
+        Limits {
+            arguments_bytes: Waits(more),
+            arguments_values: Waits(more),
+            arguments_depth: Waits(more),
+            result_bytes: Waits(more),
+            calls: Stricter(lacks),
+        }
+    );
     // How often a tool that fails is tried again, and how arguments are mended.
-    keys!(table, "/breaker", Breaker {
-        enabled: Harmless,
-        failures: Harmless,
-        cool_down_ms: Harmless,
-        without: Harmless,
-    });
-    keys!(table, "/retry_budget", RetryBudget {
-        enabled: Harmless,
-        tokens: Harmless,
-        per_success: Harmless,
-    });
+    keys!(
+        table,
+        "/breaker",
+        Breaker { enabled: Harmless, failures: Harmless, cool_down_ms: Harmless, without: Harmless }
+    );
+    keys!(table, "/retry_budget", RetryBudget { enabled: Harmless, tokens: Harmless, per_success: Harmless });
     keys!(table, "/repair", Repair { enabled: Harmless });
 }
 
 /// Who may do what, and what is kept of it.
 fn gate(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Harmless, Inside, OwnOnly, Stricter, Waits};
-    keys!(table, "/journal", JournalSection {
-        path: Inside,
-        durability: Stricter(|value, before| ranks_below(value, before, &["changes", "all"])),
-        keep_results_bytes: Waits(less),
-        keep_run_results_bytes: Waits(less),
-    });
+    keys!(
+        table,
+        "/journal",
+        JournalSection {
+            path: Inside,
+            durability: Stricter(|value, before| ranks_below(value, before, &["changes", "all"])),
+            keep_results_bytes: Waits(less),
+            keep_run_results_bytes: Waits(less),
+        }
+    );
     keys!(table, "/redact", Redact { names: Stricter(lacks) });
-    keys!(table, "/security", Security {
-        require_authentication: Stricter(|value, before| before == true && value == false),
-        ask_from: Stricter(|value, before| risk(value) > risk(before)),
-    });
-    keys!(table, "/labels", LabelsSection {
-        when_met: Stricter(|value, before| ranks_below(value, before, &["off", "ask", "deny"])),
-        unlabelled: Stricter(|value, before| ranks_below(value, before, &["ignored", "all"])),
-        principal_ttl_s: Stricter(less),
-    });
-    keys!(table, "/approvals", ApprovalsSection {
-        ttl_s: Waits(more),
-        wait_s: Harmless,
-        denied_for_s: Waits(less),
-        session_rule_ttl_s: Waits(more),
-        pending_max: Waits(more),
-        keep_s: Waits(less),
-        // Addresses below these are not pointed out to whoever decides.
-        own_domains: Waits(adds),
-        ask_url: OwnOnly,
-        page_url: OwnOnly,
-        webhook: OwnOnly,
-    });
+    keys!(
+        table,
+        "/security",
+        Security {
+            require_authentication: Stricter(|value, before| before == true && value == false),
+            ask_from: Stricter(|value, before| risk(value) > risk(before)),
+        }
+    );
+    keys!(
+        table,
+        "/labels",
+        LabelsSection {
+            when_met: Stricter(|value, before| ranks_below(value, before, &["off", "ask", "deny"])),
+            unlabelled: Stricter(|value, before| ranks_below(value, before, &["ignored", "all"])),
+            principal_ttl_s: Stricter(less),
+        }
+    );
+    keys!(
+        table,
+        "/approvals",
+        ApprovalsSection {
+            ttl_s: Waits(more),
+            wait_s: Harmless,
+            denied_for_s: Waits(less),
+            session_rule_ttl_s: Waits(more),
+            pending_max: Waits(more),
+            keep_s: Waits(less),
+            // Addresses below these are not pointed out to whoever decides.
+            own_domains: Waits(adds),
+            ask_url: OwnOnly,
+            page_url: OwnOnly,
+            webhook: OwnOnly,
+        }
+    );
 }
 
 /// What tools reach.
 fn reach(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Harmless, Inside, Stricter, Waits};
-    keys!(table, "/net", NetPolicy {
-        allow: Waits(adds),
-        deny: Stricter(lacks),
-        only: Stricter(opens),
-        response_bytes: Waits(more),
-        timeout_ms: Harmless,
-        connect_timeout_ms: Harmless,
-        redirects: Waits(more),
-    });
-    keys!(table, "/sandbox", SandboxSection {
-        min_level: Stricter(|value, before| ranks_below(value, before, &LEVELS)),
-        memory_mb: Waits(more),
-        pids: Waits(more),
-        cpu_s: Waits(more),
-        work_mb: Waits(more),
-    });
+    keys!(
+        table,
+        "/net",
+        NetPolicy {
+            allow: Waits(adds),
+            deny: Stricter(lacks),
+            only: Stricter(opens),
+            response_bytes: Waits(more),
+            timeout_ms: Harmless,
+            connect_timeout_ms: Harmless,
+            redirects: Waits(more),
+        }
+    );
+    keys!(
+        table,
+        "/sandbox",
+        SandboxSection {
+            min_level: Stricter(|value, before| ranks_below(value, before, &LEVELS)),
+            memory_mb: Waits(more),
+            pids: Waits(more),
+            cpu_s: Waits(more),
+            work_mb: Waits(more),
+        }
+    );
     // An interpreter sees the code, and calls tools in its place.
-    keys!(table, "/code", CodeOptions {
-        python: Waits(anything),
-        javascript: Waits(anything),
-        shell: Waits(anything),
-        read: Inside,
-        network: Waits(adds),
-        blocked_commands: Waits(lacks),
-        call_tools: Waits(turns_on),
-        warm: Waits(more),
-        artifacts_max: Waits(more),
-        artifact_bytes_max: Waits(more),
-        sessions: Inside,
-    });
+    keys!(
+        table,
+        "/code",
+        CodeOptions {
+            python: Waits(anything),
+            javascript: Waits(anything),
+            shell: Waits(anything),
+            read: Inside,
+            network: Waits(adds),
+            blocked_commands: Waits(lacks),
+            call_tools: Waits(turns_on),
+            warm: Waits(more),
+            artifacts_max: Waits(more),
+            artifact_bytes_max: Waits(more),
+            sessions: Inside,
+        }
+    );
     keys!(table, "/builtin", Builtin { without: Waits(lacks) });
-    keys!(table, "/files", FilesConfig {
-        roots: Inside,
-        read_bytes: Waits(more),
-        write_bytes: Waits(more),
-        backup_bytes: Harmless,
-    });
+    keys!(
+        table,
+        "/files",
+        FilesConfig {
+            roots: Inside,
+            read_bytes: Waits(more),
+            write_bytes: Waits(more),
+            backup_bytes: Harmless,
+        }
+    );
 }
 
 fn web(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Elsewhere, Harmless, Inside, Waits};
-    keys!(table, "/web", WebConfig {
-        search: Elsewhere,
-        scrape: Elsewhere,
-        http: Elsewhere,
-        secrets: Waits(anything),
-    });
+    keys!(
+        table,
+        "/web",
+        WebConfig { search: Elsewhere, scrape: Elsewhere, http: Elsewhere, secrets: Waits(anything) }
+    );
     // A provider has a key of the user's even where none is named.
-    keys!(table, "/web/search", SearchConfig {
-        providers: Waits(adds),
-        timeout_ms: Harmless,
-        searxng: Waits(anything),
-        tavily: Waits(anything),
-        brave: Waits(anything),
-        serpapi: Waits(anything),
-    });
+    keys!(
+        table,
+        "/web/search",
+        SearchConfig {
+            providers: Waits(adds),
+            timeout_ms: Harmless,
+            searxng: Waits(anything),
+            tavily: Waits(anything),
+            brave: Waits(anything),
+            serpapi: Waits(anything),
+        }
+    );
     let _both: fn(&ProviderConfig) = |ProviderConfig { url: _, key: _ }| ();
-    keys!(table, "/web/scrape", ScrapeConfig {
-        robots: Waits(|value, before| before == true && value == false),
-        remember_ms: Harmless,
-        browser: Waits(anything),
-    });
+    keys!(
+        table,
+        "/web/scrape",
+        ScrapeConfig {
+            robots: Waits(|value, before| before == true && value == false),
+            remember_ms: Harmless,
+            browser: Waits(anything),
+        }
+    );
     keys!(table, "/web/http", HttpConfig { downloads: Inside, download_bytes: Waits(more) });
 }
 

@@ -137,6 +137,8 @@ fn asks_for(demands: &[Demand]) -> String {
         Demand::Address(address) => format!("reaches {address}"),
         Demand::Fetch(url) => format!("fetches {url}"),
         Demand::Replace(whom) => format!("takes the place of {whom}"),
+        Demand::Call(whom) => format!("calls {whom}"),
+        Demand::Combine(reads, sends) => format!("sends what `{reads}` reads here by `{sends}`"),
         Demand::More(what, number) => format!("wants {what} = {number}"),
     };
     demands.iter().map(|demand| format!(", {}", words(demand))).collect()
@@ -281,7 +283,7 @@ impl Launcher for Agreed {
 pub(crate) fn gate(loaded: &Loaded, registry: &Registry) -> Arc<dyn Policy> {
     let policies = super::policy::policies(loaded, registry);
     let (tools, settings) = (listed(loaded), Arc::clone(&loaded.in_use));
-    match tools.is_empty() && settings.asked.is_empty() {
+    match tools.is_empty() && settings.is_empty() {
         true => Arc::new(policies),
         false => Arc::new(TrustFirst { tools, settings, policies }),
     }

@@ -1,8 +1,12 @@
 //! What a tool of a project asks for beyond the project's own folder.
 //!
 //! A tool that asks for nothing of this runs without trust: a program in a box that reads and writes in the
-//! project's folder alone, a request to a public address that carries no secret, and what is made of such
-//! tools. Each of the others waits, see [`super::brought`].
+//! project's folder alone, a request to a public address that carries no secret, and what is made of the one
+//! or the other. Each of the others waits, see [`super::brought`].
+//!
+//! What a request sends is for the model to say, and labels watch that. In a tool made of others the project
+//! says it, so one that would send what another reads here waits, and so does one that calls tools which are
+//! not the project's with words of the project's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,7 +23,7 @@ use helve_tools::program::ProgramToolConfig;
 use serde_json::{Value, json};
 
 use super::tools::typed;
-use super::{builtin_as_shipped, is_remote, mcp, web};
+use super::{builtin_as_shipped, composed, is_remote, mcp, web};
 use crate::config::place::{Lead, OwnFolder};
 use crate::config::{Config, Loaded, ToolEntry, ToolKind};
 
@@ -44,6 +48,10 @@ pub(crate) enum Demand {
     Fetch(String),
     /// To be called in the place of another tool.
     Replace(String),
+    /// To call a tool that is not the project's.
+    Call(String),
+    /// To send out, by the second, what the first gets to read here.
+    Combine(String, String),
     /// More of something than programs get.
     More(&'static str, u64),
 }
@@ -61,6 +69,8 @@ impl Demand {
             Self::Address(_) => "address",
             Self::Fetch(_) => "fetch",
             Self::Replace(_) => "replaces",
+            Self::Call(_) => "calls",
+            Self::Combine(..) => "sends",
             Self::More(what, _) => what,
         }
     }
@@ -77,7 +87,8 @@ impl fmt::Display for Demand {
             Self::Address(address) => {
                 write!(f, "{address}, on this machine, in a private network, or in your `net.allow`")
             }
-            Self::Replace(whom) => f.write_str(whom),
+            Self::Replace(whom) | Self::Call(whom) => f.write_str(whom),
+            Self::Combine(reads, sends) => write!(f, "what `{reads}` reads here, by `{sends}`"),
             Self::More(_, number) => write!(f, "{number}, more than programs get"),
         }
     }
@@ -130,6 +141,8 @@ impl Demands {
             | Demand::Address(_)
             | Demand::Fetch(_)
             | Demand::Replace(_)
+            | Demand::Call(_)
+            | Demand::Combine(..)
             | Demand::More(..) => None,
         });
         std::iter::once(self.own.path().to_owned()).chain(ends).collect()
@@ -154,6 +167,7 @@ const SYSTEM: [&str; 3] = ["/usr", "/bin", "/lib"];
 pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Demands {
     let own = OwnFolder::of(entry.file());
     let mut demands = Demands { own, fixed: known.replaced_by(entry), paths: Vec::new() };
+    demands.fixed.extend(calls(entry, loaded));
     match entry.kind {
         ToolKind::Program => {
             if let Ok(config) = typed::<ProgramToolConfig>(entry) {
@@ -173,10 +187,61 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Dem
             }
         }
         // Its parts are tools of their own, and each is asked for itself.
-        ToolKind::Composed(_) => {}
+        ToolKind::Composed(_) => demands.fixed.extend(combined(entry, loaded)),
     }
     demands
 }
+
+/// The tools that an entry has called, by itself or after it, and that are not the project's. What only
+/// counts and tells the time does no harm.
+fn calls(entry: &ToolEntry, loaded: &Loaded) -> Vec<Demand> {
+    let value = &entry.value;
+    let named = |value: &Value| value.get("tool").and_then(Value::as_str).map(str::to_owned);
+    let effects = value.get("effects").and_then(Value::as_array).into_iter().flatten();
+    let others = ["undo", "recall"].into_iter().filter_map(|key| value.get(key));
+    let called: BTreeSet<_> =
+        composed::parts(entry).into_iter().chain(effects.chain(others).filter_map(named)).collect();
+    let is_harmless = |name: &String| HARMLESS.contains(name) || !of_project(name, loaded).is_empty();
+    called
+        .into_iter()
+        .filter(|name| !is_harmless(name))
+        .map(|name| Demand::Call(format!("`{name}`")))
+        .collect()
+}
+
+/// What a composed tool reads here and sends out, if it does both.
+fn combined(entry: &ToolEntry, loaded: &Loaded) -> Option<Demand> {
+    let (mut ahead, mut seen) = (composed::parts(entry), BTreeSet::new());
+    let (mut reads, mut sends) = (None, None);
+    while let Some(name) = ahead.pop() {
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        for part in of_project(&name, loaded) {
+            match part.kind {
+                ToolKind::Program => reads = Some(name.clone()),
+                ToolKind::Http | ToolKind::OpenApi => sends = Some(name.clone()),
+                ToolKind::Composed(_) => ahead.extend(composed::parts(part)),
+            }
+        }
+    }
+    Some(Demand::Combine(reads?, sends?))
+}
+
+/// The project's entries that a name may mean.
+fn of_project<'l>(name: &str, loaded: &'l Loaded) -> Vec<&'l ToolEntry> {
+    let means = |entry: &&ToolEntry| match entry.kind {
+        ToolKind::OpenApi => {
+            name.strip_prefix(entry.label()).is_some_and(|rest| rest.starts_with(['/', '_']))
+        }
+        ToolKind::Http | ToolKind::Program | ToolKind::Composed(_) => entry.names().any(|one| one == name),
+    };
+    loaded.tools.iter().filter(|entry| loaded.is_foreign(entry.layer)).filter(means).collect()
+}
+
+/// Built-in tools that reach nothing: they count, measure and tell the time.
+static HARMLESS: LazyLock<BTreeSet<String>> =
+    LazyLock::new(|| helve_tools::builtin_tools().iter().map(|tool| tool.name().to_string()).collect());
 
 impl Demands {
     fn add_program(&mut self, config: &ProgramToolConfig, limits: &Config) {
@@ -291,7 +356,12 @@ static SHIPPED: LazyLock<Vec<String>> = LazyLock::new(|| {
     let web = web::checked(&Default::default()).unwrap_or_default();
     let names = |tool: &Tool| {
         let definition = tool.definition();
-        definition.aliases.iter().map(ToString::to_string).chain(Some(tool.name().to_string())).collect::<Vec<_>>()
+        definition
+            .aliases
+            .iter()
+            .map(ToString::to_string)
+            .chain(Some(tool.name().to_string()))
+            .collect::<Vec<_>>()
     };
     // It is there once a provider is configured.
     let search = Some("web-search".to_owned());
@@ -355,9 +425,12 @@ mod tests {
 
     #[test]
     fn names_that_read_alike_are_one() {
-        for (one, other) in
-            [("file-read", "file_read"), ("file-read", "File-Read"), ("mail/send", "mail__send"), ("a/b", "a-b")]
-        {
+        for (one, other) in [
+            ("file-read", "file_read"),
+            ("file-read", "File-Read"),
+            ("mail/send", "mail__send"),
+            ("a/b", "a-b"),
+        ] {
             assert_eq!(folded(one), folded(other));
         }
         assert_ne!(folded("file-read"), folded("file-reader"));

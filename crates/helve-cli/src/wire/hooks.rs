@@ -134,7 +134,8 @@ pub(crate) fn of_project(loaded: &Loaded) -> Option<Value> {
     let mut value = (!hooks.is_empty()).then(|| json!(hooks))?;
     let leads = leads_outside(loaded);
     if !leads.is_empty() {
-        let leads = leads.iter().map(|(path, end)| (path.display().to_string(), json!(end.to_string_lossy())));
+        let leads =
+            leads.iter().map(|(path, end)| (path.display().to_string(), json!(end.to_string_lossy())));
         value["leads_to"] = Value::Object(leads.collect());
     }
     Some(value)

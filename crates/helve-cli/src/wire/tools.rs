@@ -15,9 +15,9 @@ use helve_tools::program::{ProgramToolConfig, program_tool};
 use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
+use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::brought::{self, Agreed, BroughtTool};
 use super::demands::Known;
 use super::{openapi, web};
 use crate::config::origin::short;
@@ -222,7 +222,10 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    fn change(&mut self, with: impl Fn(&Tool) -> Result<Tool, DefinitionError>) -> Result<(), DefinitionError> {
+    fn change(
+        &mut self,
+        with: impl Fn(&Tool) -> Result<Tool, DefinitionError>,
+    ) -> Result<(), DefinitionError> {
         self.tools.iter_mut().try_for_each(|tool| with(tool).map(|changed| *tool = changed))
     }
 }

@@ -231,7 +231,8 @@ fn greedy_hook() -> String {
 }
 
 fn answering_hook(decision: &Value) -> String {
-    let answer = json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } });
+    let answer =
+        json!({ "hookSpecificOutput": { "hookEventName": "PermissionRequest", "decision": decision } });
     format!(
         "[[hooks.PermissionRequest]]\nhooks = [{{ type = 'command', command = '''echo '{answer}' ''' }}]\n"
     )

@@ -53,7 +53,9 @@ fn no_tool_reads_or_replaces_a_token_file() {
     assert_eq!(kept(), format!("{token}\n"));
     // Whoever reads it while nothing is served comes in with it later.
     up.kill();
-    for said in tried(|tool, arguments| json!(home.run(&["call", tool, &arguments.to_string()]).all()), "tokens.txt") {
+    for said in
+        tried(|tool, arguments| json!(home.run(&["call", tool, &arguments.to_string()]).all()), "tokens.txt")
+    {
         assert!(!said.to_string().contains("tk_hush_"), "{said}");
     }
     assert_eq!(kept(), format!("{token}\n"));
@@ -72,7 +74,9 @@ fn no_tool_reads_a_file_that_the_configuration_takes_a_secret_from() {
     )
     .unwrap();
     home.write("helve.toml", TOOLS);
-    for said in tried(|tool, arguments| json!(home.run(&["call", tool, &arguments.to_string()]).all()), "secret.txt") {
+    for said in
+        tried(|tool, arguments| json!(home.run(&["call", tool, &arguments.to_string()]).all()), "secret.txt")
+    {
         assert!(!said.to_string().contains("hush_of"), "{said}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "tk_hush_of_a_server");

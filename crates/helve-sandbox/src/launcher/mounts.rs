@@ -94,9 +94,8 @@ fn show(path: &Path) -> io::Result<()> {
     attach(&tree, path)
 }
 
-const TREE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
-    .union(OpenTreeFlags::OPEN_TREE_CLOEXEC)
-    .union(OpenTreeFlags::AT_RECURSIVE);
+const TREE: OpenTreeFlags =
+    OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC).union(OpenTreeFlags::AT_RECURSIVE);
 
 /// A file or folder with all that is mounted below it, to be attached elsewhere. With `owners`,
 /// what belongs to us on disk belongs to the user of that namespace in the box.

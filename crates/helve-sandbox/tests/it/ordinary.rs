@@ -351,8 +351,10 @@ async fn no_link_that_comes_while_a_box_is_built_leads_out() {
             }
         }
     });
-    let mut ran = 0;
-    for _ in 0..60 {
+    // Most of the time the name is not there, or leads out already when somebody looks.
+    let (mut ran, mut tries) = (0, 0);
+    while ran < 20 && tries < 20_000 {
+        tries += 1;
         let path = root.join("project/now/deep");
         let mut job = sh("echo made > $1/file").args(["sh", path.to_str().unwrap()]);
         job.policy.write = vec![path];
@@ -363,5 +365,5 @@ async fn no_link_that_comes_while_a_box_is_built_leads_out() {
     }
     done.store(true, Ordering::Relaxed);
     flipping.join().unwrap();
-    assert!(!root.join("home/deep/file").exists(), "{ran} boxes ran");
+    assert!(!root.join("home/deep/file").exists(), "after {ran} of {tries}");
 }

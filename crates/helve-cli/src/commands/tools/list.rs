@@ -10,8 +10,8 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count};
-use crate::wire::mcp::{self, Which};
 use crate::wire::brought;
+use crate::wire::mcp::{self, Which};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -7,8 +7,8 @@ use super::list;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire::mcp::{self, Which};
 use crate::wire::brought;
+use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Examples:

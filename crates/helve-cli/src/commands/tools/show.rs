@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
-use crate::wire::mcp::{self, Which};
 use crate::wire::brought;
+use crate::wire::mcp::{self, Which};
 
 /// Deepest nesting of parameters that is shown.
 const DEPTH_MAX: usize = 3;

@@ -112,6 +112,8 @@ fn facts(tool: &BroughtTool, demands: &[Demand], pinned: Option<&Value>) -> Tabl
             | Demand::Address(_)
             | Demand::Fetch(_)
             | Demand::Replace(_)
+            | Demand::Call(_)
+            | Demand::Combine(..)
             | Demand::More(..) => Tone::Warn,
         };
         fact(demand.word(), demand.to_string(), tone);
@@ -120,9 +122,8 @@ fn facts(tool: &BroughtTool, demands: &[Demand], pinned: Option<&Value>) -> Tabl
         fact("says", program.common.description.clone(), Tone::Plain);
     }
     // All else that is trusted with it: risk, annotations, other names, how it is undone, what follows it.
-    let in_words = |key: &str| {
-        SHOWN.contains(&key) || tool.program.is_some() && SHOWN_OF_PROGRAM.contains(&key)
-    };
+    let in_words =
+        |key: &str| SHOWN.contains(&key) || tool.program.is_some() && SHOWN_OF_PROGRAM.contains(&key);
     for (key, value) in pinned.and_then(Value::as_object).into_iter().flatten() {
         if !in_words(key) {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
