@@ -98,7 +98,7 @@ impl Trust {
 
     /// Whether a server may be started with this configuration.
     pub fn check(&self, scope: &Scope, name: &str, config: &ServerConfig) -> Verdict {
-        match pinned(config) {
+        match pinned(scope, config) {
             Some(pinned) => self.check_value(scope, name, &pinned),
             None => Verdict::Unknown,
         }
@@ -120,7 +120,7 @@ impl Trust {
 
     /// Trusts a server as it is configured.
     pub fn accept(&mut self, scope: &Scope, name: &str, config: &ServerConfig) -> Result<(), StateError> {
-        let Some(config) = pinned(config) else {
+        let Some(config) = pinned(scope, config) else {
             let message = format!("`{name}` cannot be trusted: a path in its configuration is not UTF-8");
             return Err(StateError::Outdated { message });
         };
@@ -169,18 +169,34 @@ impl Trust {
 /// each lies. There is none for a configuration that cannot be written down, because a path in it is
 /// not UTF-8: nobody can trust that.
 pub fn digest(config: &ServerConfig) -> Option<String> {
-    pinned(config).map(|value| digest_of(&value))
+    pinned(&Scope::User, config).map(|value| digest_of(&value))
 }
 
 fn digest_of(pinned: &Value) -> String {
     sha256_hex(canonical(pinned).as_bytes())
 }
 
-/// What counts in a server's configuration, as JSON.
-fn pinned(config: &ServerConfig) -> Option<Value> {
+/// What counts in a server's configuration, as JSON; of a project's also where it leads outside of the
+/// project, since a link can be changed without it.
+fn pinned(scope: &Scope, config: &ServerConfig) -> Option<Value> {
     let mut value = shown(config)?;
-    value.as_object_mut()?.retain(|key, _| !HARMLESS.contains(&key.as_str()));
+    let fields = value.as_object_mut()?;
+    fields.retain(|key, _| !HARMLESS.contains(&key.as_str()));
+    let leads = leads_outside(scope, config);
+    if !leads.is_empty() {
+        let leads = leads.iter().map(|(path, end)| Some((path.to_str()?.to_owned(), json!(end.to_str()?))));
+        fields.insert("leads_to".to_owned(), Value::Object(leads.collect::<Option<_>>()?));
+    }
     Some(value)
+}
+
+/// What a server of a project is given that lies outside of the project once links are followed, as its
+/// configuration names it and as it is.
+pub fn leads_outside(scope: &Scope, config: &ServerConfig) -> Vec<(PathBuf, PathBuf)> {
+    let Scope::Project(folder) = scope else { return Vec::new() };
+    let own = helve_sandbox::Way::to(folder).end;
+    let outside = config.leads().filter(|(_, end)| !end.starts_with(&own));
+    outside.map(|(path, end)| (path.to_owned(), end)).collect()
 }
 
 /// A server's configuration as it can be shown: in place of a secret that got into it stands a
@@ -329,6 +345,27 @@ mod tests {
         assert_eq!(trust.check(&scope, "a", &server()), Verdict::Unknown);
         assert!(trust.problem().unwrap().to_string().contains("is broken"));
         assert!(trust.accept(&scope, "a", &server()).is_err());
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_asks_again_and_starts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        ["project", "a", "b"].iter().for_each(|name| std::fs::create_dir(root.join(name)).unwrap());
+        let link = root.join("project/data");
+        std::os::unix::fs::symlink("../a", &link).unwrap();
+        let scope = Scope::Project(root.join("project"));
+        let mut trust = Trust::open(root.join("trust.json"));
+        let mut config = ServerConfig { write: vec![link.clone()], ..server() };
+        trust.accept(&scope, "a", &config).unwrap();
+        assert_eq!(trust.check(&scope, "a", &config), Verdict::Trusted);
+        assert_eq!(leads_outside(&scope, &config), [(link.clone(), root.join("a"))]);
+        config.within = Some(vec![root.join("project"), root.join("a")]);
+        assert_eq!(config.leads_astray(), None);
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink("../b", &link).unwrap();
+        assert!(matches!(trust.check(&scope, "a", &config), Verdict::Changed { .. }));
+        assert_eq!(config.leads_astray(), Some((link.as_path(), root.join("b"))));
     }
 
     #[test]

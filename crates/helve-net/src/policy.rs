@@ -77,6 +77,20 @@ impl NetPolicy {
             .map_err(refuse)
     }
 
+    /// The same without the hosts that `allow` lists: the public internet at most.
+    pub fn public(&self) -> Self {
+        Self { allow: Vec::new(), ..self.clone() }
+    }
+
+    /// Whether a URL names what only an entry of `allow` opens: this machine, an address of a private
+    /// network, or a host that an entry lists. What a name leads to is not looked up.
+    pub fn needs_entry(&self, url: &Url) -> bool {
+        Target::of(url).is_ok_and(|Target { host, port, address }| match address {
+            Some(address) => address::special(address).is_some(),
+            None => is_localhost(&host) || self.allow.iter().any(|entry| entry.names(&host, port)),
+        })
+    }
+
     /// What can be said before a name is looked up. A lookup tells the name to others, so one that
     /// will be refused anyway is not made.
     pub(crate) fn check_target(&self, target: &Target) -> Result<(), Refused> {

@@ -76,6 +76,7 @@ fn job(program: Program, limits: &Limits, min_level: crate::Level) -> (Job, Vec<
     let policy = Policy {
         read,
         write: access.write,
+        within: access.within,
         network: access.network,
         limits,
         min_level,

@@ -85,6 +85,9 @@ pub struct Policy {
     pub read: Vec<PathBuf>,
     /// Files and folders it may change.
     pub write: Vec<PathBuf>,
+    /// What all of these, and the program itself, must lie in once links are followed; the system's own
+    /// folders need not be named. None: wherever they lead.
+    pub within: Option<Vec<PathBuf>>,
     /// Hosts that it may reach, as `HOST:PORT`, through a proxy that checks each connection. Empty:
     /// no network at all.
     pub network: Vec<String>,

@@ -206,6 +206,9 @@ impl Sandbox {
         for path in &policy.read {
             add(&mut grants, path, false)?;
         }
+        if let Some(within) = &policy.within {
+            check_within(within, &grants, &real)?;
+        }
         // Both ends of a link: a virtual environment of Python is the link, its library beside it.
         for path in installation(program).into_iter().chain(installation(&real)) {
             add(&mut grants, &path, false)?;
@@ -346,6 +349,19 @@ fn add(grants: &mut Vec<Grant>, path: &Path, writable: bool) -> Result<(), Strin
         grants.push(Grant { path: real, link, writable });
     }
     Ok(())
+}
+
+/// Refuses grants, and a program, that do not lie where somebody agreed to. Asked of the paths that are
+/// mounted, and those are opened without following links: nobody changes one in between.
+fn check_within(within: &[PathBuf], grants: &[Grant], program: &Path) -> Result<(), String> {
+    let is_agreed = |path: &Path| within.iter().any(|agreed| path.starts_with(agreed));
+    let of_system = |path: &Path| ALWAYS_VISIBLE.iter().any(|always| path.starts_with(always));
+    let grants = grants.iter().map(|grant| grant.path.as_path());
+    let programs = std::iter::once(program).filter(|program| !of_system(program));
+    match grants.chain(programs).find(|path| !is_agreed(path)) {
+        Some(path) => Err(format!("it would reach `{}`, which nobody has agreed to", path.display())),
+        None => Ok(()),
+    }
 }
 
 /// What a program needs to run that is not among the system's: itself, and where it is one of

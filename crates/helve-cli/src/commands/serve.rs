@@ -40,6 +40,8 @@ use crate::wire::records::AuditRecords;
 
 /// Where `helve up` listens unless told otherwise.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
+/// The command that makes a link to the page.
+const SIGN_IN: &str = "helve keys sign-in";
 /// How long the hooks of a session's end have before the process ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How often runs are looked for that the journal's failure has left.
@@ -71,6 +73,10 @@ pub(crate) fn http(
         (None, None) => return already_up(instance::address(&loaded), app),
         (None, Some(_)) => usual_or_free(app)?,
     };
+    // Before tools are made: it is kept from them.
+    if let Some(file) = &token_file {
+        wire::secret_files::remember(file)?;
+    }
     let (runtime, store) = open(&loaded)?;
     let token_file = match token_file {
         // One that the person made is theirs to keep as they like, but they should know.
@@ -107,8 +113,12 @@ pub(crate) fn http(
             place.announce(server.address()?, &token_file)?;
         }
         let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
-        let code = new_code(runtime.keys(), &local_user("serve")?).await?;
-        announce(server.address()?, &token_file, &code, app)?;
+        // Whoever reads the link decides: it goes to a person's eyes, not into a file that others read.
+        let code = match app.ui.on_terminal() {
+            true => Some(new_code(runtime.keys(), &local_user("serve")?).await?),
+            false => None,
+        };
+        announce(server.address()?, &token_file, code.as_ref(), app)?;
         let stop = CancellationToken::new();
         let App { ui, inputs } = app;
         let running = async {
@@ -354,6 +364,8 @@ impl Upstream {
                 Ok(mut loaded) => {
                     // What is followed is kept from the tools that run before it counts.
                     loaded.unwritable = first.unwritable.clone();
+                    // The tools that run were made with these.
+                    loaded.in_use = Arc::clone(&first.in_use);
                     wire::judges::unwritable(&loaded);
                     // Taken before they are read, so that no change falls in between.
                     policies.clone_from(&loaded.policy_files);
@@ -380,7 +392,7 @@ impl Upstream {
 /// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
 /// that are wrong stay as they were, since without them less might be denied.
 fn follow_gate(loaded: &Loaded, runtime: &Runtime) {
-    runtime.set_policy(wire::unboxed::gate(loaded, runtime.registry()));
+    runtime.set_policy(wire::brought::gate(loaded, runtime.registry()));
     match crate::config::rules::places(loaded) {
         Ok(places) => places.sets.into_iter().for_each(|(place, set)| runtime.set_permissions(place, set)),
         Err(failure) => {
@@ -462,16 +474,23 @@ fn trusted(file: &Path) -> Result<PathBuf, Failure> {
     Ok(file.to_owned())
 }
 
-/// Says where, and how the usual clients are connected. The token itself is never shown.
-fn announce(address: SocketAddr, token_file: &Path, code: &KeyText, app: &mut App<'_>) -> anyhow::Result<()> {
+/// Says where, and how the usual clients are connected. The token itself is never shown, and a link to decide
+/// only where there is a code for one.
+fn announce(
+    address: SocketAddr,
+    token_file: &Path,
+    code: Option<&KeyText>,
+    app: &mut App<'_>,
+) -> anyhow::Result<()> {
     let url = format!("http://{address}/mcp");
     // After `#`, so that the code is in no server's log.
-    let sign_in = format!("http://{address}/sign-in#{}", code.reveal());
+    let sign_in = code.map(|code| format!("http://{address}/sign-in#{}", code.reveal()));
     let file = token_file.canonicalize().unwrap_or_else(|_| token_file.to_owned());
     let file = escape::visible(&file.display().to_string()).into_owned();
     if app.ui.is_json() {
         app.ui.json(&json!({
             "listening": address, "url": url, "token_file": file, "sign_in": sign_in,
+            "sign_in_command": SIGN_IN,
         }))?;
         app.ui.flush()?;
         return Ok(());
@@ -483,11 +502,15 @@ fn announce(address: SocketAddr, token_file: &Path, code: &KeyText, app: &mut Ap
     let inspector =
         format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
     let older = format!("{url}/sse (server-sent events), {}/ws (WebSocket)", url.replace("http:", "ws:"));
+    let decide = match sign_in {
+        Some(link) => format!("{link} (once, for 10 minutes; `{SIGN_IN}` makes another)"),
+        None => format!("`{SIGN_IN}` makes a link, for whoever decides"),
+    };
     let mut table = Table::bare().indented();
     for (name, what) in [
         ("address", url),
         ("HTTP API", format!("http://{address}/v1, described in http://{address}/v1/openapi.json")),
-        ("decide", format!("{sign_in} (once, for 10 minutes; `helve keys sign-in` makes another)")),
+        ("decide", decide),
         ("token", format!("in {file}")),
         ("Claude Code", claude),
         ("inspector", inspector),

@@ -58,6 +58,11 @@ pub(crate) fn mcp_state() -> Option<PathBuf> {
     base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve").join("mcp"))
 }
 
+/// All that Helve keeps for a user outside of projects: the folder around the others.
+pub(crate) fn state_dir() -> Option<PathBuf> {
+    base_dir("XDG_STATE_HOME", ".local/state").map(|dir| dir.join("helve"))
+}
+
 /// What this machine alone knows of a project. Not in the project: what came with it must not say
 /// that it is trusted.
 pub(crate) fn local_file(project_dir: &Path) -> Option<PathBuf> {

@@ -4,17 +4,20 @@ use std::cell::LazyCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use helve::json::escape_pointer;
 use helve::{FieldError, Layer, Schema};
+use helve_mcp::trust::Verdict;
 use helve_sandbox::Unwritable;
 use serde_json::{Value, json};
 
+use super::asked::{self, AskedSettings};
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
 use super::hooks::{self, HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
-use super::{Config, Origin, PolicyPath, Resource, find, keys, narrow, policy, schema};
+use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
@@ -46,6 +49,10 @@ pub(crate) struct Loaded {
     pub(crate) journal_path: PathBuf,
     /// Where policies are read from: all layers, because one must not replace another's.
     pub(crate) policy_files: Vec<PolicyPath>,
+    /// What the project's file grants beyond its own folder, trusted or not.
+    pub(crate) settings: AskedSettings,
+    /// The same as the tools that run were made with: a process keeps those it started with.
+    pub(crate) in_use: Arc<AskedSettings>,
     /// What no tool changes: one list for as long as a process lives, see `wire::judges`.
     pub(crate) unwritable: Unwritable,
     /// Whether the project's file was found in a folder. One that is named on the command line is the
@@ -124,32 +131,38 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
     let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut settings, mut in_use) = (AskedSettings::none(), AskedSettings::none());
     let project_was_found = inputs.config.is_none();
     for (layer, document) in &documents {
+        let mut left_out = Vec::new();
+        if *layer == Layer::Project && project_was_found {
+            let sorted = asked::sort(document, &merged, &origins);
+            settings = sorted.settings;
+            (left_out, refused) = sorted.refused.into_iter().unzip();
+        }
+        let verdict = settings.verdict();
+        let waits = verdict != Verdict::Trusted;
+        in_use = settings.in_force(&verdict);
         replace_servers(document, &mut merged, &mut origins);
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            if is_tool_list(&pointer) || is_hook(&pointer) {
+            let is_left_out = left_out.contains(&pointer) || waits && settings.has(&pointer);
+            if is_left_out || is_tool_list(&pointer) || is_hook(&pointer) {
                 return;
             }
-            let before = merged.pointer(&pointer).unwrap_or(&Value::Null);
-            let is_foreign = *layer == Layer::Project && project_was_found;
-            let refusal = is_foreign.then(|| narrow::refusal(&pointer, value, before, document)).flatten();
-            if let Some(remark) = refusal {
-                refused.push(remark);
-            } else {
-                overrides::put(&mut merged, &pointer, value.clone());
-                origins.insert(pointer.clone(), document.origin(&pointer));
-            }
+            overrides::put(&mut merged, &pointer, value.clone());
+            origins.insert(pointer.clone(), document.origin(&pointer));
         });
+        refused.extend(settings.remarks().filter(|_| waits));
         tools.extend(tool_entries(*layer, document));
         hooks.extend(hook_sections(*layer, document)?);
     }
-    let policy_files = policy::files(&documents, &overrides, inputs);
+    let policy_files = policy::files(&documents, &overrides, inputs, &settings);
     for Override { pointer, value, origin } in overrides {
         overrides::put(&mut merged, &pointer, value);
         origins.insert(pointer, origin);
     }
     let config = typed(&merged, &origins)?;
+    check_waiting(&settings, &merged, &origins)?;
     check_together(&config, &origins)?;
 
     let file_of = |wanted: Layer| {
@@ -172,6 +185,8 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         journal_path,
         policy_files,
         unwritable: Unwritable::default(),
+        in_use: Arc::new(in_use),
+        settings,
         project_was_found,
         merged,
         origins,
@@ -208,6 +223,23 @@ fn typed(merged: &Value, origins: &HashMap<String, Origin>) -> Result<Config, Fa
         }
         Failure::usage(format!("the configuration has {}", count(lines.len(), "problem"))).details(lines)
     })
+}
+
+/// What waits must be right as well: trust changes what counts, not what can be read.
+fn check_waiting(
+    settings: &AskedSettings,
+    merged: &Value,
+    origins: &HashMap<String, Origin>,
+) -> Result<(), Failure> {
+    if settings.asked.is_empty() {
+        return Ok(());
+    }
+    let (mut merged, mut origins) = (merged.clone(), origins.clone());
+    for asked in &settings.asked {
+        overrides::put(&mut merged, &asked.pointer, asked.value.clone());
+        origins.insert(asked.pointer.clone(), asked.origin.clone());
+    }
+    typed(&merged, &origins).map(drop)
 }
 
 /// The files, the user's first.
@@ -381,7 +413,7 @@ pub(super) fn expand_home(path: &Path) -> PathBuf {
 }
 
 /// Visits everything but objects with fields. A list is one value.
-fn leaves<'v>(value: &'v Value, pointer: String, visit: &mut impl FnMut(String, &'v Value)) {
+pub(super) fn leaves<'v>(value: &'v Value, pointer: String, visit: &mut impl FnMut(String, &'v Value)) {
     match value {
         Value::Object(fields) => {
             for (key, field) in fields {
@@ -393,7 +425,7 @@ fn leaves<'v>(value: &'v Value, pointer: String, visit: &mut impl FnMut(String, 
 }
 
 /// A pointer as people write keys: `tool.http[0].url`.
-fn dotted(pointer: &str) -> String {
+pub(super) fn dotted(pointer: &str) -> String {
     let mut key = String::new();
     for step in pointer.split('/').skip(1) {
         if step.parse::<usize>().is_ok() {

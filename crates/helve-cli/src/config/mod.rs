@@ -7,18 +7,21 @@
 
 mod types;
 
+pub(crate) mod asked;
 pub(crate) mod document;
 mod entry;
 pub(crate) mod find;
 pub(crate) mod hooks;
 pub(crate) mod keys;
 mod load;
-mod narrow;
 pub(crate) mod origin;
 mod overrides;
+pub(crate) mod place;
 mod policy;
 pub(crate) mod rules;
 pub(crate) mod schema;
+mod standing;
+pub(crate) mod trusted;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use hooks::HookSection;

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use helve::Layer;
+use helve_mcp::trust::Verdict;
 use serde_json::Value;
 
+use super::asked::AskedSettings;
 use super::document::Document;
 use super::load::{Inputs, expand_home};
 use super::overrides::Override;
@@ -19,6 +21,9 @@ pub(crate) struct PolicyPath {
     pub(crate) path: PathBuf,
     /// Whether it only takes away from what others permit.
     pub(crate) narrows: bool,
+    /// Whether it is read only once a person has trusted it: it lies outside of the project that names it,
+    /// and what is wrong with a file is shown with words out of it.
+    pub(crate) waits: bool,
 }
 
 /// The files that the layers name, those that decide first.
@@ -30,6 +35,7 @@ pub(super) fn files(
     documents: &[(Layer, Rc<Document>)],
     overrides: &[Override],
     inputs: &Inputs,
+    settings: &AskedSettings,
 ) -> Vec<PolicyPath> {
     let of_layer = |wanted: Layer| -> Vec<PathBuf> {
         let document = documents.iter().find(|(layer, _)| *layer == wanted).map(|(_, document)| document);
@@ -41,8 +47,9 @@ pub(super) fn files(
         None => of_layer(Layer::Org),
     };
     let narrows = inputs.config.is_none() || !own.is_empty();
-    let own = own.into_iter().map(|path| PolicyPath { path, narrows: false });
-    let project = of_layer(Layer::Project).into_iter().map(|path| PolicyPath { path, narrows });
+    let waits = settings.has(POINTER) && settings.verdict() != Verdict::Trusted;
+    let own = own.into_iter().map(|path| PolicyPath { path, narrows: false, waits: false });
+    let project = of_layer(Layer::Project).into_iter().map(|path| PolicyPath { path, narrows, waits });
     own.chain(project).collect()
 }
 

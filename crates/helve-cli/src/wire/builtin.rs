@@ -6,7 +6,7 @@ use helve::{Tool, ToolBuilder};
 use helve_sandbox::{Limits, Sandbox};
 use helve_tools::code::{CodeOptions, code_tool};
 
-use super::journal;
+use super::{journal, secret_files};
 use crate::config::{Loaded, find};
 
 /// Every tool that ships with Helve.
@@ -46,11 +46,11 @@ fn built(builder: ToolBuilder) -> Tool {
     builder.build().expect("a test builds every built-in tool")
 }
 
-/// What Helve keeps for itself. A folder of our own as a whole; in another's, what is ours.
+/// What Helve keeps for itself, and no tool reads or writes. A folder of our own as a whole; in another's,
+/// what is ours; and wherever they are, files that secrets are taken from.
 pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
-    let local = crate::config::rules::local_file(loaded);
-    let projects = local.as_deref().and_then(Path::parent).map(Path::to_owned);
-    let mut own: Vec<PathBuf> = find::mcp_state().into_iter().chain(projects).collect();
+    let mut own: Vec<PathBuf> = find::state_dir().into_iter().collect();
+    own.extend(secret_files::all(loaded));
     if loaded.is_set("/journal/path") {
         own.extend(journal::files(loaded));
         own.push(loaded.journal_path.with_file_name("token"));

@@ -2,20 +2,27 @@
 //!
 //! INVARIANT: a hook that a project brought runs only as a person has trusted it. Until then what it
 //! would have checked is denied: a check that does not run must not be skipped without a word.
+//!
+//! INVARIANT: what a project's hook answers changes permissions of the session at most. Trust in a folder
+//! does not write the user's own rules, nor trust more of the folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helve::Layer;
 use helve::hook::{HookEvent, OnFailure};
 use helve::hooks::{HookEntry, HookSet};
+use helve::ports::{Exit, LaunchError, Launcher, Program, Seen};
+use helve::{BoxFuture, Layer};
 use helve_mcp::trust::Verdict;
+use helve_sandbox::Sandbox;
 use helve_tools::hooks::{HeldHook, HookConfig, HookGroup, HookMaker};
 use helve_tools::web::client::LazyClient;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::trust::{self, Store};
+use crate::config::place::OwnFolder;
 use crate::config::{HookSection, Loaded, document};
 use crate::failure::Failure;
 
@@ -29,13 +36,22 @@ pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
     if loaded.hooks.is_empty() {
         return Ok(set);
     }
-    let maker = HookMaker::new(Arc::new(super::sandbox(loaded)), LazyClient::new(loaded.config.net.clone()));
+    let sandbox = super::sandbox(loaded);
+    let client = LazyClient::new(loaded.config.net.clone());
+    let maker = HookMaker::new(Arc::new(sandbox.clone()), client.clone());
+    // What is looked at now is all that they get, wherever links lead by the time they run.
+    let within = std::iter::once(folder.clone()).chain(leads_outside(loaded).into_values()).collect();
+    let of_project = HookMaker::new(Arc::new(Within { sandbox, within }), client);
     let held = verdict(loaded) != Verdict::Trusted;
     let mut refused = Vec::new();
     for section in &loaded.hooks {
-        match made(section, &maker, &folder) {
+        let maker = if loaded.is_foreign(section.layer) { &of_project } else { &maker };
+        match made(section, maker, &folder) {
             Ok(entries) if held && section.layer == Layer::Project => {
                 set = entries.into_iter().flat_map(|entry| hold(&entry)).fold(set, HookSet::with);
+            }
+            Ok(entries) if loaded.is_foreign(section.layer) => {
+                set = entries.into_iter().map(HookEntry::for_session).fold(set, HookSet::with);
             }
             Ok(entries) => set = entries.into_iter().fold(set, HookSet::with),
             Err(problems) => refused.extend(problems),
@@ -115,7 +131,54 @@ pub(crate) fn of_project(loaded: &Loaded) -> Option<Value> {
     for section in loaded.hooks.iter().filter(|section| section.layer == Layer::Project) {
         hooks.entry(&section.event).or_default().push(&section.group);
     }
-    (!hooks.is_empty()).then(|| json!(hooks))
+    let mut value = (!hooks.is_empty()).then(|| json!(hooks))?;
+    let leads = leads_outside(loaded);
+    if !leads.is_empty() {
+        let leads =
+            leads.iter().map(|(path, end)| (path.display().to_string(), json!(end.to_string_lossy())));
+        value["leads_to"] = Value::Object(leads.collect());
+    }
+    Some(value)
+}
+
+/// What the project's hooks are given that lies outside of the project once links are followed, as they name
+/// it and as it is. Without a box that is everything, and nothing needs to be said.
+fn leads_outside(loaded: &Loaded) -> BTreeMap<PathBuf, PathBuf> {
+    let Some(file) = loaded.project_file.as_deref().filter(|_| loaded.is_foreign(Layer::Project)) else {
+        return BTreeMap::new();
+    };
+    let own = OwnFolder::of(file);
+    let sections = loaded.hooks.iter().filter(|section| section.layer == Layer::Project);
+    let hooks = sections.flat_map(|section| &section.group.hooks).filter(|hook| hook.reach.confined);
+    let programs = |hook: &HookConfig| {
+        let program = hook.command.clone().filter(|command| hook.args.is_some() && command.contains('/'));
+        let programs = program.map(PathBuf::from).into_iter().chain(hook.shell.clone());
+        // The system's programs are everybody's.
+        programs.filter(|path| !own.lead(path).end.starts_with("/usr")).collect::<Vec<_>>()
+    };
+    let paths = hooks.flat_map(|hook| {
+        programs(hook).into_iter().chain(hook.reach.read.iter().chain(&hook.reach.write).cloned())
+    });
+    let leads = paths.map(|path| own.lead(&path)).filter(|lead| !lead.is_inside);
+    leads.map(|lead| (lead.named, lead.end)).collect()
+}
+
+/// Starts programs with what lies in these, and nothing else.
+struct Within {
+    sandbox: Sandbox,
+    within: Vec<PathBuf>,
+}
+
+impl Launcher for Within {
+    fn launch_seen(
+        &self,
+        mut program: Program,
+        cancellation: CancellationToken,
+        seen: Seen,
+    ) -> BoxFuture<'_, Result<Exit, LaunchError>> {
+        program.access.within = Some(self.within.clone());
+        self.sandbox.launch_seen(program, cancellation, seen)
+    }
 }
 
 /// The name under which hooks are trusted: there is one list a project.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use helve_sandbox::{Sandbox, Unwritable};
 
-use super::{hooks, mcp, unboxed};
+use super::{brought, hooks, mcp};
 use crate::config::{Loaded, find};
 
 /// The list, with all that this configuration names.
@@ -16,9 +16,18 @@ pub(crate) fn unwritable(loaded: &Loaded) -> Unwritable {
     // The user's file counts from the next start on, so nobody else makes it either.
     let files = loaded.project_file.iter().chain(&loaded.user_file).cloned().chain(find::user_file());
     let policies = loaded.policy_files.iter().map(|policy| policy.path.clone());
-    let scripts = hooks::scripts(loaded).into_iter().chain(unboxed::scripts(loaded));
-    loaded.unwritable.add(files.chain(policies).chain(scripts).chain(mcp::scripts(loaded)));
+    let scripts = hooks::scripts(loaded).into_iter().chain(brought::scripts(loaded));
+    let files = files.chain(policies).chain(scripts).chain(mcp::scripts(loaded));
+    loaded.unwritable.add(files.chain(of_git(loaded)));
     loaded.unwritable.clone()
+}
+
+/// What git starts by itself, as its user and without a box: a clone brings none of it, and a tool that may
+/// write in the project must not either.
+fn of_git(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
+    let folder = loaded.project_file.as_deref().and_then(Path::parent);
+    let git = folder.map(|folder| folder.join(".git")).filter(|git| git.is_dir());
+    git.into_iter().flat_map(|git| ["hooks", "config"].map(|name| git.join(name)))
 }
 
 /// The files that a program without a box is made of, as far as its words name them: what another tool

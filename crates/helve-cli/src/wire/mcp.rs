@@ -16,6 +16,7 @@ use helve_mcp::pins::Pins;
 use helve_mcp::servers::{ServerState, ServerStatus, Servers, Surroundings};
 use helve_mcp::trust::{Scope, Verdict};
 use helve_net::{Client, HostPattern, NetPolicy};
+use helve_sandbox::Way;
 
 use super::judges;
 use super::trust::{self, Store};
@@ -77,7 +78,12 @@ pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
                 Origin::File { path, .. } => path.parent().unwrap_or(Path::new("")),
                 Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => Path::new(""),
             };
-            let config = config.clone().relative_to(folder);
+            let mut config = config.clone().relative_to(folder);
+            if let (Scope::Project(own), true) = (&scope, loaded.is_foreign(Layer::Project)) {
+                // What is looked at now is all that it gets, wherever links lead by the time it starts.
+                let agreed = helve_mcp::trust::leads_outside(&scope, &config).into_iter().map(|(_, end)| end);
+                config.within = Some(std::iter::once(Way::to(own).end).chain(agreed).collect());
+            }
             let verdict = match (&scope, &trust) {
                 // What the person wrote into a file of their own is what they want.
                 (Scope::User, _) => Verdict::Trusted,

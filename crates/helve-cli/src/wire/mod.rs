@@ -1,9 +1,11 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
+pub(crate) mod brought;
 mod builtin;
 mod cascades;
 mod composed;
 mod conditions;
+pub(crate) mod demands;
 pub(crate) mod hooks;
 mod integrations;
 pub(crate) mod journal;
@@ -14,10 +16,10 @@ pub(crate) mod policy;
 pub(crate) mod records;
 pub(crate) mod rules;
 mod sandbox;
+pub(crate) mod secret_files;
 mod telemetry;
 mod tools;
 pub(crate) mod trust;
-pub(crate) mod unboxed;
 pub(crate) mod web;
 
 use std::sync::Arc;
@@ -147,7 +149,7 @@ pub(crate) fn runtime(
         .integrations(integrations)
         .hooks(hooks::set(loaded)?)
         .permissions(rules::options(loaded)?)
-        .policy(unboxed::gate(loaded, &registry))
+        .policy(brought::gate(loaded, &registry))
         .settings(settings);
     if let Some(telemetry) = telemetry::telemetry(loaded)? {
         builder = builder.tracer(Arc::new(telemetry));

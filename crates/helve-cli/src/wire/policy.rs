@@ -7,8 +7,8 @@ use helve::{Filter, Registry, Tool};
 use helve_policy::{Finding, Known, Policies, PolicyFile, limits};
 
 use super::mcp;
-use crate::config::Loaded;
 use crate::config::origin::short;
+use crate::config::{Loaded, PolicyPath};
 use crate::failure::Failure;
 use crate::ui::count;
 
@@ -58,12 +58,17 @@ fn awaited(loaded: &Loaded) -> Vec<String> {
 
 /// The text of the files that the configuration names.
 pub(crate) fn read(loaded: &Loaded) -> Result<Vec<PolicyFile>, Failure> {
-    let read = |path: &Path, narrows: bool| {
+    let read = |PolicyPath { path, narrows, waits }: &PolicyPath| {
+        if *waits {
+            return Err(Failure::usage(format!("the policies in {} are not read", short(path)))
+                .detail("they lie outside of the project that names them, and nobody has trusted that")
+                .hint("`helve trust` shows where they lie, and asks"));
+        }
         let text = read_file(path)?;
         let name = short(path);
-        Ok(if narrows { PolicyFile::narrowing(name, text) } else { PolicyFile::new(name, text) })
+        Ok(if *narrows { PolicyFile::narrowing(name, text) } else { PolicyFile::new(name, text) })
     };
-    loaded.policy_files.iter().map(|file| read(&file.path, file.narrows)).collect()
+    loaded.policy_files.iter().map(read).collect()
 }
 
 /// The text of one file of policies.

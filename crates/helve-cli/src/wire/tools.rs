@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::ports::LaunchError;
+use helve::ports::{LaunchError, Launcher};
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
-use helve_net::Client;
+use helve_mcp::trust::Verdict;
 use helve_sandbox::Sandbox;
 use helve_tools::composed::{composed_tool, late_composed_tool};
 use helve_tools::http::{HttpToolConfig, http_tool};
@@ -15,9 +15,11 @@ use helve_tools::program::{ProgramToolConfig, program_tool};
 use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
+use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::{openapi, unboxed, web};
+use super::demands::Known;
+use super::{openapi, web};
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
@@ -52,8 +54,17 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     let mut unregistered = Vec::new();
     let mut made = Vec::new();
     circles.iter().for_each(|(entry, error)| refuse(entry, error));
+    let known = Known::of(loaded);
+    let mut held = Vec::new();
     for entry in entries {
-        match maker.make(entry, &registry).and_then(|made| guard(entry, made, loaded)) {
+        let brought = brought::of_entry(entry, loaded, &known).map(Arc::new);
+        // Whoever looks at a list of tools has fetched nothing for a stranger.
+        if let Some(why) = hold(entry, brought.as_deref(), &held) {
+            remarks.push(why);
+            held.push(entry);
+            continue;
+        }
+        match maker.brought(entry, &registry, brought, loaded) {
             Ok(Made { tools, skipped, reduced, unmatched }) => {
                 for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
                     tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
@@ -71,9 +82,10 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     }
     // Once all are known: tools may name those that come later.
     let servers = &loaded.config.mcp.servers;
+    let is_elsewhere =
+        |name: &str| super::is_of_server(name, servers.keys()) || held.iter().any(|held| has(held, name));
     for (entry, tool) in made {
-        let problems =
-            super::wrongly_named(&tool, &registry, |name| super::is_of_server(name, servers.keys()));
+        let problems = super::wrongly_named(&tool, &registry, is_elsewhere);
         refuse(entry, &DefinitionError { tool: tool.name().to_string(), problems });
     }
     refused.append(&mut unregistered);
@@ -87,14 +99,31 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure>
     )))
 }
 
-/// The same, where an entry is a project's program without a box: it runs only while it is trusted.
-fn guard(entry: &ToolEntry, mut made: Made, loaded: &Loaded) -> Result<Made, DefinitionError> {
-    if let Some(unboxed) = unboxed::of_entry(entry, loaded) {
-        for tool in &mut made.tools {
-            *tool = unboxed::guarded(tool, unboxed.clone())?;
-        }
+/// Why an entry gives no tools for now: an API whose document would have to be fetched or read from outside
+/// of the project waits for trust, and so does what is made of its tools.
+fn hold(entry: &ToolEntry, brought: Option<&BroughtTool>, held: &[&ToolEntry]) -> Option<Remark> {
+    let name = entry.label();
+    if entry.kind == ToolKind::OpenApi {
+        let is_trusted = brought.is_none_or(|one| one.verdict() == Verdict::Trusted);
+        return (!is_trusted).then(|| Remark {
+            found: format!("the API `{name}` of the project gives no tools: nobody has trusted it"),
+            fix: "`helve trust` shows what it asks for".to_owned(),
+        });
     }
-    Ok(made)
+    let parts = composed::parts(entry);
+    let missing = parts.iter().find(|part| held.iter().any(|held| has(held, part)))?;
+    Some(Remark {
+        found: format!("`{name}` is left out: `{missing}`, which it calls, waits to be trusted"),
+        fix: "`helve trust` shows what waits".to_owned(),
+    })
+}
+
+/// Whether a tool would be of an entry that is held.
+fn has(held: &ToolEntry, tool: &str) -> bool {
+    match held.kind {
+        ToolKind::OpenApi => tool.strip_prefix(held.label()).is_some_and(|rest| rest.starts_with(['/', '_'])),
+        ToolKind::Http | ToolKind::Program | ToolKind::Composed(_) => held.names().any(|name| name == tool),
+    }
 }
 
 /// The tools that can be known without asking anybody over a network, for looking at and not for calling. One
@@ -106,7 +135,10 @@ pub(crate) fn known_here(loaded: &Loaded) -> Registry {
     let shipped =
         builtin(loaded, &maker.launcher).into_iter().chain(web_tools.into_iter().flat_map(|(web, _)| web));
     let mut all = vec![(Layer::BuiltIn, shipped.collect())];
-    let entries = loaded.tools.iter().filter(|entry| entry.remote_document().is_none());
+    let known = Known::of(loaded);
+    let is_held =
+        |entry: &ToolEntry| hold(entry, brought::of_entry(entry, loaded, &known).as_ref(), &[]).is_some();
+    let entries = loaded.tools.iter().filter(|entry| entry.remote_document().is_none() && !is_held(entry));
     all.extend(entries.filter_map(|entry| Some((entry.layer, maker.make(entry, &registry).ok()?.tools))));
     for (layer, tools) in all {
         let _left_out = registry.register_many(layer, tools);
@@ -169,6 +201,9 @@ pub(crate) fn missing_programs(entries: &[ToolEntry]) -> Vec<(&str, LaunchError)
 /// Makes tools from what stands in a file.
 pub(crate) struct Maker {
     client: LazyClient,
+    /// For what came with a folder and asks for nothing: it reaches the public internet alone, whatever
+    /// the user's own tools may reach.
+    public: LazyClient,
     launcher: Arc<Sandbox>,
     /// How long a tool may take that does not say.
     timeout_default: Duration,
@@ -188,6 +223,15 @@ pub(crate) struct Made {
     pub(crate) unmatched: Vec<Problem>,
 }
 
+impl Made {
+    fn change(
+        &mut self,
+        with: impl Fn(&Tool) -> Result<Tool, DefinitionError>,
+    ) -> Result<(), DefinitionError> {
+        self.tools.iter_mut().try_for_each(|tool| with(tool).map(|changed| *tool = changed))
+    }
+}
+
 impl From<Tool> for Made {
     fn from(tool: Tool) -> Self {
         Self { tools: vec![tool], ..Self::default() }
@@ -198,6 +242,7 @@ impl Maker {
     pub(crate) fn new(config: &Config, sandbox: Sandbox) -> Self {
         Self {
             client: LazyClient::new(config.net.clone()),
+            public: LazyClient::new(config.net.public()),
             launcher: Arc::new(sandbox),
             timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
             namespaces: config.mcp.servers.iter().map(|(name, one)| one.namespace(name).to_owned()).collect(),
@@ -207,15 +252,56 @@ impl Maker {
     /// The tools of one entry, or all that is wrong with it. A composed tool is made of those in
     /// `registry`.
     pub(crate) fn make(&self, entry: &ToolEntry, registry: &Registry) -> Result<Made, DefinitionError> {
+        self.make_with(entry, registry, &self.client, self.launcher.clone())
+    }
+
+    /// The same for what a project may have brought: what asks for something is guarded, and what asks for
+    /// nothing gets nothing.
+    fn brought(
+        &self,
+        entry: &ToolEntry,
+        registry: &Registry,
+        brought: Option<Arc<BroughtTool>>,
+        loaded: &Loaded,
+    ) -> Result<Made, DefinitionError> {
+        if !loaded.is_foreign(entry.layer) {
+            return self.make(entry, registry);
+        }
+        let Some(brought) = brought else {
+            let mut made = self.make_with(entry, registry, &self.public, self.launcher.clone())?;
+            if matches!(entry.kind, ToolKind::Http | ToolKind::OpenApi) {
+                made.change(brought::labelled)?;
+            }
+            return Ok(made);
+        };
+        let sandbox = Arc::clone(&self.launcher);
+        let launcher = Arc::new(Agreed { sandbox, brought: Arc::clone(&brought) });
+        let client = if brought.demands().is_empty() { &self.public } else { &self.client };
+        let mut made = self.make_with(entry, registry, client, launcher)?;
+        if brought.demands().is_empty() && entry.kind == ToolKind::OpenApi {
+            made.change(brought::labelled)?;
+        }
+        made.change(|tool| brought::guarded(tool, Arc::clone(&brought)))?;
+        Ok(made)
+    }
+
+    fn make_with(
+        &self,
+        entry: &ToolEntry,
+        registry: &Registry,
+        client: &LazyClient,
+        launcher: Arc<dyn Launcher>,
+    ) -> Result<Made, DefinitionError> {
+        let client = || client.get().map_err(|error| refuse(entry, error.to_string()));
         match entry.kind {
-            ToolKind::Http => http_tool(typed::<HttpToolConfig>(entry)?, self.client(entry)?).map(Made::from),
+            ToolKind::Http => http_tool(typed::<HttpToolConfig>(entry)?, client()?).map(Made::from),
             ToolKind::Program => {
                 let config = typed::<ProgramToolConfig>(entry)?.relative_to(&entry.base_dir());
-                program_tool(config, self.launcher.clone()).map(Made::from)
+                program_tool(config, launcher).map(Made::from)
             }
             ToolKind::OpenApi => {
                 let config = typed::<OpenApiConfig>(entry)?;
-                let import = openapi::load(&config, &entry.base_dir(), self.client(entry)?)
+                let import = openapi::load(&config, &entry.base_dir(), client()?)
                     .map_err(|error| refuse(entry, format!("{error:#}")))?;
                 let Import { tools, skipped, reduced, unmatched, .. } = import;
                 Ok(Made { tools, skipped, reduced, unmatched })
@@ -239,10 +325,6 @@ impl Maker {
             false => tool.strip_prefix(namespace.as_str()).is_some_and(|rest| rest.starts_with('/')),
         };
         self.namespaces.iter().any(fits)
-    }
-
-    fn client(&self, entry: &ToolEntry) -> Result<Arc<Client>, DefinitionError> {
-        self.client.get().map_err(|error| refuse(entry, error.to_string()))
     }
 }
 

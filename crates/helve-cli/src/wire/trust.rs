@@ -1,47 +1,24 @@
-//! What a project brings and a person must have seen before it counts: programs without a box, MCP
-//! servers, hooks, and rules that allow.
+//! What a project brings and a person must have seen before it counts: tools and settings that ask for more
+//! than the project's own folder, MCP servers, hooks, and rules that allow.
 //!
-//! Each kind is kept where it always was: three files of the state folder, one for each of the first
-//! three kinds, and for rules a line in what this machine alone knows of the project.
+//! Each kind is kept in a file of the state folder, and rules in a line of what this machine alone knows of
+//! the project.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use helve::Layer;
 use helve::permission::PermissionSet;
 use helve_mcp::trust::{Scope, Trust, Verdict};
 use serde_json::{Value, json};
 
+use super::brought::{self, BroughtTool};
 use super::mcp::Configured;
-use super::unboxed::{self, Unboxed};
 use super::{hooks, mcp};
+use crate::config::asked::{self, AskedSettings};
+pub(crate) use crate::config::trusted::{Store, look};
 use crate::config::{Loaded, Origin, find, rules};
 use crate::failure::Failure;
 use crate::wire::rules::RuleFiles;
-
-/// The files that trust is kept in. One each: a server may be called as a tool is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Store {
-    Servers,
-    Hooks,
-    Tools,
-}
-
-impl Store {
-    const ALL: [Self; 3] = [Self::Servers, Self::Hooks, Self::Tools];
-
-    fn file(self, state: &Path) -> PathBuf {
-        state.join(match self {
-            Self::Servers => "trust.json",
-            Self::Hooks => "trusted-hooks.json",
-            Self::Tools => "trusted-tools.json",
-        })
-    }
-}
-
-/// What is trusted, for a look. Nothing is, where there is no place to keep it.
-pub(crate) fn look(store: Store) -> Option<Trust> {
-    find::mcp_state().map(|state| Trust::open(store.file(&state)))
-}
 
 /// What is trusted, to change it.
 pub(crate) fn open(store: Store) -> Result<Trust, Failure> {
@@ -82,8 +59,10 @@ pub(crate) struct Brought {
 
 /// What it is, exactly as it would be trusted.
 pub(crate) enum What {
-    /// A program without a box, and what counts of it.
-    Tool(Box<Unboxed>, Option<Value>),
+    /// A tool or an API that asks for something, and what counts of it.
+    Tool(Box<BroughtTool>, Option<Value>),
+    /// All settings that ask for something, and what counts of them.
+    Settings(AskedSettings, Value),
     /// An MCP server.
     Server(Box<Configured>),
     /// All hooks together.
@@ -99,6 +78,7 @@ impl Brought {
     pub(crate) fn kind(&self) -> &'static str {
         match &self.what {
             What::Tool(..) | What::Gone(Store::Tools) => "tool",
+            What::Settings(..) | What::Gone(Store::Settings) => "settings",
             What::Server(_) | What::Gone(Store::Servers) => "server",
             What::Hooks(_) | What::Gone(Store::Hooks) => "hooks",
             What::Rules { .. } => "rules",
@@ -114,6 +94,7 @@ impl Brought {
     pub(crate) fn definition(&self) -> Value {
         match &self.what {
             What::Tool(_, pinned) => json!(pinned),
+            What::Settings(_, pinned) => pinned.clone(),
             What::Server(one) => json!(helve_mcp::trust::shown(&one.config)),
             What::Hooks(hooks) => hooks.clone(),
             What::Rules { held, .. } => json!(held),
@@ -133,6 +114,9 @@ impl Brought {
                     one.name
                 )));
             }
+            What::Settings(settings, pinned) => {
+                open(Store::Settings)?.accept_value(&settings.scope(), asked::NAME, pinned.clone())
+            }
             What::Server(one) => open(Store::Servers)?.accept(&one.scope, &one.name, &one.config),
             What::Hooks(hooks) => {
                 open(Store::Hooks)?.accept_value(&scope(loaded), hooks::NAME, hooks.clone())
@@ -147,6 +131,7 @@ impl Brought {
     pub(crate) fn revoke(&self, loaded: &Loaded) -> Result<bool, Failure> {
         let (store, name) = match &self.what {
             What::Tool(one, _) => (Store::Tools, one.name.as_str()),
+            What::Settings(..) => (Store::Settings, asked::NAME),
             What::Server(one) => (Store::Servers, one.name.as_str()),
             What::Hooks(_) => (Store::Hooks, hooks::NAME),
             What::Gone(store) => (*store, self.name.as_str()),
@@ -163,7 +148,8 @@ pub(crate) fn brought(loaded: &Loaded) -> Result<Vec<Brought>, Failure> {
     if !loaded.is_foreign(Layer::Project) {
         return Ok(Vec::new());
     }
-    let mut all: Vec<Brought> = unboxed::all(loaded).into_iter().map(tool).collect();
+    let mut all: Vec<Brought> = settings(&loaded.settings).into_iter().collect();
+    all.extend(brought::all(loaded).into_iter().map(tool));
     let servers = mcp::configured(loaded).into_iter().filter(|one| matches!(one.scope, Scope::Project(_)));
     all.extend(servers.map(server));
     all.extend(hooks::of_project(loaded).map(|value| Brought {
@@ -203,7 +189,17 @@ pub(crate) fn gone(loaded: &Loaded, there: &[Brought]) -> Vec<Brought> {
     Store::ALL.into_iter().flat_map(of).filter(|one| !is_there(one)).collect()
 }
 
-fn tool(one: Unboxed) -> Brought {
+fn settings(settings: &AskedSettings) -> Option<Brought> {
+    let first = settings.asked.first()?;
+    Some(Brought {
+        name: asked::NAME.to_owned(),
+        origin: Some(first.origin.clone()),
+        verdict: settings.verdict(),
+        what: What::Settings(settings.clone(), settings.pinned()),
+    })
+}
+
+fn tool(one: BroughtTool) -> Brought {
     let pinned = one.pinned();
     Brought {
         name: one.name.clone(),

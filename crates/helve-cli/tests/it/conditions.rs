@@ -64,6 +64,8 @@ preconditions = [
 fn home() -> Home {
     let home = Home::new();
     home.write("helve.toml", TOOLS);
+    // What callers may do is for their user to say.
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     home
 }
 

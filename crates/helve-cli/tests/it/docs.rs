@@ -32,9 +32,30 @@ name in a later layer overrides the earlier one, which `helve tools list` shows.
 An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/openapi` (or
 `~/.cache/helve/openapi`), and longer where it cannot be fetched again.
 
-A project file that belongs to another user is not used unless `--config` names it, because its
-tools would run as you. Of any project's file, programs without a box, MCP servers, hooks and rules
-that allow wait until you have seen them: `helve trust`. A file that `--config` names is your word.
+## What a project may say
+
+A project's file comes with a folder, and could come from anybody. A file that `--config` names, your
+own file, variables and flags are your word, and nothing below holds for them. A project file that
+belongs to another user is not used at all unless `--config` names it.
+
+| of a project's file | counts |
+|---|---|
+| programs in a box that read and write in the project's own folder, without a network and without secrets; requests to public addresses without secrets; what is made of the one or the other | at once |
+| what only makes the gate stricter; times; `breaker`, `retry_budget`, `repair`, `registry` | at once |
+| tools that read, write or start something outside of the folder (links followed), reach a host from a box, name a secret (`${env:NAME}`), lead to this machine or a private network, take the place of a tool that you know, call tools that are not the project's (other than `math-eval`, `text-stats`, `json-query` and `time-now`), send what another of their parts reads here, or want more memory or processes than programs get; programs without a box; OpenAPI documents that are fetched | once trusted; until then a call is denied, and nothing runs in its place |
+| `net.allow`, `[web.secrets]`, `web.search`, `permissions`, `code.network`, interpreters and browsers; `files.roots`, `code.read`, `code.sessions`, `journal.path`, `web.http.downloads` that lead outside of the folder or replace yours; whatever raises a bound on size, or replaces a resource or integration of yours; `checks` | once trusted; until then it is as if it were not there, and a note says so |
+| MCP servers, hooks, rules that allow | once trusted |
+| what makes the gate laxer: `security`, `labels`, `sandbox.min_level`, `redact`, `net.deny`, `net.only`, `limits.calls`, `journal.durability` | never; write it into your own file |
+| `[telemetry]`, `[identity]`, `approvals.webhook`, `ask_url`, `page_url` | never; write it into your own file |
+
+`helve trust` shows all that waits, with links followed (`write  reports -> /home/you/.ssh`), and asks
+once. Trust is looked at again at every call: where a link leads elsewhere by then, the call is denied,
+and you are asked again. A running `helve up` follows what you trust and take back; settings that are
+trusted count after a restart, and where you take them back it denies every call until then.
+
+A request of a project's tool that needs no trust reaches the public internet alone, whatever your own
+`net.allow` opens, and labels take it for one that sends out and brings back what strangers wrote,
+whatever its `facets` say.
 
 `helve config show` says where each value came from. Unknown keys are refused. `helve config schema`
 prints a JSON Schema for editors. Secrets never stand in the file: tools and integrations name the

@@ -289,7 +289,8 @@ fn a_thousand_questions_outlive_a_kill_and_are_decided_one_by_one() {
     // Over the API, on the page, at the command line; and one with no.
     let approve = json!({ "decision": "approve" });
     assert_eq!(up.with(&format!("POST /v1/approvals/{}/decision", id_of(0)), &judge, approve).0, 200);
-    let (_, code) = up.told["sign_in"].as_str().unwrap().split_once('#').unwrap();
+    let made = home.json(&["keys", "sign-in"]);
+    let (_, code) = made["link"].as_str().unwrap().split_once('#').unwrap();
     let (_, head, me) = up.send("POST /sign-in", &[], &json!({ "code": code }));
     let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
     let cookie = [("Cookie", cookie.split(';').next().unwrap())];

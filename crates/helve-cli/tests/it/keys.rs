@@ -50,15 +50,16 @@ fn a_key_is_shown_once_and_comes_in_until_it_is_revoked() {
     assert!(listed.stderr.contains("no key is good any more"), "{}", listed.all());
     let all = home.json(&["keys", "list", "--all"]);
     let states: Vec<_> = all.as_array().unwrap().iter().map(|key| key["state"].clone()).collect();
-    assert_eq!(states, ["revoked", "live"], "the older one is the code of `helve up`");
+    assert_eq!(states, ["revoked"], "no code is made that nobody is shown");
 }
 
 #[test]
-fn the_link_of_helve_up_signs_its_person_in_once() {
+fn a_link_to_helve_up_signs_its_person_in_once() {
     let home = Home::new();
     let up = Up::start(&home);
     let token = std::fs::read_to_string(up.told["token_file"].as_str().unwrap()).unwrap();
-    let (place, code) = up.told["sign_in"].as_str().unwrap().split_once('#').unwrap();
+    let made = home.json(&["keys", "sign-in"]);
+    let (place, code) = made["link"].as_str().unwrap().split_once('#').unwrap();
     assert_eq!(place, format!("http://{}/sign-in", up.address));
     let (status, head, me) = up.send("POST /sign-in", &[], &json!({ "code": code }));
     assert_eq!((status, &me["purpose"]), (200, &json!("decide")), "{me}");

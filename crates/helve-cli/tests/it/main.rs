@@ -23,6 +23,8 @@
 //! - `hooks`: who is told of calls and may have a say;
 //! - `raised`: events that agents post, with their own rights;
 //! - `trust`: what a project brings and a person must have seen first;
+//! - `cloned`: a hostile repository, used without a word of trust;
+//! - `secrets`: files that hold secrets, and the link that lets its reader decide;
 //! - `telemetry`: traces, at a collector;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
@@ -35,6 +37,8 @@ mod approvals;
 mod audit;
 mod call;
 mod clients;
+#[cfg(target_os = "linux")]
+mod cloned;
 mod composition;
 mod conditions;
 mod config;
@@ -62,6 +66,8 @@ mod raised;
 mod rules;
 mod runs;
 mod sandbox;
+#[cfg(target_os = "linux")]
+mod secrets;
 mod serve;
 mod session;
 mod start;

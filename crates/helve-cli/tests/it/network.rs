@@ -45,6 +45,7 @@ fn loopback_is_reached_only_where_it_is_allowed() {
         server.port
     );
     home.write("helve.toml", &tool);
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     let ran = home.run(&["call", "weather"]);
     assert_eq!(ran.code, 4, "{}", ran.all());
     assert!(ran.stderr.contains("[net] allow"), "{}", ran.stderr);
@@ -63,6 +64,7 @@ fn a_fetched_document_is_kept() {
             server.port
         ),
     );
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     for _ in 0..3 {
         let tools = home.json(&["tools", "list", "--namespace", "pets"]);
         assert_eq!(tools[0]["name"], "pets/getPet");
@@ -77,6 +79,7 @@ fn a_document_that_cannot_be_fetched_is_named_with_its_place() {
         "helve.toml",
         "[net]\nallow = ['127.0.0.1']\n[[openapi]]\nnamespace = 'pets'\ndocument = 'http://127.0.0.1:9/x'\n",
     );
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     let ran = home.run(&["tools", "list"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("helve.toml:3:1") && ran.stderr.contains("cannot fetch"), "{}", ran.stderr);

@@ -444,6 +444,7 @@ fn whoever_looks_at_a_run_does_not_wait_for_an_api_that_is_down() {
          document = \"http://127.0.0.1:{port}/openapi.json\"\n"
     );
     home.write("helve.toml", api);
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     let next = |tool: &str| {
         let run = list(&home, &[]).into_iter().find(|one| one["tool"] == tool).unwrap()["run"].clone();
         home.json(&["runs", "show", run.as_str().unwrap()])["next"].to_string()

@@ -202,8 +202,8 @@ fn nothing_that_is_trusted_goes_unseen() {
     let definition = home.run(&["trust", "--json"]).stdout;
     let definition: Value = serde_json::from_str(&definition).unwrap();
     for (key, value) in definition["waiting"][0]["definition"].as_object().unwrap() {
-        let is_in_words =
-            ["name", "command", "starts", "work_dir", "confined", "description"].contains(&key.as_str());
+        let is_in_words = ["name", "command", "starts", "work_dir", "confined", "description", "asks_for"]
+            .contains(&key.as_str());
         assert!(is_in_words || shown.stdout.contains(&format!("  {key}")), "{key}: {value} {}", shown.all());
     }
     for word in ["other-name", "low", "taken-back", "read_only", "4321", "zone", "cascade", "told"] {

@@ -29,21 +29,26 @@ impl Up {
     }
 
     pub(crate) fn start_with(home: &Home, args: &[&str]) -> Self {
-        Self::run(home, &[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat())
+        Self::start_with_env(home, args, &[])
+    }
+
+    pub(crate) fn start_with_env(home: &Home, args: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::run(home, &[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat(), variables)
     }
 
     /// On a port that the test has chosen.
     pub(crate) fn at(home: &Home, port: u16) -> Self {
-        Self::run(home, &["up", "--listen", &format!("127.0.0.1:{port}"), "--json"])
+        Self::run(home, &["up", "--listen", &format!("127.0.0.1:{port}"), "--json"], &[])
     }
 
     /// Where it likes to.
     pub(crate) fn anywhere(home: &Home) -> Self {
-        Self::run(home, &["up", "--json"])
+        Self::run(home, &["up", "--json"], &[])
     }
 
-    fn run(home: &Home, args: &[&str]) -> Self {
+    fn run(home: &Home, args: &[&str], variables: &[(&str, &str)]) -> Self {
         let mut command = home.command(args);
+        command.envs(variables.iter().copied());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut up = Self { child, address: String::new(), told: Value::Null };
         let mut text = String::new();

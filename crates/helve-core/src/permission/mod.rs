@@ -157,6 +157,47 @@ impl PermissionUpdate {
             | Self::RemoveDirectories { destination, .. } => *destination,
         }
     }
+
+    /// The same change, kept elsewhere.
+    pub fn kept_in(mut self, place: Destination) -> Self {
+        match &mut self {
+            Self::AddRules { destination, .. }
+            | Self::ReplaceRules { destination, .. }
+            | Self::RemoveRules { destination, .. }
+            | Self::SetMode { destination, .. }
+            | Self::AddDirectories { destination, .. }
+            | Self::RemoveDirectories { destination, .. } => *destination = place,
+        }
+        self
+    }
+}
+
+/// How far changes of permissions reach that come with an answer: it depends on whose answer it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lasting {
+    /// As far as they say. For the operator's own word alone.
+    #[default]
+    AsSaid,
+    /// The session of the call, whatever they say.
+    Session,
+}
+
+impl Lasting {
+    /// Bounds changes, and says what of them is another by that.
+    pub fn bound(self, updates: Vec<PermissionUpdate>) -> (Vec<PermissionUpdate>, Option<String>) {
+        let reaches_further = |update: &PermissionUpdate| update.destination() != Destination::Session;
+        if self == Self::AsSaid || !updates.iter().any(reaches_further) {
+            return (updates, None);
+        }
+        let mut asked: Vec<_> = updates.iter().filter(|one| reaches_further(one)).collect();
+        asked.dedup_by_key(|update| update.destination());
+        let asked: Vec<_> = asked.iter().map(|update| update.destination().as_str()).collect();
+        let remark = format!(
+            "it wanted to change permissions of the {}; they hold for this session alone",
+            asked.join(" and the ")
+        );
+        (updates.into_iter().map(|update| update.kept_in(Destination::Session)).collect(), Some(remark))
+    }
 }
 
 /// An answer to the question whether a tool may be used.

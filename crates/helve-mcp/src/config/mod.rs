@@ -145,6 +145,10 @@ pub struct ServerConfig {
     pub elicitation: bool,
     /// Bounds on what it may send.
     pub limits: ServerLimits,
+    /// What all that its configuration names must lie in once links are followed, where a person agreed to
+    /// no more; asked at every start. Set by whoever asked them, never by a file.
+    #[serde(skip)]
+    pub within: Option<Vec<PathBuf>>,
 }
 
 impl Default for ServerConfig {
@@ -184,6 +188,7 @@ impl Default for ServerConfig {
             sampling: false,
             elicitation: true,
             limits: ServerLimits::default(),
+            within: None,
         }
     }
 }
@@ -257,6 +262,31 @@ impl ServerConfig {
             setting.relative_to(folder);
         }
         self
+    }
+
+    /// The files that it takes secrets from.
+    pub fn secret_files(&self) -> impl Iterator<Item = &Path> {
+        let secret = self.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref());
+        let of_callers =
+            self.callers.values().flat_map(|caller| caller.headers.values().chain(caller.env.values()));
+        let settings = self.env.values().chain(self.headers.values()).chain(secret).chain(of_callers);
+        settings.filter_map(Setting::file)
+    }
+
+    /// Where what it is given leads, with links followed: each path with its end.
+    pub fn leads(&self) -> impl Iterator<Item = (&Path, PathBuf)> {
+        let end = |path: &Path| helve_sandbox::Way::to(path).end;
+        let command = self.command.as_deref().filter(|command| command.components().count() > 1);
+        // The system's programs are everybody's, and change with every update.
+        let command = command.filter(|command| !end(command).starts_with("/usr"));
+        let paths = self.read.iter().chain(&self.write).chain(&self.cwd).map(PathBuf::as_path).chain(command);
+        paths.map(move |path| (path, end(path)))
+    }
+
+    /// What leads elsewhere by now than a person agreed to.
+    pub(crate) fn leads_astray(&self) -> Option<(&Path, PathBuf)> {
+        let within = self.within.as_ref()?;
+        self.leads().find(|(_, end)| !within.iter().any(|agreed| end.starts_with(agreed)))
     }
 }
 

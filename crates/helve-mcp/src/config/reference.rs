@@ -44,6 +44,14 @@ impl Setting {
     }
 
     /// Whether it stands for a secret, or may: all that is not written out.
+    /// The file that holds it, where one does.
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Reference(Reference { source: Source::File(path), .. }) => Some(path),
+            Self::Reference(_) | Self::Text(_) => None,
+        }
+    }
+
     pub(crate) fn is_secret(&self) -> bool {
         match self {
             Self::Text(text) => text.contains("${env:"),

@@ -172,6 +172,12 @@ impl<'a> Attempt<'a> {
     }
 
     async fn start_program(&self) -> Result<Duplex, LinkError> {
+        if let Some((path, end)) = self.config.leads_astray() {
+            let (path, end) = (path.display(), end.display());
+            let why =
+                format!("`{path}` leads to `{end}` by now, which nobody has agreed to; see `helve trust`");
+            return Err(LinkError::unsent(why));
+        }
         let job = self.job().await?;
         let started = self.surroundings.sandbox.start(job).await;
         let mut running = started.map_err(|error| LinkError::unsent(error.to_string()))?;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::CWD;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_bind,
     mount_change, mount_remount, move_mount, unmount,
@@ -89,18 +89,23 @@ fn show(path: &Path) -> io::Result<()> {
         make_parent(&target)?;
         return symlink(fs::read_link(path)?, target);
     }
-    let tree = open_tree(path, true, None)?;
+    let tree = rustix::mount::open_tree(CWD, path, TREE | OpenTreeFlags::AT_SYMLINK_NOFOLLOW)?;
+    restrict_mount(tree.as_fd(), true, None)?;
     attach(&tree, path)
 }
 
+const TREE: OpenTreeFlags =
+    OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC).union(OpenTreeFlags::AT_RECURSIVE);
+
 /// A file or folder with all that is mounted below it, to be attached elsewhere. With `owners`,
 /// what belongs to us on disk belongs to the user of that namespace in the box.
+///
+/// The path has no links. One that has some by now is refused: a program that runs beside this one could
+/// have put a link in the place of a folder since somebody looked where it leads.
 pub(super) fn open_tree(path: &Path, read_only: bool, owners: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    let tree = rustix::mount::open_tree(CWD, path, flags)?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let tree = rustix::mount::open_tree(&place, c"", TREE | OpenTreeFlags::AT_EMPTY_PATH)?;
     restrict_mount(tree.as_fd(), read_only, owners)?;
     Ok(tree)
 }

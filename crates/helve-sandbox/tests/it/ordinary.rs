@@ -303,3 +303,67 @@ async fn many_boxes_at_once_do_not_meet() {
         assert!(seen.parse::<u32>().unwrap() <= 4, "{seen}");
     }
 }
+
+/// Somebody agreed to what lies in one folder. A link that leads elsewhere starts nothing.
+#[tokio::test]
+async fn what_leads_elsewhere_than_was_agreed_to_starts_no_box() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for inner in ["project/real", "home"] {
+        fs::create_dir_all(root.join(inner)).unwrap();
+    }
+    std::os::unix::fs::symlink("../home", root.join("project/out")).unwrap();
+    std::os::unix::fs::symlink("real", root.join("project/in")).unwrap();
+    let run = async |name: &str, within: &[&str]| {
+        let path = root.join("project").join(name);
+        let mut job = sh("echo made > $1/file").args(["sh", path.to_str().unwrap()]);
+        job.policy.write = vec![path];
+        job.policy.within = Some(within.iter().map(|inner| root.join(inner)).collect());
+        Sandbox::default().run(job, Vec::new(), CancellationToken::new()).await
+    };
+    let refused = run("out", &["project"]).await.unwrap_err().to_string();
+    assert!(refused.contains("nobody has agreed to"), "{refused}");
+    assert!(!root.join("home/file").exists());
+    run("in", &["project"]).await.unwrap();
+    assert!(root.join("project/real/file").exists(), "a link within the folder is fine");
+    run("out", &["project", "home"]).await.unwrap();
+    assert!(root.join("home/file").exists(), "and so is what somebody agreed to");
+}
+
+/// A program beside it puts a link in the place of a folder, again and again, while boxes are built.
+#[tokio::test]
+async fn no_link_that_comes_while_a_box_is_built_leads_out() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    for inner in ["project/real/deep", "home/deep"] {
+        fs::create_dir_all(root.join(inner)).unwrap();
+    }
+    std::os::unix::fs::symlink("../home", root.join("project/link")).unwrap();
+    let done = std::sync::Arc::new(AtomicBool::new(false));
+    let (stop, project) = (std::sync::Arc::clone(&done), root.join("project"));
+    let flipping = std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            for name in ["real", "link"] {
+                let (from, to) = (project.join(name), project.join("now"));
+                fs::rename(&from, &to).unwrap();
+                fs::rename(&to, &from).unwrap();
+            }
+        }
+    });
+    // Most of the time the name is not there, or leads out already when somebody looks.
+    let (mut ran, mut tries) = (0, 0);
+    while ran < 20 && tries < 20_000 {
+        tries += 1;
+        let path = root.join("project/now/deep");
+        let mut job = sh("echo made > $1/file").args(["sh", path.to_str().unwrap()]);
+        job.policy.write = vec![path];
+        job.policy.within = Some(vec![root.join("project")]);
+        if Sandbox::default().run(job, Vec::new(), CancellationToken::new()).await.is_ok() {
+            ran += 1;
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    flipping.join().unwrap();
+    assert!(!root.join("home/deep/file").exists(), "after {ran} of {tries}");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve::BoxFuture;
-use helve::permission::PermissionResult;
+use helve::permission::{Lasting, PermissionResult};
 use helve::permissions::{CanUseTool, PermissionQuestion};
 
 use super::config::HookConfig;
@@ -40,5 +40,10 @@ impl CanUseTool for AskUrl {
             }
             serde_json::from_slice(&answer).map_err(|_| "its answer is no PermissionResult".to_owned())
         })
+    }
+
+    /// Whoever answers over a network does not write the operator's files.
+    fn lasting(&self) -> Lasting {
+        Lasting::Session
     }
 }

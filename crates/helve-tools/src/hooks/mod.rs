@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use helve::hook::{Hook, HookContext, HookEvent, HookFailure, HookInput, HookOutput};
 use helve::hooks::{HookEntry, Matcher, ToolHook};
+use helve::permission::Lasting;
 use helve::ports::Launcher;
 use helve::{BoxFuture, Problem};
 
@@ -64,6 +65,7 @@ impl HookMaker {
                     entry.timeout = timeout;
                     entry.on_failure = group.on_failure();
                     entry.in_background = config.in_background;
+                    entry.lasting = lasting(config.kind);
                     entries.push(entry);
                 }
                 Err(message) => problems.push(Problem { at: format!("hooks/{index}"), message }),
@@ -86,6 +88,15 @@ impl HookMaker {
                 })
             }
         })
+    }
+}
+
+/// How far changes of permissions reach: what a server or a tool answers is not the word of whoever wrote the
+/// hook down.
+fn lasting(kind: HookKind) -> Lasting {
+    match kind {
+        HookKind::Command => Lasting::AsSaid,
+        HookKind::Http | HookKind::Tool | HookKind::McpTool => Lasting::Session,
     }
 }
 

@@ -6,6 +6,7 @@ use helve_core::hook::{
     Elicited, HookEvent, HookFailure, HookOutput, HookVerdict, OnFailure, PermissionAnswer,
     PermissionDecision, SpecificOutput,
 };
+use helve_core::permission::Lasting;
 use serde_json::{Map, Value};
 
 use super::{Matched, Spoken};
@@ -24,13 +25,15 @@ pub struct Answered {
     /// What its failure means.
     pub on_failure: OnFailure,
     spoken: Spoken,
+    lasting: Lasting,
 }
 
 impl Answered {
     pub(super) fn new(one: &Matched<'_>, result: Result<HookOutput, HookFailure>) -> Self {
         let entry = &one.listed.entry;
         let on_failure = entry.on_failure.unwrap_or_else(|| entry.event.on_failure());
-        Self { by: Arc::clone(&one.listed.by), result, on_failure, spoken: one.spoken }
+        let lasting = entry.lasting;
+        Self { by: Arc::clone(&one.listed.by), result, on_failure, spoken: one.spoken, lasting }
     }
 }
 
@@ -77,6 +80,8 @@ pub struct Fired {
     pub messages: Vec<String>,
     /// Hooks that wanted different things of which only one can be.
     pub conflicts: Vec<String>,
+    /// Changes of permissions that reach less far than a hook said, because of whose it is.
+    pub bounded: Vec<String>,
 }
 
 /// Combines answers, which are in the order of registration.
@@ -94,6 +99,7 @@ pub(crate) fn combine(event: HookEvent, answers: Vec<Answered>) -> Fired {
         context: Vec::new(),
         messages: Vec::new(),
         conflicts: Vec::new(),
+        bounded: Vec::new(),
     };
     for answered in &answers {
         match &answered.result {
@@ -230,10 +236,13 @@ impl Fired {
         }
         if let Some(answer) = &specific.decision {
             let answer = match answer.clone() {
-                PermissionAnswer::Allow { updated_input, updated_permissions } => PermissionAnswer::Allow {
-                    updated_input: updated_input.map(|input| answered.spoken.arguments(input)),
-                    updated_permissions,
-                },
+                PermissionAnswer::Allow { updated_input, updated_permissions } => {
+                    let bounded = updated_permissions.map(|updates| answered.lasting.bound(updates));
+                    let (updated_permissions, remark) = bounded.unzip();
+                    self.bounded.extend(remark.flatten().map(|remark| format!("{by}: {remark}")));
+                    let updated_input = updated_input.map(|input| answered.spoken.arguments(input));
+                    PermissionAnswer::Allow { updated_input, updated_permissions }
+                }
                 deny => deny,
             };
             self.permit(by, answer);

@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::hook::{Hook, HookEvent, HookInput, OnFailure};
+use helve_core::permission::Lasting;
 use helve_core::{BoxFuture, Caller, PrincipalKind, Tool};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -61,6 +62,8 @@ pub struct HookEntry {
     pub on_failure: Option<OnFailure>,
     /// Whether nobody waits for it: then it has no say.
     pub in_background: bool,
+    /// How far the changes of permissions reach that it answers with.
+    pub lasting: Lasting,
 }
 
 impl HookEntry {
@@ -71,7 +74,8 @@ impl HookEntry {
 
     /// The same for one that others have as well.
     pub fn shared(event: HookEvent, matcher: Matcher, hook: Arc<dyn Hook>) -> Self {
-        Self { event, matcher, hook, timeout: None, on_failure: None, in_background: false }
+        let lasting = Lasting::AsSaid;
+        Self { event, matcher, hook, timeout: None, on_failure: None, in_background: false, lasting }
     }
 
     /// Sets how long it may take.
@@ -89,6 +93,13 @@ impl HookEntry {
     /// Lets it run while everything goes on: it can neither block nor say anything.
     pub fn in_background(mut self) -> Self {
         self.in_background = true;
+        self
+    }
+
+    /// Lets the changes of permissions that it answers with reach no further than the session: for a hook
+    /// that is not the operator's own.
+    pub fn for_session(mut self) -> Self {
+        self.lasting = Lasting::Session;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::permission::{PermissionResult, PermissionUpdate};
+use helve_core::permission::{Lasting, PermissionResult, PermissionUpdate};
 use helve_core::{BoxFuture, Caller};
 use serde::Serialize;
 use serde_json::Value;
@@ -74,6 +74,12 @@ pub trait CanUseTool: Send + Sync + 'static {
         &self,
         question: Arc<PermissionQuestion>,
     ) -> BoxFuture<'static, Result<Option<PermissionResult>, String>>;
+
+    /// How far the changes of permissions reach that it answers with. Code of the program around Helve is
+    /// the operator's word; whoever asks elsewhere says [`Lasting::Session`].
+    fn lasting(&self) -> Lasting {
+        Lasting::AsSaid
+    }
 }
 
 impl<F, R> CanUseTool for F

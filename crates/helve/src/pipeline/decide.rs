@@ -278,9 +278,14 @@ async fn ask_program(
                 record.keep_arguments(&call.arguments);
                 record.changed_by("the program that was asked", &call.arguments);
             }
-            record.heard(Voice::new(Speaker::Program, Stance::Allow));
+            let (updates, bounded) = program.lasting().bound(updated_permissions.unwrap_or_default());
+            let voice = Voice::new(Speaker::Program, Stance::Allow);
+            record.heard(match bounded {
+                Some(remark) => voice.because(remark),
+                None => voice,
+            });
             still_allowed(parts, &tool, &call, record).await?;
-            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            sessions::apply(parts, &call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }

@@ -92,6 +92,7 @@ pub(super) async fn permission_request(
         (None, None) => return Ok(None),
     };
     let Said { by, what: answer } = answer;
+    let bounded = (!fired.bounded.is_empty()).then(|| fired.bounded.join("; "));
     let answer = match answer {
         PermissionAnswer::Deny { message, interrupt } => {
             let message = message.map(|text| without_secrets(record, &text));
@@ -99,13 +100,14 @@ pub(super) async fn permission_request(
             PermissionAnswer::Deny { message, interrupt }
         }
         PermissionAnswer::Allow { updated_input: None, updated_permissions } => {
-            record.heard(voice(&by, Stance::Allow, None));
+            record.heard(voice(&by, Stance::Allow, bounded));
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
             match refit(parts, tool, input, record) {
                 Ok(arguments) => {
-                    record.heard(voice(&by, Stance::Allow, Some("with other arguments".to_owned())));
+                    let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
+                    record.heard(voice(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
                     record.rewritten(&by, &arguments, &fired.conflicts);
                     let updated_input = arguments.as_object().cloned();
                     PermissionAnswer::Allow { updated_input, updated_permissions }

@@ -10,8 +10,8 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count};
+use crate::wire::brought;
 use crate::wire::mcp::{self, Which};
-use crate::wire::unboxed;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (registry, remarks) = crate::wire::tools(&loaded)?;
     app.note(&remarks);
     let filter = args.filter.resolve();
-    let waiting = unboxed::waiting(&loaded);
+    let waiting = brought::waiting(&loaded);
     mcp::with_tools(&loaded, &registry, Which::All, app, |app| print(&registry.list(&filter), &waiting, app))
 }
 
@@ -90,7 +90,7 @@ fn print(tools: &[Registered], waiting: &Waiting, app: &mut App<'_>) -> anyhow::
     }
     app.ui.table(table(tools, waiting))?;
     if tools.iter().any(|one| waits(one, waiting).is_some()) {
-        app.ui.note("some run without a box and do not run before you have seen them: helve trust")?;
+        app.ui.note("some wait to be trusted, and do not run before you have seen them: helve trust")?;
     }
     if app.ui.on_terminal() {
         let tools = count(tools.len(), "tool");

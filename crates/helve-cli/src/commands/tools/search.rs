@@ -7,8 +7,8 @@ use super::list;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::wire::brought;
 use crate::wire::mcp::{self, Which};
-use crate::wire::unboxed;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    let waiting = unboxed::waiting(&loaded);
+    let waiting = brought::waiting(&loaded);
     mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &waiting, app))
 }
 

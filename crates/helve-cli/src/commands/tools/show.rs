@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
+use crate::wire::brought;
 use crate::wire::mcp::{self, Which};
-use crate::wire::unboxed;
 
 /// Deepest nesting of parameters that is shown.
 const DEPTH_MAX: usize = 3;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    let waiting = unboxed::waiting(&loaded);
+    let waiting = brought::waiting(&loaded);
     mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| {
         show(args, &registry, &waiting, app)
     })
@@ -57,8 +57,8 @@ fn show(
     facts(&registered, registry, ui)?;
     if let Some(word) = list::waits(&registered, waiting) {
         let why = match word {
-            "changed" => "it runs without a box and has changed since it was trusted",
-            _ => "it runs without a box and nobody has trusted it",
+            "changed" => "it came with this project and is not what was trusted",
+            _ => "it came with this project and nobody has trusted it",
         };
         ui.line(format!("  {} {why}: helve trust", ui.paint().warn("!")))?;
     }

@@ -16,9 +16,12 @@ use crate::ui::count;
 use crate::wire::trust::{self, Brought};
 
 const AFTER_HELP: &str = "\
-What a project brings does no harm before you have seen it: programs without a box, MCP servers,
-hooks, and rules that allow. Each is trusted exactly as it is shown, in this folder; when it changes
-you are asked again. What a script does that is started is not part of that: look into it, too.
+What a project brings does no harm before you have seen it. This waits: tools and settings that reach
+beyond the project's own folder, name a secret, open an address, fetch something or take the place
+of a tool you know; programs without a box, MCP servers, hooks, and rules that allow. Each is trusted
+exactly as it is shown, in this folder, with links followed; when it changes, or a link leads
+elsewhere, you are asked again. What a script does that is started is not part of that: look into
+it, too.
 
 Your own helve.toml, and a file that you name with --config, need no trust: they are your word.
 
@@ -40,7 +43,7 @@ pub(crate) struct Args {
     /// Trust it as it is shown, without a question
     #[arg(long, short)]
     yes: bool,
-    /// Only what has this name: a tool's, a server's, `hooks` or `rules`
+    /// Only what has this name: a tool's, a server's, `settings`, `hooks` or `rules`
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 }
@@ -80,7 +83,7 @@ fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     if !app.ui.is_json() {
         for one in &chosen {
-            show::print(one, &loaded, app)?;
+            show::print(one, app)?;
             app.ui.line("")?;
         }
     }

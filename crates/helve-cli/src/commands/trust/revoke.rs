@@ -11,7 +11,7 @@ use crate::wire::trust;
 /// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What: a tool's name, a server's, `hooks` or `rules` [default: all in this folder]
+    /// What: a tool's name, a server's, `settings`, `hooks` or `rules` [default: all in this folder]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
