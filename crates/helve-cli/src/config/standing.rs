@@ -209,7 +209,7 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
         "/labels",
         LabelsSection {
             when_met: Stricter(|value, before| ranks_below(value, before, &["off", "ask", "deny"])),
-            unlabelled: Stricter(|value, before| ranks_below(value, before, &["ignored", "all"])),
+            unlabelled: Stricter(|value, before| ranks_below(value, before, &["ignored", "assumed", "all"])),
             principal_ttl_s: Stricter(less),
         }
     );

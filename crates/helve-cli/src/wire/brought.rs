@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve::json::sha256_hex;
 use helve::ports::{Exit, LaunchError, Launcher, Policy, Program, Seen};
 use helve::{
@@ -315,7 +315,7 @@ const SETTINGS_GONE: &str = "this Helve was started with settings of the project
 impl<P: Policy> Policy for TrustFirst<P> {
     fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
         match self.refusal(request) {
-            Some(why) => Voice::new("trust", Stance::Deny).because(why),
+            Some(why) => Voice::new(Speaker::Trust, Stance::Deny).because(why),
             None => self.policies.rule(request),
         }
     }

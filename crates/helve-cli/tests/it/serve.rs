@@ -40,6 +40,9 @@ fn a_client_over_stdio_calls_through_the_pipeline() {
     assert_eq!(said(&ran.stdout, 3)["error"]["code"], -32602);
     let recorded = home.json(&["audit", "list"]);
     assert!(recorded.to_string().contains("math-eval"), "{recorded}");
+    let unknown = home.json(&["audit", "list", "--tool", "nothing"]);
+    assert_eq!(unknown[0]["ending"]["code"], "tool_not_found", "{unknown}");
+    assert_eq!(unknown.as_array().unwrap().len(), 1, "{unknown}");
 }
 
 #[test]
@@ -245,7 +248,7 @@ fn without_a_page_a_client_is_told_that_its_call_waits() {
     let input = format!("{able}\n{}\n", call(2, "deed", json!({})));
     let ran = home.run_with(&["mcp", "serve"], &[], input.as_bytes());
     let answer = said(&ran.stdout, 2);
-    assert_eq!(answer["result"]["structuredContent"]["code"], "approval_required", "{answer}");
+    assert_eq!(answer["result"]["_meta"]["helve/error"]["code"], "approval_required", "{answer}");
 }
 
 #[test]

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use helve::formats::mcp_error;
 use helve::{Call, Caller, ErrorCode, Outcome, Status, ToolError};
+use helve_net::Url;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use crate::client::link::LinkError;
 use crate::message::{RpcError, raw};
-use crate::server::{Incoming, arguments};
+use crate::server::{HowToApprove, Incoming, arguments};
 use crate::servers::Server;
 
 /// Helve itself refused, and somebody else may not be refused.
@@ -38,6 +40,7 @@ pub(super) fn arguments_of(params: &RawValue) -> Result<Value, RpcError> {
 /// What came of reading: what the server answered as it is, unless Helve itself refused.
 pub(super) fn answer_of(
     outcome: Outcome,
+    page: Option<&Url>,
     hidden: impl FnOnce() -> RpcError,
 ) -> Result<Arc<RawValue>, RpcError> {
     let said = outcome.content;
@@ -51,16 +54,16 @@ pub(super) fn answer_of(
             Err(own.unwrap_or_else(|| refusal(&error)))
         }
         Status::Pending(pending) => {
+            let how = HowToApprove::of(&pending, page);
             let message = format!(
-                "a person must approve this first ({}): {}; ask for it again once it was given",
+                "a person must approve this first ({}): {}. {} Ask for it again once it is approved.",
                 pending.approval_id,
-                pending.reasons.join("; ")
+                pending.reasons.join("; "),
+                how.in_words(),
             );
-            Err(RpcError::new(REFUSED, message).with_data(&json!({
-                "code": "approval_required",
-                "approval_id": pending.approval_id,
-                "reasons": pending.reasons,
-            })))
+            let mut data = mcp_error(&Status::Pending(pending)).unwrap_or_default();
+            how.describe(&mut data);
+            Err(RpcError::new(REFUSED, message).with_data(&data))
         }
     }
 }
@@ -71,6 +74,7 @@ fn refusal(error: &ToolError) -> RpcError {
     for advice in error.suggestions() {
         message.push_str(&format!("; {advice}"));
     }
+    let data = mcp_error(&Status::Failed(error.clone())).unwrap_or_default();
     let code = match error.code() {
         ErrorCode::PermissionDenied
         | ErrorCode::HookDenied
@@ -79,7 +83,7 @@ fn refusal(error: &ToolError) -> RpcError {
         | ErrorCode::RateLimit => REFUSED,
         _ => RpcError::INTERNAL,
     };
-    RpcError::new(code, message).with_data(&json!({ "code": error.code() }))
+    RpcError::new(code, message).with_data(&data)
 }
 
 /// A server's failure to answer, as its client sees it.

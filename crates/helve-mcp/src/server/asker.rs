@@ -113,6 +113,11 @@ impl Asker {
         self.way().outlet.send(outlet::notification(method, params.get()));
     }
 
+    /// Whether the client wants to hear how far its request has come.
+    pub(super) fn hears_progress(&self) -> bool {
+        self.way().progress_token.is_some()
+    }
+
     /// What the client said of itself.
     pub(super) fn peer(&self) -> &Peer {
         &self.peer

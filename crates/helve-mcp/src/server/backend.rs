@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::peer::Peer;
-use crate::message::{Raw, RpcError, raw};
+use crate::message::{RpcError, raw};
 
 /// A list of definitions, each as the JSON that clients get.
 pub type Definitions = Arc<[Arc<RawValue>]>;
@@ -49,7 +49,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Runs a tool.
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer>;
 
-    /// Whether a tool can run as a task. None where there is no such tool.
+    /// Whether a tool can run as a task. None where there is no such tool: then [`Backend::call_tool`] is
+    /// asked all the same, and says so.
     fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport>;
 
     /// Waits for a tool that is not there yet. None where it is not expected.
@@ -79,7 +80,7 @@ pub trait Backend: Send + Sync + 'static {
         incoming: Incoming,
     ) -> Reply<ToolAnswer> {
         let _ = (call, incoming);
-        Box::pin(async move { Ok(approval_required(&pending)) })
+        Box::pin(async move { Ok(ToolAnswer::Pending(pending)) })
     }
 
     /// Reads a resource.
@@ -150,6 +151,9 @@ pub struct Incoming {
     /// The page on which people decide, where this client can be asked to open it. Then a call that needs
     /// an approval is pending at once, and the server does the waiting.
     pub page: Option<Arc<Url>>,
+    /// The page on which people decide, where there is one: its address is told in words to clients that cannot
+    /// be asked to open it.
+    pub decided_at: Option<Arc<Url>>,
     /// The span of whoever calls, where their trace goes on here.
     pub trace_parent: Option<SpanContext>,
 }
@@ -267,25 +271,4 @@ impl Change {
 /// There is no such resource. The session says it in the way of the client's era.
 pub fn no_resource(uri: &str) -> RpcError {
     RpcError::new(RpcError::RESOURCE_NOT_FOUND, "Resource not found").with_data(&json!({ "uri": uri }))
-}
-
-/// Tells a model that a person must approve its call.
-pub fn approval_required(pending: &Pending) -> ToolAnswer {
-    let reasons = pending.reasons.join("; ");
-    let text = format!(
-        "Not run yet: a person must approve this call first ({}): {reasons}\nTell the user that it waits for \
-         approval, and make the same call again once it was given.",
-        pending.approval_id
-    );
-    let result: Raw = raw(&json!({
-        "content": [{ "type": "text", "text": text }],
-        "structuredContent": {
-            "code": "approval_required",
-            "approval_id": pending.approval_id,
-            "reasons": pending.reasons,
-            "next": "have a person approve it, then make the same call again",
-        },
-        "isError": true,
-    }));
-    ToolAnswer::Done { result: result.into(), is_error: true }
 }

@@ -49,6 +49,7 @@ mod outlet;
 mod pages;
 mod peer;
 mod questions;
+mod result;
 mod seal;
 mod watch;
 
@@ -62,17 +63,18 @@ use helve_net::Url;
 use serde_json::{Value, json};
 
 pub use answer::Answer;
+pub(crate) use approve::HowToApprove;
 pub use backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
-    Visitor, approval_required, no_resource,
+    Visitor, no_resource,
 };
 pub(crate) use dispatch::arguments;
 pub use link::{Link, Waiting, refusal};
 pub use outlet::{Nowhere, Outlet, Sent};
 pub use peer::{Peer, TASKS_EXTENSION};
 pub use questions::KEY as QUESTION_KEY;
+pub use runtime::RuntimeBackend;
 pub(crate) use runtime::renamed;
-pub use runtime::{RuntimeBackend, result_of};
 pub use seal::random_id;
 pub use session::{Route, Session, era_of};
 

@@ -7,15 +7,14 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::event::EventKind;
-use helve::formats::{ExportOptions, Format, ResultBudget, context_text, export_one, result_text};
+use helve::formats::{ExportOptions, Format, export_one};
 use helve::hook::{HookEvent, HookInput};
 use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
     Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
-    Runtime, Status, boxed,
+    Runtime, boxed,
 };
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -24,10 +23,12 @@ use super::backend::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
     Visitor,
 };
+use super::result::{answer_of, listed};
+use crate::era::Era;
 use crate::message::{Fields, Raw, RpcError, raw};
 
-/// Longest text of one result. What is cut off is in the structured content.
-const TEXT_BYTES_MAX: usize = 64 << 10;
+/// Longest name of a tool that is repeated to whoever asked for it.
+const NAME_CHARS_MAX: usize = 128;
 /// How long to wait for the end of a run that somebody else has taken up, and how often to look.
 const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
 const TAKEN_UP_PAUSE: Duration = Duration::from_millis(200);
@@ -43,7 +44,9 @@ pub struct RuntimeBackend {
 /// The tools of one snapshot, as clients get them.
 struct Exported {
     snapshot: Arc<Snapshot>,
-    all: Definitions,
+    /// As clients of either era can read them; most are the same.
+    for_session: Definitions,
+    for_stateless: Definitions,
     /// Input schemas with arguments that are to stand in headers too, by the name that clients know.
     with_headers: HashMap<String, Arc<Value>>,
 }
@@ -59,16 +62,18 @@ impl RuntimeBackend {
         &self.runtime
     }
 
-    /// The definitions of the tools that a caller may use.
-    pub fn definitions(&self, caller: &Caller) -> Definitions {
+    /// The definitions of the tools that a visitor may use, as its client can read them.
+    pub fn definitions(&self, visitor: &Visitor) -> Definitions {
+        let caller = &*visitor.caller;
         if caller.principal.is_none() && self.runtime.settings().require_authentication {
             return Arc::from([]);
         }
         let exported = self.exported();
+        let all = exported.of_era(visitor.peer.era);
         if caller.access == Access::All && !self.runtime.has_policy() {
-            return Arc::clone(&exported.all);
+            return Arc::clone(all);
         }
-        let tools = exported.snapshot.sorted().iter().zip(exported.all.iter());
+        let tools = exported.snapshot.sorted().iter().zip(all.iter());
         let seen = tools.filter(|(registered, _)| self.runtime.may_see(caller, &registered.tool));
         seen.map(|(_, entry)| Arc::clone(entry)).collect()
     }
@@ -86,6 +91,20 @@ impl RuntimeBackend {
         }
         call.trace_parent = incoming.trace_parent;
         self.runtime.call(call).await
+    }
+
+    /// What is said to whoever asks for a tool that is not there, or not for them: the same for both.
+    fn unknown(&self, name: &str, caller: &Caller) -> RpcError {
+        let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
+        let near = self.runtime.nearest(name, caller).map(|near| near.mcp_name());
+        RpcError::invalid_params(match near {
+            Some(near) => format!("Unknown tool: {shown}; did you mean `{near}`?"),
+            None => format!("Unknown tool: {shown}"),
+        })
+    }
+
+    fn answer(&self, outcome: Outcome, era: Era) -> ToolAnswer {
+        answer_of(outcome, |name| Some(self.runtime.registry().get(name)?.tool.clone()), era)
     }
 
     fn exported(&self) -> Arc<Exported> {
@@ -121,7 +140,15 @@ impl Exported {
             }
             all.push(entry.into());
         }
-        Self { snapshot, all: all.into(), with_headers }
+        let for_session = all.iter().map(|entry| listed(entry, Era::Session)).collect();
+        Self { snapshot, for_session, for_stateless: all.into(), with_headers }
+    }
+
+    fn of_era(&self, era: Era) -> &Definitions {
+        match era {
+            Era::Session => &self.for_session,
+            Era::Stateless => &self.for_stateless,
+        }
     }
 }
 
@@ -143,8 +170,9 @@ impl Backend for RuntimeBackend {
 
     fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
         Box::pin(async move {
-            let input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
-            let fired = self.runtime.fire(input.with("source", "startup")).await;
+            let mut input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
+            input.agent_id.clone_from(&visitor.caller.agent);
+            let fired = self.runtime.fire_in_turn(input.with("source", "startup"), &visitor.caller).await;
             (!fired.context.is_empty()).then(|| fired.context.join("\n"))
         })
     }
@@ -160,7 +188,7 @@ impl Backend for RuntimeBackend {
     fn list(self: Arc<Self>, kind: Kind, visitor: Visitor) -> Reply<Definitions> {
         Box::pin(async move {
             Ok(match kind {
-                Kind::Tools => self.definitions(&visitor.caller),
+                Kind::Tools => self.definitions(&visitor),
                 Kind::Resources | Kind::ResourceTemplates | Kind::Prompts => Arc::from([]),
             })
         })
@@ -168,14 +196,13 @@ impl Backend for RuntimeBackend {
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
-            let name = call.name.clone();
+            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
+            let era = incoming.visitor.peer.era;
             let outcome = self.call(call, incoming).await;
             match outcome.error().map(|error| error.code()) {
                 // A tool that the caller may not use is not there for it; the journal knows better.
-                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => {
-                    Err(RpcError::invalid_params(format!("Unknown tool: {name}")))
-                }
-                Some(_) | None => Ok(result_of(outcome)),
+                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => Err(self.unknown(&name, &caller)),
+                Some(_) | None => Ok(self.answer(outcome, era)),
             }
         })
     }
@@ -217,7 +244,7 @@ impl Backend for RuntimeBackend {
                 // Somebody else, such as `helve up` itself, may have taken the run up just now.
                 let is_busy = outcome.error().is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
                 if !is_busy || Instant::now() >= until {
-                    return Ok(result_of(outcome));
+                    return Ok(self.answer(outcome, incoming.visitor.peer.era));
                 }
                 tokio::time::sleep(TAKEN_UP_PAUSE).await;
             }
@@ -273,65 +300,4 @@ impl Backend for RuntimeBackend {
 fn unreadable(error: JournalError) -> RpcError {
     tracing::warn!(%error, "cannot see what was decided");
     RpcError::new(RpcError::INTERNAL, "the journal cannot be read")
-}
-
-/// An outcome as an MCP tool result.
-///
-/// What a tool attached in MCP's own form passes as it is, unless Helve itself refused the call or
-/// its result.
-pub fn result_of(outcome: Outcome) -> ToolAnswer {
-    if let Some(answer) = attached(&outcome) {
-        return answer;
-    }
-    let text = result_text(&outcome, &ResultBudget { bytes: TEXT_BYTES_MAX });
-    let content = json!([{ "type": "text", "text": text }]);
-    let is_error = !outcome.is_success();
-    let result: Raw = match outcome.status {
-        Status::Pending(pending) => return ToolAnswer::Pending(pending),
-        Status::Failed(error) => {
-            raw(&json!({ "content": content, "structuredContent": { "error": error }, "isError": true }))
-        }
-        Status::Done(output) if output.value.is_object() => {
-            raw(&Written { content, structured_content: Some(output.value), is_error })
-        }
-        Status::Done(_) => raw(&Written { content, structured_content: None, is_error }),
-    };
-    ToolAnswer::Done { result: result.into(), is_error }
-}
-
-#[derive(serde::Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Written {
-    content: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured_content: Option<Value>,
-    is_error: bool,
-}
-
-fn attached(outcome: &Outcome) -> Option<ToolAnswer> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Head {
-        is_error: Option<bool>,
-    }
-    let is_the_tools_own = match &outcome.status {
-        Status::Done(_) => true,
-        Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,
-        Status::Pending(_) => false,
-    };
-    let content = outcome.content.as_ref().filter(|_| is_the_tools_own)?;
-    let head = match content.get().contains("isError") {
-        true => serde_json::from_str(content.get()).unwrap_or(Head { is_error: None }),
-        false => Head { is_error: None },
-    };
-    let result = with_notes(outcome, content).unwrap_or_else(|| Arc::clone(content));
-    Some(ToolAnswer::Done { result, is_error: head.is_error == Some(true) })
-}
-
-/// What was attached, and what hooks want the model to know beside it.
-fn with_notes(outcome: &Outcome, content: &RawValue) -> Option<Arc<RawValue>> {
-    let notes = context_text(outcome)?;
-    let mut result: Value = serde_json::from_str(content.get()).ok()?;
-    result.get_mut("content")?.as_array_mut()?.push(json!({ "type": "text", "text": notes }));
-    Some(raw(&result).into())
 }

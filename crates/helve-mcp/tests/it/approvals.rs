@@ -182,6 +182,11 @@ fn structured(result: &CallToolResult) -> Value {
     result.structured_content.clone().unwrap_or_default()
 }
 
+/// What programs are told of a failure.
+fn failure(result: &CallToolResult) -> Value {
+    serde_json::to_value(result).unwrap()["_meta"]["helve/error"].clone()
+}
+
 const ERAS: [Era; 2] = [Era::Session, Era::Stateless];
 
 fn urls() -> Value {
@@ -218,7 +223,7 @@ async fn opened_and_denied_it_never_runs_and_says_why() {
         bench.decide(id, Decision::deny("not on a Monday")).await;
         let result = calling.await.unwrap();
         assert_eq!(result.is_error, Some(true), "{era:?}");
-        let error = &structured(&result)["error"];
+        let error = &failure(&result);
         assert_eq!(error["code"], "approval_denied", "{era:?}: {error}");
         assert!(error["message"].as_str().unwrap().contains("not on a Monday"), "{era:?}: {error}");
         assert_eq!(bench.ran(), 0, "{era:?}");
@@ -242,7 +247,7 @@ async fn declined_it_is_told_that_it_waits_and_the_question_stands() {
         for says in [ElicitationAction::Decline, ElicitationAction::Cancel] {
             let bench = bench(era, urls(), says.clone(), ServerOptions::default()).await;
             let result = bench.call("deed", json!({ "n": 7 })).await;
-            let told = structured(&result);
+            let told = failure(&result);
             assert_eq!(told["code"], "approval_required", "{era:?} {says:?}: {told}");
             let id = bench.question(1).await;
             assert_eq!(told["approval_id"], id.to_string());
@@ -262,7 +267,7 @@ async fn nobody_is_shown_a_form() {
         // Before there were pages an empty object meant forms.
         for can in [json!({ "form": {} }), json!({}), Value::Null] {
             let bench = bench(era, can.clone(), ElicitationAction::Accept, ServerOptions::default()).await;
-            let told = structured(&bench.call("deed", json!({ "n": 7 })).await);
+            let told = failure(&bench.call("deed", json!({ "n": 7 })).await);
             assert_eq!(told["code"], "approval_required", "{era:?} {can}: {told}");
             assert_eq!((bench.visitor.asked.lock().unwrap().len(), bench.ran()), (0, 0), "{era:?} {can}");
         }
@@ -274,7 +279,7 @@ async fn nobody_waits_for_ever() {
     let options = ServerOptions { approval_wait: Duration::from_millis(50), ..ServerOptions::default() };
     for era in ERAS {
         let bench = bench(era, urls(), ElicitationAction::Accept, options.clone()).await;
-        let told = structured(&bench.call("deed", json!({ "n": 7 })).await);
+        let told = failure(&bench.call("deed", json!({ "n": 7 })).await);
         assert_eq!(told["code"], "approval_required", "{era:?}: {told}");
         let id = bench.question(1).await;
         assert_eq!((bench.state(id).await, bench.ran()), (ApprovalState::Pending, 0));

@@ -80,11 +80,11 @@ async fn fastmcp_is_led_to_the_page_in_both_eras() {
         assert_eq!(api.ran(), ran, "{mode} {path}: once");
         let deny = json!({ "decision": "deny", "reason": "not today" });
         let (_, said) = api.decided(client(fastmcp(mode), &url, n + 1, "accept"), &carol, deny).await;
-        assert_eq!(said["result"]["structuredContent"]["error"]["code"], "approval_denied", "{mode}: {said}");
+        assert_eq!(said["result"]["_meta"]["helve/error"]["code"], "approval_denied", "{mode}: {said}");
         assert!(said["result"].to_string().contains("not today"), "{mode} {path}: {said}");
         assert_eq!(api.ran(), ran, "{mode} {path}: denied, it never runs");
         let said = printed(&mut client(fastmcp(mode), &url, n + 2, "decline")).await;
-        assert_eq!(said["result"]["structuredContent"]["code"], "approval_required", "{mode}: {said}");
+        assert_eq!(said["result"]["_meta"]["helve/error"]["code"], "approval_required", "{mode}: {said}");
         assert_eq!(api.ran(), ran, "{mode} {path}: declined, it waits");
         let caller = helve::Caller::principal("bob");
         api.server.runtime.approvals().withdraw(api.pending().await.id, &caller).await.unwrap();

@@ -188,9 +188,9 @@ async fn errors_say_what_a_model_can_do() {
     let header = [("mcp-session-id", session.as_str())];
     let wrong = server.post(&header, &call(1, "echo", json!({}))).await.json();
     assert_eq!(wrong["result"]["isError"], true, "{wrong}");
-    assert_eq!(wrong["result"]["structuredContent"]["error"]["code"], "validation_failed");
+    assert_eq!(wrong["result"]["_meta"]["helve/error"]["code"], "validation_failed");
     let pending = server.post(&header, &call(2, "risky", json!({}))).await.json();
-    let said = &pending["result"]["structuredContent"];
+    let said = &pending["result"]["_meta"]["helve/error"];
     assert_eq!(
         (&said["code"], &pending["result"]["isError"]),
         (&json!("approval_required"), &json!(true)),
@@ -205,7 +205,7 @@ async fn errors_say_what_a_model_can_do() {
     let done = server.post(&header, &call(3, "risky", json!({}))).await.json();
     assert_eq!(done["result"]["content"][0]["text"], "done", "{done}");
     let again = server.post(&header, &call(4, "risky", json!({}))).await.json();
-    assert_eq!(again["result"]["structuredContent"]["code"], "approval_required", "{again}");
+    assert_eq!(again["result"]["_meta"]["helve/error"]["code"], "approval_required", "{again}");
 }
 
 #[tokio::test]

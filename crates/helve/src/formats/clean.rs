@@ -35,9 +35,10 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(kept)
 }
 
-/// Cleans every string and key in a value; a clean one is not copied.
-pub(super) fn clean_value(value: &Value) -> Cow<'_, Value> {
-    if is_clean(value) { Cow::Borrowed(value) } else { Cow::Owned(cleaned(value)) }
+/// A value without what a model or a terminal would obey instead of read: terminal escapes, control characters,
+/// characters that hide or reorder text, in keys as in texts. A clean one is not copied.
+pub fn cleaned(value: &Value) -> Cow<'_, Value> {
+    if is_clean(value) { Cow::Borrowed(value) } else { Cow::Owned(rewritten(value)) }
 }
 
 fn is_clean(value: &Value) -> bool {
@@ -51,13 +52,13 @@ fn is_clean(value: &Value) -> bool {
     }
 }
 
-fn cleaned(value: &Value) -> Value {
+fn rewritten(value: &Value) -> Value {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
         Value::String(text) => clean(text).into(),
-        Value::Array(items) => items.iter().map(cleaned).collect(),
+        Value::Array(items) => items.iter().map(rewritten).collect(),
         Value::Object(fields) => {
-            fields.iter().map(|(key, item)| (clean(key).into_owned(), cleaned(item))).collect()
+            fields.iter().map(|(key, item)| (clean(key).into_owned(), rewritten(item))).collect()
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::call::{FormatError, Found, RawCall, RawId};
-use super::clean::clean_value;
+use super::clean::cleaned;
 use super::describe::Description;
 use super::export::ExportOptions;
 use super::result::Answer;
@@ -72,7 +72,7 @@ fn part_of(answer: &Answer<'_>) -> Value {
     let response = &mut part["functionResponse"];
     let key = if answer.is_error { "error" } else { "output" };
     response["response"][key] =
-        answer.whole.map_or_else(|| answer.text.clone().into(), |value| clean_value(value).into_owned());
+        answer.whole.map_or_else(|| answer.text.clone().into(), |value| cleaned(value).into_owned());
     if let Some(id) = &answer.call.id {
         response["id"] = id.as_str().into();
     }

@@ -3,10 +3,15 @@
 use serde_json::{Value, json};
 
 use super::call::{FormatError, Found, RawCall, RawId};
+use super::clean::cleaned;
+use super::cut::{cut_text, cut_value};
 use super::describe::Description;
 use super::export::ExportOptions;
-use super::result::Answer;
-use crate::{Status, Tool};
+use super::result::{Answer, returned_error};
+use crate::{Pending, Status, Tool, ToolError};
+
+/// Where in `_meta` an MCP result says, for programs, why it is an error.
+pub const MCP_ERROR: &str = "helve/error";
 
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
     let definition = tool.definition();
@@ -59,11 +64,58 @@ fn call(request: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
+/// Why a call gave no result, for programs: what stands in `_meta` of an MCP result under [`MCP_ERROR`].
+/// None where there is a result.
+///
+/// `structuredContent` must fit the tool's output schema, and clients check that on errors too, so an error
+/// has none.
+///
+/// ```
+/// use helve::formats::mcp_error;
+/// use helve::{ErrorCode, Status, ToolError};
+/// let error = ToolError::new(ErrorCode::Timeout, "no answer within 30 s");
+/// let parts = mcp_error(&Status::Failed(error)).unwrap();
+/// assert_eq!((parts["code"].as_str(), parts["retryable"].as_bool()), (Some("timeout"), Some(true)));
+/// ```
+pub fn mcp_error(status: &Status) -> Option<Value> {
+    let parts = match status {
+        Status::Done(output) => failure(&returned_error(output)?),
+        Status::Failed(error) => failure(error),
+        Status::Pending(pending) => question(pending),
+    };
+    Some(cleaned(&parts).into_owned())
+}
+
+fn failure(error: &ToolError) -> Value {
+    /// Most of a message, and of all the rest.
+    const MESSAGE_BYTES_MAX: usize = 4 << 10;
+    const REST_BYTES_MAX: usize = 16 << 10;
+    let mut parts = json!(error);
+    let message = cut_text(error.message(), MESSAGE_BYTES_MAX).to_owned();
+    parts["message"] = Value::Null;
+    let mut parts = cut_value(&parts, REST_BYTES_MAX).value;
+    parts["message"] = message.into();
+    parts
+}
+
+fn question(pending: &Pending) -> Value {
+    json!({
+        "code": "approval_required",
+        "kind": "approval",
+        "retryable": true,
+        "approval_id": pending.approval_id,
+        "reasons": pending.reasons,
+    })
+}
+
 pub(super) fn result(answer: &Answer<'_>) -> Value {
     let mut result = json!({
         "content": [{ "type": "text", "text": answer.text }],
         "isError": answer.is_error,
     });
+    if let Some(error) = mcp_error(&answer.outcome.status) {
+        result["_meta"] = json!({ MCP_ERROR: error });
+    }
     // All of it, even where the text is shortened: it must fit the output schema.
     if let Status::Done(output) = &answer.outcome.status
         && output.value.is_object()

@@ -56,7 +56,9 @@ mod cut;
 mod result;
 
 pub use call::{FormatError, ParseLimits, ProviderCall, parse_calls};
+pub use clean::cleaned;
 pub use export::{ExportOptions, Strictness, export, export_one};
 pub use format::{Format, UnknownFormat};
+pub use mcp::{MCP_ERROR, mcp_error};
 pub use result::{ResultBudget, context_text, result_message, result_messages, result_text};
 pub use strict::{drop_absent, strict_refusal};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::call::ProviderCall;
-use super::clean::{clean, clean_value};
+use super::clean::{clean, cleaned};
 use super::cut::{cut_text, cut_value};
 use super::format::Format;
 use super::{anthropic, gemini, llm, mcp, openai, openai_chat};
@@ -146,13 +146,13 @@ fn show_status(outcome: &Outcome, budget: ResultBudget) -> Shown {
 }
 
 /// The error within a result that a tool's failure mode made of it.
-fn returned_error(output: &Output) -> Option<ToolError> {
+pub(super) fn returned_error(output: &Output) -> Option<ToolError> {
     let error = output.is_failure.then(|| output.value.get("error"))??;
     serde_json::from_value(error.clone()).ok()
 }
 
 fn success(value: &Value, call_id: CallId, budget: ResultBudget) -> Shown {
-    let value = clean_value(value);
+    let value = cleaned(value);
     let text = match value.as_ref() {
         Value::String(text) if text.is_empty() => "(the tool returned an empty text)".to_owned(),
         Value::String(text) => text.clone(),
@@ -189,7 +189,7 @@ fn failure(error: &ToolError, budget: ResultBudget) -> String {
     let mut lines = vec![format!("Error ({}): {}", error.code(), cut_text(&message, budget.bytes() / 2))];
     let fields = error.field_errors().iter().take(LINES_MAX);
     lines.extend(fields.map(|field| line(&format!("- {}", field.message))));
-    let example = error.example().map(|example| clean_value(example).to_string());
+    let example = error.example().map(|example| cleaned(example).to_string());
     if let Some(example) = example.filter(|example| example.len() <= EXAMPLE_BYTES_MAX) {
         lines.push(format!("Arguments that would fit: {example}"));
     }

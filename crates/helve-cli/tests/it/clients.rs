@@ -1,0 +1,221 @@
+//! MCP clients that others wrote, and calls that fail in every way: none of them may lose why.
+
+use std::process::Command;
+
+use helve_testkit::peers;
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::up::Up;
+
+/// Tools that promise an object with a number, and what each does instead.
+const TOOLS: &str = r#"
+[breaker]
+enabled = false
+[limits]
+result_bytes = 4000
+[[limits.calls]]
+tool = "often"
+rate = "1/1h"
+[mcp.servers.failing]
+command = "python3"
+args = ["failing_server.py"]
+confined = false
+"#;
+
+fn tool(name: &str, script: &str, more: &str) -> String {
+    format!(
+        "[[tool.program]]\nname = '{name}'\ndescription = 'Promises a number.'\ncommand = 'sh'\n\
+         args = ['-c', '''{script}''']\nwrite = ['.']\n{more}\n\
+         parameters = [{{ name = 'k', type = 'integer', description = 'Any.' }}]\n\
+         [tool.program.output_schema]\ntype = 'object'\nrequired = ['n']\nproperties.n.type = 'integer'\n"
+    )
+}
+
+fn project() -> Home {
+    let home = Home::new();
+    let mut file = TOOLS.to_owned();
+    for (name, script, more) in [
+        ("fine", r#"echo "{\"n\":1}""#, ""),
+        ("fails", "echo out of paper >&2; exit 3", ""),
+        ("returns", "echo no ink >&2; exit 3", "failure_mode = 'return'"),
+        ("wrong", r#"echo "{\"m\":1}""#, ""),
+        ("slow", "sleep 60", "timeout_ms = 200"),
+        ("large", r#"printf "{\"n\":1,\"text\":\""; head -c 5000 /dev/zero | tr "\\0" x; echo "\"}""#, ""),
+        ("often", r#"echo "{\"n\":1}""#, ""),
+        ("forbidden", r#"touch done; echo "{\"n\":1}""#, ""),
+        ("deed", r#"touch done; echo "{\"n\":1}""#, "requires_approval = true"),
+    ] {
+        file.push_str(&tool(name, script, more));
+    }
+    home.write("failing_server.py", include_str!("failing_server.py")).write("helve.toml", file);
+    assert_eq!(home.run(&["mcp", "trust", "failing", "--yes"]).code, 0);
+    assert_eq!(home.run(&["rules", "deny", "forbidden"]).code, 0);
+    home
+}
+
+/// What each call must come to: the code, and words for the model.
+const FAILURES: [(&str, &str, &str); 13] = [
+    ("fails", "execution_failed", "out of paper"),
+    ("returns", "execution_failed", "no ink"),
+    ("wrong", "output_invalid", "promises"),
+    ("slow", "timeout", "200 ms"),
+    ("large", "output_too_large", "4000 are allowed"),
+    ("often", "rate_limit", "Calling again may help after"),
+    ("forbidden", "permission_denied", "rule deny forbidden"),
+    ("deed", "approval_required", "helve approvals approve apr_"),
+    ("failing__structured", "execution_failed", "no such city"),
+    ("failing__silent", "execution_failed", "did not say why"),
+    ("failing__unfit", "output_invalid", "promises"),
+    ("failing__missing", "output_invalid", "promises"),
+    ("failing__refused", "validation_failed", "the server refuses"),
+];
+
+fn calls() -> Value {
+    // The first call of `often` may pass, and uses up the limit.
+    let failing = FAILURES.iter().map(|(tool, ..)| *tool);
+    let mut calls: Vec<_> =
+        ["often"].into_iter().chain(failing).map(|tool| json!({ "name": tool, "arguments": {} })).collect();
+    calls.push(json!({ "name": "fine", "arguments": { "k": "many" } }));
+    calls.push(json!({ "name": "nothing", "arguments": {} }));
+    calls.push(json!({ "name": "fine", "arguments": {} }));
+    calls.push(json!({ "name": "failing__fine", "arguments": {} }));
+    calls.push(json!({ "name": "failing__list", "arguments": {} }));
+    calls.into()
+}
+
+/// Whether a client got to know all there is to know of each failure.
+fn check(client: &str, told: &Value, stateless: bool) {
+    let said = told["said"].as_array().unwrap_or_else(|| panic!("{client}: {told}"));
+    let said = &said[1..];
+    for ((tool, code, words), said) in FAILURES.iter().zip(said) {
+        is_told(&format!("{client}: {tool}"), said, code, words);
+    }
+    let [fields, unknown, fine, served, list] = &said[FAILURES.len()..] else { panic!("{client}: {told}") };
+    is_told(&format!("{client}: fields"), fields, "validation_failed", "`/k`");
+    assert_eq!(
+        fields["result"]["_meta"]["helve/error"]["field_errors"][0]["path"], "/k",
+        "{client}: {fields}"
+    );
+    assert!(unknown["thrown"].as_str().is_some_and(|said| said.contains("nothing")), "{client}: {unknown}");
+    for fine in [fine, served] {
+        assert_eq!(fine["result"]["structuredContent"], json!({ "n": 1 }), "{client}: {fine}");
+    }
+    let expected = if stateless { json!([1, 2]) } else { json!({ "result": [1, 2] }) };
+    assert_eq!(list["result"]["structuredContent"], expected, "{client}: {list}");
+    assert_eq!(list["result"]["content"][0]["text"], "[1, 2]", "{client}: {list}");
+}
+
+fn is_told(what: &str, said: &Value, code: &str, words: &str) {
+    let result = &said["result"];
+    assert_eq!(result["isError"], true, "{what}: {said}");
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{what}: {said}"));
+    assert!(text.contains(words), "{what}: {said}");
+    assert!(result.get("structuredContent").is_none(), "{what}: {said}");
+    let error = &result["_meta"]["helve/error"];
+    assert_eq!(error["code"], code, "{what}: {said}");
+    assert!(error["kind"].is_string() && error["retryable"].is_boolean(), "{what}: {said}");
+    if code == "approval_required" {
+        let id = error["approval_id"].as_str().unwrap();
+        assert_eq!(error["approval_command"], format!("helve approvals approve {id}"), "{what}: {said}");
+        assert!(text.contains(id), "{what}: {said}");
+    }
+}
+
+/// Programs, with the arguments that come before the target.
+fn clients() -> Vec<(String, Vec<String>, bool)> {
+    let node = |package: &str, mode: &str| {
+        (
+            peers::node(),
+            vec![peers::script("calls.mjs"), package.to_owned(), mode.to_owned()],
+            mode != "legacy",
+        )
+    };
+    let python = |venv: &str, kind: &str, mode: &str| {
+        let args = vec![peers::script("calls.py"), kind.to_owned(), mode.to_owned()];
+        (peers::python(venv), args, kind == "fastmcp" && mode != "legacy")
+    };
+    vec![
+        node("mcp-ts-current", "legacy"),
+        node("mcp-ts-current", "auto"),
+        node("@modelcontextprotocol/client", "auto"),
+        node("@modelcontextprotocol/sdk", "legacy"),
+        node("mcp-ts-previous", "legacy"),
+        python("python-ws", "mcp", "legacy"),
+        python("python", "mcp", "legacy"),
+        python("python", "fastmcp", "legacy"),
+        python("python", "fastmcp", "auto"),
+    ]
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test starts a program that others wrote")]
+fn run(program: &str, args: &[String], target: &Value, calls: &Value) -> Value {
+    let mut command = Command::new(program);
+    command.args(args).args([target.to_string(), calls.to_string()]);
+    let ran = command.env("HELVE_MCP_PEERS", peers::home()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    serde_json::from_str(&said)
+        .unwrap_or_else(|_| panic!("{program} {args:?}: {said} {}", String::from_utf8_lossy(&ran.stderr)))
+}
+
+/// `helve mcp serve` as a client starts it.
+pub(crate) fn stdio(home: &Home) -> Value {
+    json!({
+        "command": env!("CARGO_BIN_EXE_helve"),
+        "args": ["mcp", "serve"],
+        "cwd": home.project(),
+        "env": { "HOME": home.project().parent().unwrap(), "PATH": "/usr/bin:/bin", "TZ": "UTC" },
+    })
+}
+
+#[test]
+fn over_stdio_every_client_learns_why_a_call_failed() {
+    let home = project();
+    for (program, args, stateless) in clients() {
+        let told = run(&program, &args, &stdio(&home), &calls());
+        check(&format!("{args:?}"), &told, stateless);
+        assert!(!home.project().join("done").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn over_http_every_client_learns_why_a_call_failed() {
+    let home = project();
+    let up = Up::start(&home);
+    let target = json!({ "url": format!("http://{}/mcp", up.address), "token": up.token() });
+    for (program, args, stateless) in clients() {
+        let told = run(&program, &args, &target, &calls());
+        check(&format!("{args:?}"), &told, stateless);
+        let deed = &told["said"][8]["result"];
+        let page = format!("http://{}/approvals/", up.address);
+        assert!(deed["content"][0]["text"].as_str().unwrap().contains(&page), "{deed}");
+        assert!(deed["_meta"]["helve/error"]["approval_url"].as_str().unwrap().starts_with(&page), "{deed}");
+        assert!(!home.project().join("done").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn the_inspector_shows_why_a_call_failed_in_all_eras() {
+    let home = project();
+    let up = Up::start(&home);
+    inspect(&up, "legacy", "often");
+    for era in ["legacy", "auto", "modern"] {
+        // With the tasks extension a call that waits for a person is a task, and the inspector waits with it.
+        let is_task = |tool: &str| tool == "deed" && era != "legacy";
+        for (tool, code, words) in FAILURES.iter().filter(|(tool, ..)| !is_task(tool)) {
+            let said = inspect(&up, era, tool);
+            assert!(said.contains(words) && said.contains(code), "{era} {tool}: {said}");
+            assert!(!said.contains("structuredContent"), "{era} {tool}: {said}");
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test starts a program that others wrote")]
+fn inspect(up: &Up, era: &str, tool: &str) -> String {
+    let mut command = Command::new("sh");
+    command.arg(peers::script("inspector.sh")).arg(format!("http://{}/mcp", up.address));
+    command.args(["--protocol-era", era, "--method", "tools/call", "--tool-name", tool, "--format", "json"]);
+    command.args(["--header", &format!("Authorization: Bearer {}", up.token())]);
+    let ran = command.env("HELVE_MCP_PEERS", peers::home()).output().unwrap();
+    String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
+}
