@@ -209,6 +209,9 @@ fn a_cloned_project_does_nothing_beyond_its_folder_without_trust() {
     }
     let up = Up::start_with_env(&victim.home, &[], &ENV);
     let token = up.token();
+    // What stays in the folder works.
+    let (status, outcome) = up.call(&token, "plain", json!({}));
+    assert_eq!((status, victim.home.project().join("own/plain").exists()), (200, true), "{outcome}");
     for (tool, arguments) in calls(&victim) {
         let typed = victim.run(&["call", tool, &arguments.to_string()]);
         let (_, served) = up.call(&token, tool, arguments);
@@ -225,9 +228,6 @@ fn a_cloned_project_does_nothing_beyond_its_folder_without_trust() {
         assert_eq!(victim.harm(), [""; 0], "{tool}: {} {served}", typed.all());
     }
     assert!(!victim.home.run(&["audit", "export"]).stdout.contains(SECRET));
-    // What stays in the folder works.
-    assert_eq!(up.call(&token, "plain", json!({})).0, 200);
-    assert!(victim.home.project().join("own/plain").exists());
     assert!(victim.home.project().join(".helve/helve.db").exists(), "the journal is where it always is");
 }
 

@@ -158,6 +158,8 @@ fn checks_and_predicates_that_cannot_work_are_refused() {
     ] {
         let home = Home::new();
         home.write("helve.toml", text);
+        // Of what is wrong in its shape nothing can be trusted.
+        home.run(&["trust", "--yes"]);
         let ran = home.run(&["call", "time-now"]);
         assert_eq!(ran.code, 2, "{text}: {}", ran.all());
         assert!(ran.stderr.contains(said), "{text}: {}", ran.all());

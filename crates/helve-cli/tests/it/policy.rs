@@ -163,7 +163,7 @@ fn every_typo_denies_and_says_where_it_is() {
     };
     broken(|path| std::fs::create_dir(path).unwrap(), "it is not a file");
     broken(|path| std::os::unix::fs::symlink(path, path).unwrap(), "cannot be read");
-    broken(|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(), "it is not a file");
+    broken(|path| std::os::unix::fs::symlink("/dev/zero", path).unwrap(), "they lie outside of the project");
     broken(
         |path| std::fs::write(path, b"permit (principal, action, resource);\xff").unwrap(),
         "cannot be read",
