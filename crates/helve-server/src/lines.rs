@@ -141,10 +141,14 @@ impl Lines {
         Line { place, tasks: self.tasks.clone(), stopping: self.stopping.clone() }
     }
 
-    /// Lets one stranger go, because the system has no more connections to give.
+    /// Lets some strangers go, because the system has no more connections to give. Several at once: the
+    /// next newcomers may be many.
     pub(crate) fn make_room(&self) {
         let now = self.table.now_ms();
-        self.table.lock().evict(now);
+        let mut inner = self.table.lock();
+        for _ in 0..inner.strangers.len().div_ceil(4) {
+            inner.evict(now);
+        }
     }
 }
 
