@@ -112,7 +112,7 @@ fn files_among_the_arguments_are_shown_and_what_was_granted_is_not_granted_twice
     let script = home.program("servers/one/server.py", "print()");
     let folder = home.path("servers/one");
     let plan = planned(&home, "sh", &[script.to_str().unwrap(), "/nowhere", "/usr/share"]);
-    assert_eq!(plan.worked_out, [folder.clone()]);
+    assert_eq!(plan.worked_out, std::slice::from_ref(&folder));
     let config =
         ServerConfig { read: vec![folder], ..ServerConfig::program("sh", [script.to_str().unwrap()]) };
     assert!(super::plan(config, &home.machine()).worked_out.is_empty());
