@@ -16,10 +16,9 @@ use crate::caller::{Access, Caller, Channel, PrincipalKind};
 use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
 use crate::ports::was_set_back;
+use crate::principal::{self, PrincipalError};
 use crate::record::Entry;
 
-/// Longest name of a key, in bytes.
-const NAME_BYTES_MAX: usize = 128;
 /// Most roles, and most tool patterns, of a key.
 const LIST_MAX: usize = 64;
 /// Every key begins so.
@@ -141,8 +140,8 @@ impl fmt::Debug for KeyText {
 #[non_exhaustive]
 pub enum KeyError {
     /// The name will not do.
-    #[error("a key's name has 1 to {NAME_BYTES_MAX} bytes, and no line breaks or other control characters")]
-    Name,
+    #[error("the key cannot have this name: {0}")]
+    Name(#[from] PrincipalError),
     /// The name of the person at this machine is nobody else's.
     #[error("`local` is the person at this machine; give the key a name of its own")]
     Reserved,
@@ -189,10 +188,7 @@ impl Key {
 
     /// Whether it may be made so.
     pub fn check(&self) -> Result<(), KeyError> {
-        let fits = !self.name.trim().is_empty() && self.name.len() <= NAME_BYTES_MAX;
-        if !fits || self.name.chars().any(char::is_control) {
-            return Err(KeyError::Name);
-        }
+        principal::check(&self.name)?;
         if self.purpose != Purpose::SignIn && self.name.eq_ignore_ascii_case(LOCAL) {
             return Err(KeyError::Reserved);
         }
@@ -351,9 +347,9 @@ mod tests {
         assert_eq!(key.check(), Ok(()));
         key.access = Access::Only(vec!["mail/*".into()]);
         assert_eq!(key.check(), Err(KeyError::DeciderWithTools));
-        for name in ["", " ", "a\nb", &"a".repeat(129)] {
+        for name in ["", " ", "a\nb", "ada ", "ada\u{200b}", "ad\u{430}", &"a".repeat(129)] {
             let (key, _) = Key::generate(name, Purpose::Call, "ada", now());
-            assert_eq!(key.check(), Err(KeyError::Name), "{name}");
+            assert!(matches!(key.check(), Err(KeyError::Name(_))), "{name}");
         }
     }
 }

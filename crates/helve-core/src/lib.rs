@@ -49,6 +49,7 @@ pub mod id;
 pub mod identity;
 pub mod memory;
 pub mod ports;
+pub mod principal;
 pub mod record;
 pub mod secret;
 pub mod session;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use helve::identity::LOCAL;
+use helve::principal::{self, PrincipalError};
 use helve::{Caller, Channel};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
@@ -33,6 +34,14 @@ pub enum TokenError {
     Length {
         /// Where.
         line: usize,
+    },
+    /// A name that cannot be told from others, or is nobody's.
+    #[error("the name on line {line} of the token file cannot be used")]
+    Name {
+        /// Where.
+        line: usize,
+        /// Why.
+        source: PrincipalError,
     },
 }
 
@@ -66,7 +75,12 @@ impl Tokens {
                 continue;
             }
             let (caller, token) = match line.split_once(" = ") {
-                Some((name, token)) => (Arc::new(over_http(name.trim())), token.trim()),
+                Some((name, token)) => {
+                    let name = name.trim_matches(' ');
+                    let wrong = |source| TokenError::Name { line: index + 1, source };
+                    principal::check(name).map_err(wrong)?;
+                    (Arc::new(over_http(name)), token.trim())
+                }
                 None => (Arc::new(over_http(LOCAL).roles([ADMIN])), line),
             };
             let fits = (TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&token.len());
@@ -117,5 +131,9 @@ mod tests {
         assert!(matches!(Tokens::parse("\n# nothing\n"), Err(TokenError::Empty)));
         assert!(matches!(Tokens::parse("\nshort"), Err(TokenError::Length { line: 2 })));
         assert!(matches!(Tokens::parse("aaaaaaaaaaaa aaaaaaaa"), Err(TokenError::Length { line: 1 })));
+        for name in ["ad\u{430}", "ada\u{200b}", "a  b", "a\u{a0}b"] {
+            let parsed = Tokens::parse(&format!("ada = aaaaaaaaaaaaaaaa\n{name} = aaaaaaaaaaaaaaab"));
+            assert!(matches!(parsed, Err(TokenError::Name { line: 2, .. })), "{name}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use helve::identity::LOCAL;
+use helve::principal::{self, PrincipalError};
 use helve::{Caller, Channel};
 
 /// The person at this machine, who runs it.
@@ -17,14 +18,19 @@ fn named(principal: impl Into<String>) -> Caller {
     Caller::principal(principal).roles(roles).channel(Channel::Cli)
 }
 
+/// The name of a principal or an agent, as typed.
+pub(crate) fn name(text: &str) -> Result<String, PrincipalError> {
+    principal::check(text).map(|()| text.to_owned())
+}
+
 /// Who, as typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CallerArgs {
     /// As this principal
-    #[arg(long, value_name = "NAME", default_value = "local")]
+    #[arg(long, value_name = "NAME", default_value = "local", value_parser = name)]
     principal: String,
     /// As this agent
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     agent: Option<String>,
     /// Within this session
     #[arg(long, value_name = "ID")]

@@ -90,6 +90,9 @@ fn what_no_key_can_be_is_refused() {
     for args in [
         &["keys", "create", "local"][..],
         &["keys", "create", ""],
+        &["keys", "create", "ada "],
+        &["keys", "create", "ada\u{200b}"],
+        &["keys", "create", "ad\u{430}"],
         &["keys", "create", "ada", "--approver", "--tools", "x"],
         &["keys", "create", "ada", "--approver", "--agent"],
         &["keys", "create", "ada", "--expires", "-3d"],

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderValue;
 use helve::approvals::Vouch;
 use helve::identity::LOCAL;
-use helve::{Caller, Channel, PrincipalKind};
+use helve::{Caller, Channel, PrincipalKind, principal};
 use helve_net::{Client, Url};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -37,7 +37,6 @@ use crate::visitor::{Deciding, Pass, Visitor};
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
 /// Most tokens that are remembered as verified.
 const VERIFIED_MAX: usize = 1_024;
-const NAME_BYTES_MAX: usize = 128;
 const ROLES_MAX: usize = 64;
 
 /// Whose tokens are taken, and what they say.
@@ -243,8 +242,7 @@ impl Issuer {
 
     fn visitor_of(&self, claims: &Value, scopes: &[String]) -> Result<Visitor, Refused> {
         let name = claims[&self.config.principal_claim].as_str().unwrap_or_default();
-        let fits = !name.trim().is_empty() && name.len() <= NAME_BYTES_MAX;
-        if !fits || name.chars().any(char::is_control) || name.eq_ignore_ascii_case(LOCAL) {
+        if principal::check(name).is_err() || name.eq_ignore_ascii_case(LOCAL) {
             return Err(Refused::Principal);
         }
         let mut roles =

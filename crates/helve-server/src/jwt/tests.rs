@@ -212,6 +212,10 @@ async fn what_is_not_as_it_should_be_is_refused() {
         with("sub", json!("local")),
         with("sub", json!("LOCAL")),
         with("sub", json!("a\nb")),
+        with("sub", json!("ada ")),
+        with("sub", json!("ada\u{200b}")),
+        with("sub", json!("ad\u{430}")),
+        with("sub", json!("\u{ff41}da")),
         with("sub", json!("a".repeat(129))),
         with("sub", json!(7)),
     ] {

@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..))]
     timeout_ms: Option<u64>,
     /// Call on behalf of this agent
-    #[arg(long)]
+    #[arg(long, value_parser = crate::commands::caller::name)]
     agent: Option<String>,
     /// Call within this session
     #[arg(long)]
