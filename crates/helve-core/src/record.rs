@@ -319,6 +319,15 @@ impl<'de> Deserialize<'de> for Timings {
     }
 }
 
+/// What is kept of an attached answer: images and sounds are too large for a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedRecord {
+    /// Its size as JSON, as the caller got it.
+    pub bytes: u64,
+    /// The SHA-256 of the same, as hexadecimal digits.
+    pub sha256: String,
+}
+
 /// What was said in a call: the part of the record that can be erased.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Payload {
@@ -331,6 +340,9 @@ pub struct Payload {
     /// The result, where it is small enough to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RawJson>,
+    /// What the tool attached to its answer for callers that can show more than JSON values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<AttachedRecord>,
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,

@@ -159,6 +159,7 @@ pub(crate) fn incoming(visitor: helve_mcp::server::Visitor) -> helve_mcp::server
         cancellation: Default::default(),
         patience: std::time::Duration::ZERO,
         page: None,
+        decided_at: None,
         trace_parent: None,
     }
 }

@@ -64,6 +64,14 @@ impl Origin {
         }
     }
 
+    /// Whether somebody calls a tool by its name.
+    pub(super) fn is_outside(&self) -> bool {
+        match self {
+            Self::Outside => true,
+            Self::Served(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => false,
+        }
+    }
+
     /// The approval by which the call runs, or not at all.
     pub(super) fn approval(&self) -> Option<ApprovalId> {
         match self {
