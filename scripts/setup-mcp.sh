@@ -6,6 +6,7 @@
 # What lands there:
 #   DIR/bin/node            Node 22, which the conformance suite and the inspector need
 #   DIR/node_modules        the npm packages; their commands are in DIR/node_modules/.bin
+#   DIR/oauth/node_modules  oidc-provider, an authorization server
 #   DIR/python/bin          fastmcp, mcp 2 and the mcp-server-* packages
 #   DIR/python-ws/bin       mcp 1, the last with WebSocket
 set -eu
@@ -14,7 +15,7 @@ dir=${1:?usage: scripts/setup-mcp.sh DIR}
 pins=$(cd "$(dirname "$0")/mcp-peers" && pwd)
 
 marker="$dir/helve-mcp-peers"
-wanted=$(cat "$pins/package-lock.json" "$pins/python.txt" "$pins/python-ws.txt" "$0" | sha256sum)
+wanted=$(cat "$pins/package-lock.json" "$pins/oauth/package-lock.json" "$pins/python.txt" "$pins/python-ws.txt" "$0" | sha256sum)
 is_done() { [ -f "$marker" ] && [ "$(cat "$marker")" = "$wanted" ]; }
 is_done && exit 0
 mkdir -p "$dir/bin"
@@ -24,9 +25,13 @@ flock 9
 is_done && exit 0
 rm -f "$marker"
 
+mkdir -p "$dir/oauth"
 cp "$pins/package.json" "$pins/package-lock.json" "$dir"
+cp "$pins/oauth/package.json" "$pins/oauth/package-lock.json" "$dir/oauth"
 # No package's own install script runs: none is needed.
-npm ci --prefix "$dir" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+for folder in "$dir" "$dir/oauth"; do
+    npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+done
 for arch in x64 arm64; do
     if [ -x "$dir/node_modules/node-linux-$arch/bin/node" ]; then
         ln -sfn "../node_modules/node-linux-$arch/bin/node" "$dir/bin/node"

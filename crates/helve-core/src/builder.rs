@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::definition::{
-    Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
+    Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
+    Source,
 };
 use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
@@ -57,6 +58,7 @@ pub struct ToolBuilder {
     annotations: Annotations,
     integrations: Vec<String>,
     facets: Option<BTreeSet<Facet>>,
+    assumed: Assumed,
     failure_mode: FailureMode,
     retry: RetryPolicy,
     preconditions: Vec<Precondition>,
@@ -88,6 +90,7 @@ impl ToolBuilder {
             annotations: Annotations::default(),
             integrations: Vec::new(),
             facets: None,
+            assumed: Assumed::default(),
             failure_mode: FailureMode::default(),
             retry: RetryPolicy::default(),
             preconditions: Vec::new(),
@@ -208,6 +211,12 @@ impl ToolBuilder {
     /// that does not say counts as all.
     pub fn facets(mut self, facets: impl IntoIterator<Item = Facet>) -> Self {
         self.facets = Some(facets.into_iter().collect());
+        self
+    }
+
+    /// What is assumed of the tool where nobody says its facets.
+    pub fn assumed(mut self, assumed: Assumed) -> Self {
+        self.assumed = assumed;
         self
     }
 
@@ -384,6 +393,7 @@ impl ToolBuilder {
             annotations: self.annotations,
             integrations: self.integrations,
             facets: self.facets,
+            assumed: self.assumed,
             failure_mode: self.failure_mode,
             retry: self.retry,
             preconditions: self.preconditions,

@@ -61,9 +61,13 @@ pub struct Definition {
     pub source: Source,
     /// Hints about its behaviour.
     pub annotations: Annotations,
-    /// Which ways information takes through it. Absent where nobody said: then it counts as all.
+    /// Which ways information takes through it. Absent where nobody said: then it counts as all, or as
+    /// what is assumed of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub facets: Option<BTreeSet<Facet>>,
+    /// What is assumed of it where nobody said.
+    #[serde(skip_serializing_if = "Assumed::is_empty")]
+    pub assumed: Assumed,
     /// Accounts that must be connected before it can run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub integrations: Vec<String>,
@@ -306,6 +310,36 @@ impl Facet {
             Self::Mutates => "mutates",
         }
     }
+}
+
+/// What is assumed of a tool whose facets nobody has said: what its host can tell from the outside, such as
+/// whether it reaches beyond this machine. What the tool says of itself may add to it, and takes nothing away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assumed {
+    /// The ways that information takes.
+    pub facets: BTreeSet<Facet>,
+    /// Who gets what it is given, where it sends.
+    #[serde(default)]
+    pub sends_to: SendsTo,
+}
+
+impl Assumed {
+    /// Whether nothing is assumed.
+    pub fn is_empty(&self) -> bool {
+        self.facets.is_empty()
+    }
+}
+
+/// Who gets what a tool is given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendsTo {
+    /// Anybody: it writes where others read, or goes where its arguments say.
+    #[default]
+    Anybody,
+    /// The server that has the tool, and nobody else: it only looks something up there. What came from that
+    /// server goes back to where it was.
+    ItsServer,
 }
 
 impl fmt::Display for Facet {

@@ -49,6 +49,8 @@ impl Event {
             EventKind::Unregistered { .. } => "tools.unregistered",
             EventKind::Progress { .. } => "tools.progress",
             EventKind::Notification { .. } => "tools.notification",
+            EventKind::McpConnected { .. } => "tools.mcp-connected",
+            EventKind::McpDisconnected { .. } => "tools.mcp-disconnected",
         }
     }
 }
@@ -133,5 +135,22 @@ pub enum EventKind {
         event: String,
         /// What goes with it.
         payload: Value,
+    },
+    /// An MCP server is connected, and its tools are registered.
+    #[serde(rename = "tools.mcp-connected")]
+    McpConnected {
+        /// The server, by its name in the configuration.
+        server: Arc<str>,
+        /// Its tools.
+        tools: Vec<ToolName>,
+    },
+    /// An MCP server is no longer connected.
+    #[serde(rename = "tools.mcp-disconnected")]
+    McpDisconnected {
+        /// The server, by its name in the configuration.
+        server: Arc<str>,
+        /// Why.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
 }

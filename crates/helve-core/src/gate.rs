@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::caller::Caller;
+use crate::error::ErrorCode;
 use crate::label::LabelSet;
 use crate::tool::Tool;
 
@@ -41,28 +42,152 @@ impl fmt::Display for Stance {
     }
 }
 
-/// One that has a say: a policy, a rule, a hook, the tool's risk.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Who has a say in a call. The gate decides by this, and never by a name: names come from
+/// configuration and from code, and anybody could call themselves `labels`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaker {
+    /// The check that a caller says who they are.
+    Authentication,
+    /// The list of tools that the caller's key may use.
+    AccessList,
+    /// What a role may do, where no policy says otherwise.
+    Role,
+    /// A policy.
+    Policy,
+    /// A person's trust in what came with a project.
+    Trust,
+    /// A rule that allows, asks or denies.
+    Rule,
+    /// The mode of permissions.
+    Mode,
+    /// A hook.
+    Hook,
+    /// The program around Helve that is asked in place of a person.
+    Program,
+    /// The calling agent itself.
+    Agent,
+    /// The state of the session.
+    Session,
+    /// The labels of the session.
+    Labels,
+    /// The tool's risk.
+    Risk,
+    /// Completion of an argument, for which nobody is asked.
+    Completion,
+    /// An event from outside, for which nobody is asked.
+    Event,
+    /// A person, by an approval or a rule made of one.
+    Person,
+    /// The decision before the run was cut short.
+    Earlier,
+}
+
+impl Speaker {
+    /// The words for it where it has no name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Authentication => "authentication",
+            Self::AccessList => "access list",
+            Self::Role => "role",
+            Self::Policy => "policy",
+            Self::Trust => "trust",
+            Self::Rule => "rule",
+            Self::Mode => "mode",
+            Self::Hook => "hook",
+            Self::Program => "can_use_tool",
+            Self::Agent => "agent",
+            Self::Session => "session",
+            Self::Labels => "labels",
+            Self::Risk => "risk",
+            Self::Completion => "completion",
+            Self::Event => "event",
+            Self::Person => "approval",
+            Self::Earlier => "permitted before",
+        }
+    }
+
+    /// The code of the error when it denies a call.
+    pub fn denial(self) -> ErrorCode {
+        match self {
+            Self::Authentication | Self::AccessList | Self::Role | Self::Policy => ErrorCode::NotAuthorized,
+            Self::Hook => ErrorCode::HookDenied,
+            Self::Person => ErrorCode::ApprovalDenied,
+            Self::Trust
+            | Self::Rule
+            | Self::Mode
+            | Self::Program
+            | Self::Agent
+            | Self::Session
+            | Self::Labels
+            | Self::Risk
+            | Self::Completion
+            | Self::Event
+            | Self::Earlier => ErrorCode::PermissionDenied,
+        }
+    }
+}
+
+/// What one speaker says to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Voice {
-    /// Who: `policy no-mail`, `rule deny mail/*`, `hook 2`, `risk`, `labels`.
+    /// Who speaks. Decisions look at this.
+    pub speaker: Speaker,
+    /// Who speaks, in words for people and the journal: `policy no-mail`, `rule deny mail/*`, `risk`.
     pub by: Arc<str>,
     /// What it says.
     pub stance: Stance,
     /// Why, for the person who is asked and for whoever called.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Voice {
-    /// A voice without more words.
-    pub fn new(by: impl Into<Arc<str>>, stance: Stance) -> Self {
-        Self { by: by.into(), stance, reason: None }
+    /// A voice under the speaker's own words.
+    pub fn new(speaker: Speaker, stance: Stance) -> Self {
+        Self { speaker, by: speaker.as_str().into(), stance, reason: None }
+    }
+
+    /// A voice under words that begin with the speaker's own, such as `hook 2 (check.sh)`.
+    pub fn named(speaker: Speaker, by: impl Into<Arc<str>>, stance: Stance) -> Self {
+        Self { speaker, by: by.into(), stance, reason: None }
+    }
+
+    /// What a policy of this name says; an empty name where it is no policy in particular.
+    pub fn policy(name: &str, stance: Stance) -> Self {
+        match name {
+            "" => Self::new(Speaker::Policy, stance),
+            name => Self::named(Speaker::Policy, format!("policy {name}"), stance),
+        }
     }
 
     /// Says why.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
+    }
+
+    /// This voice as one that came from a [`Policy`](crate::ports::Policy): a policy speaks for itself and
+    /// for what a person trusts, whatever it says that it is.
+    pub fn from_policy(self) -> Self {
+        match self.speaker {
+            Speaker::Policy | Speaker::Trust => self,
+            Speaker::Authentication
+            | Speaker::AccessList
+            | Speaker::Role
+            | Speaker::Rule
+            | Speaker::Mode
+            | Speaker::Hook
+            | Speaker::Program
+            | Speaker::Agent
+            | Speaker::Session
+            | Speaker::Labels
+            | Speaker::Risk
+            | Speaker::Completion
+            | Speaker::Event
+            | Speaker::Person
+            | Speaker::Earlier => Self { reason: self.reason, ..Self::policy(&self.by, self.stance) },
+        }
     }
 }
 

@@ -2,7 +2,10 @@
 //! place that shows text from outside, takes something out of it or warns of it.
 //!
 //! It is the union of Unicode's `Default_Ignorable_Code_Point`, direction, control, private use and
-//! the spaces that are not a space. Line feeds and tabs are part of text.
+//! the spaces that are not a space. Line feeds and tabs are part of text. Beside it, letters of one script
+//! that pass for those of another are found by the words that they stand in.
+
+mod look_alikes;
 
 use std::borrow::Cow;
 
@@ -37,40 +40,63 @@ pub fn name(c: char) -> Option<&'static str> {
     look_up(c).map(|(_, name)| name)
 }
 
-/// Text that may span lines, with what hides in it written as `\u{…}`.
+/// What a letter is that [`deceptive`] finds by the company it keeps.
+pub const LOOK_ALIKE: &str = "letter of another script that looks like a plain one";
+
+/// Where characters stand that hide or pass for others, in bytes and in order, with what each is in words
+/// for a person.
+///
+/// ```
+/// use helve_core::hidden::{LOOK_ALIKE, deceptive};
+/// assert_eq!(deceptive("a\u{202e}b"), [(1, "right-to-left override")]);
+/// assert_eq!(deceptive("p\u{430}ypal.com"), [(1, LOOK_ALIKE)]);
+/// assert!(deceptive("она и я").is_empty());
+/// ```
+pub fn deceptive(text: &str) -> Vec<(usize, &'static str)> {
+    let hidden = text.char_indices().filter_map(|(at, c)| Some((at, name(c)?)));
+    let mut found: Vec<_> = hidden.collect();
+    let look_alikes = look_alikes::find(text);
+    if !look_alikes.is_empty() {
+        found.extend(look_alikes.into_iter().map(|at| (at, LOOK_ALIKE)));
+        found.sort_unstable_by_key(|(at, _)| *at);
+    }
+    found
+}
+
+/// Text that may span lines, with what hides in it or passes for something else written as `\u{…}`.
 ///
 /// ```
 /// use helve_core::hidden::visible;
 /// assert_eq!(visible("a\u{202e}b\n"), "a\\u{202e}b\n");
 /// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| kind(c).is_some()) {
+    let deceptive = deceptive(text);
+    if deceptive.is_empty() {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        match kind(c) {
-            Some(_) => shown.extend(c.escape_unicode()),
-            None => shown.push(c),
-        }
+    let mut from = 0;
+    for (at, _) in deceptive {
+        shown.push_str(&text[from..at]);
+        let mut rest = text[at..].chars();
+        shown.extend(rest.next().into_iter().flat_map(char::escape_unicode));
+        from = text.len() - rest.as_str().len();
     }
+    shown.push_str(&text[from..]);
     Cow::Owned(shown)
 }
 
-/// A text as one short line: line breaks and tabs become a space, what hides is written as `\u{…}`,
-/// and what is too long is cut.
+/// A text as one short line: line breaks and tabs become a space, what hides or passes for something else
+/// is written as `\u{…}`, and what is too long is cut.
 pub fn one_line(text: &str, chars_max: usize) -> String {
-    let mut line = String::new();
-    for (count, c) in text.chars().enumerate() {
-        if count == chars_max {
-            line.push('…');
-            break;
-        }
-        match c {
-            '\n' | '\r' | '\t' => line.push(' '),
-            c if kind(c).is_some() => line.extend(c.escape_unicode()),
-            c => line.push(c),
-        }
+    let end = text.char_indices().nth(chars_max).map_or(text.len(), |(at, _)| at);
+    let is_break = |c: char| matches!(c, '\n' | '\r' | '\t');
+    let mut line = match text[..end].contains(is_break) {
+        true => visible(&text[..end].replace(is_break, " ")).into_owned(),
+        false => visible(&text[..end]).into_owned(),
+    };
+    if end < text.len() {
+        line.push('…');
     }
     line
 }

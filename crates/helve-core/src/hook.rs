@@ -76,8 +76,8 @@ impl HookContext {
         &self.cancellation
     }
 
-    /// Calls a tool through the whole pipeline, as the principal `hook`. The call fires no hooks, or
-    /// they would go in circles.
+    /// Calls a tool through the whole pipeline: as the principal `hook`, whose calls fire no hooks, or
+    /// they would go in circles; for an event that somebody raised, as that caller.
     pub fn call_tool(&self, call: Call) -> BoxFuture<'static, Outcome> {
         Arc::clone(&self.host).call_for_hook(call.cancellation(self.cancellation.clone()))
     }

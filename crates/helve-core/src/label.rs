@@ -115,3 +115,10 @@ pub struct Taint {
     /// When.
     pub at: Timestamp,
 }
+
+impl Taint {
+    /// The namespace of the tool: for a tool of an MCP server, that server's.
+    pub fn namespace(&self) -> Option<&str> {
+        self.tool.rsplit_once('/').map(|(namespace, _)| namespace)
+    }
+}

@@ -50,6 +50,7 @@ pub mod identity;
 pub mod memory;
 pub mod ports;
 pub mod record;
+pub mod secret;
 pub mod session;
 pub mod trace;
 
@@ -59,11 +60,12 @@ pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind, SessionKind};
 pub use context::{Context, ContextParts};
 pub use definition::{
-    Annotations, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk, Source,
+    Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
+    SendsTo, Source,
 };
 pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
 pub use event::Event;
-pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
 pub use label::{Label, LabelSet, Taint};

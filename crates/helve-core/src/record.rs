@@ -14,7 +14,7 @@ use crate::approval::Grant;
 use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
-use crate::gate::{Stance, Voice};
+use crate::gate::Stance;
 use crate::id::{ApprovalId, CallId};
 use crate::outcome::Repair;
 use crate::run::{EffectReport, Part, Step};
@@ -225,6 +225,18 @@ pub struct GateRecord {
     pub by: Vec<Arc<str>>,
 }
 
+/// What one speaker said to a call, in the journal's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VoiceRecord {
+    /// Who: `policy no-mail`, `rule deny mail/*`, `hook 2 (check.sh)`, `risk`, `labels`.
+    pub by: Arc<str>,
+    /// What it said.
+    pub stance: Stance,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// How a call ended, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -353,7 +365,7 @@ pub struct Payload {
     pub error: Option<ToolError>,
     /// Why the gate said what it did, and what others said to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub voices: Vec<Voice>,
+    pub voices: Vec<VoiceRecord>,
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ impl SessionKey {
 /// What is remembered of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionState {
-    /// Where its labels came from, oldest first. Each label is there once.
+    /// Where its labels came from, oldest first. Each label is there once for each namespace of tools that
+    /// brought it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taints: Vec<Taint>,
     /// What was allowed, asked or denied for it.
@@ -86,12 +87,24 @@ impl SessionState {
         self.taints.iter().fold(LabelSet::NONE, |labels, taint| labels.and(taint.labels))
     }
 
+    /// The labels that tools of a namespace have brought.
+    pub fn labels_from(&self, namespace: Option<&str>) -> LabelSet {
+        let from = self.taints.iter().filter(|taint| taint.namespace() == namespace);
+        from.fold(LabelSet::NONE, |labels, taint| labels.and(taint.labels))
+    }
+
+    /// The labels that tools of other namespaces have brought.
+    pub fn labels_beside(&self, namespace: &str) -> LabelSet {
+        let beside = self.taints.iter().filter(|taint| taint.namespace() != Some(namespace));
+        beside.fold(LabelSet::NONE, |labels, taint| labels.and(taint.labels))
+    }
+
     /// Makes a change. Labels only rise, also those of a session that was ended: what it has read stays
     /// read, and a new session has an id of its own.
     pub fn apply(&mut self, change: &SessionChange, now: Timestamp) -> Result<(), SessionError> {
         match change {
             SessionChange::Raise(taint) => {
-                let new = taint.labels.without(self.labels());
+                let new = taint.labels.without(self.labels_from(taint.namespace()));
                 // Read again, what it holds is as fresh as at first, though none of it is new.
                 if !new.is_empty() {
                     self.taints.push(Taint { labels: new, ..taint.clone() });

@@ -12,8 +12,8 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use helve::json::parse;
 use helve::session::SessionKey;
 use helve::{
-    Access, ApprovalId, BoxFuture, Caller, ErrorCode, Pending, PolicyResource, Runtime, Served, Stance,
-    ToolError, boxed,
+    Access, ApprovalId, BoxFuture, Caller, Category, ErrorCode, Pending, PolicyResource, Runtime, Served,
+    Stance, ToolError, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -107,6 +107,20 @@ impl Gateway {
         let mut servers = self.reached_by(visitor);
         servers.retain(|server| server.is_coming() && may_bring(server));
         servers
+    }
+
+    /// Waits for servers that are still coming and may bring what a tool calls: the parts of a composition, or
+    /// anything where the tool runs code.
+    async fn wait_for_parts(&self, tool: &str, visitor: &Visitor) {
+        let registry = self.tools.runtime().registry();
+        let Some(found) = registry.get(tool) else { return };
+        if found.tool.definition().category == Category::Code {
+            return self.settled().await;
+        }
+        let missing = found.tool.handler().parts().into_iter().filter(|part| !registry.has(part));
+        let coming: Vec<_> = missing.flat_map(|part| self.coming_with(&part, visitor)).collect();
+        let all = join_all(coming.iter().map(|server| server.settled()));
+        let _late = tokio::time::timeout(SETTLE_MAX, all).await;
     }
 
     async fn settled(&self) {
@@ -389,6 +403,7 @@ impl Backend for Gateway {
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
             let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
+            self.wait_for_parts(&name, &incoming.visitor).await;
             let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
             if let ToolAnswer::Done { result, .. } = &answer {
                 self.remember_links(&name, result, &caller);

@@ -22,8 +22,10 @@ pub mod servers;
 
 mod at_most;
 pub mod config;
+pub mod counted;
 mod diff;
 pub mod import;
+pub mod launch;
 pub mod names;
 pub mod oauth;
 pub mod pins;

@@ -380,24 +380,19 @@ impl Open {
 }
 
 fn denied(reason: String) -> Voice {
-    Voice::new("policy", Stance::Deny).because(reason)
+    Voice::policy("", Stance::Deny).because(reason)
 }
 
 /// A policy that fails must not let anything through: not even what it was there to permit, because
 /// nobody knows what it would have forbidden.
 fn broken(policy: &str, error: &str) -> Voice {
-    let by = if policy.is_empty() { "policy".to_owned() } else { format!("policy {policy}") };
-    Voice::new(by, Stance::Deny)
+    Voice::policy(policy, Stance::Deny)
         .because(format!("the policy failed, and a policy that fails denies: {error}"))
 }
 
 fn voice(by: &[&Parsed], stance: Stance) -> Voice {
-    let mut who = "policy".to_owned();
-    for (index, parsed) in by.iter().enumerate() {
-        who.push_str(if index == 0 { " " } else { ", " });
-        who.push_str(&parsed.name);
-    }
-    let voice = Voice::new(who, stance);
+    let names: Vec<_> = by.iter().map(|parsed| &*parsed.name).collect();
+    let voice = Voice::policy(&names.join(", "), stance);
     let reasons: Vec<_> = match stance {
         Stance::Allow => Vec::new(),
         Stance::Ask | Stance::Deny => by.iter().filter_map(|parsed| parsed.reason.as_deref()).collect(),

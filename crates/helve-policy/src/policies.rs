@@ -226,7 +226,7 @@ impl Policy for Policies {
                 Plan::Settled(voice) => voice.clone(),
                 Plan::Open(open) => loaded.answer(open, request),
             },
-            Err(reason) => Voice::new("policy", Stance::Deny).because(reason.as_str()),
+            Err(reason) => Voice::policy("", Stance::Deny).because(reason.as_str()),
         }
     }
 }

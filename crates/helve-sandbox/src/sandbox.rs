@@ -358,7 +358,12 @@ fn installation(program: &Path) -> Vec<PathBuf> {
     let prefix = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "bin"));
     match prefix {
         // Short ones are somebody's home.
-        Some(prefix) if prefix.components().count() > 3 && prefix.join("lib").is_dir() => {
+        // In `~/.local` there is more than programs: logins, histories, what other programs keep.
+        Some(prefix)
+            if prefix.components().count() > 3
+                && prefix.join("lib").is_dir()
+                && prefix.file_name().is_some_and(|name| name != ".local") =>
+        {
             vec![prefix.to_owned()]
         }
         _ => vec![program.to_owned()],

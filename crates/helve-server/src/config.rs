@@ -18,7 +18,9 @@ pub struct ServerConfig {
     pub sessions_per_principal_max: usize,
     /// How long a session that nobody uses is kept.
     pub session_idle: Duration,
-    /// Most connections.
+    /// Most connections. A quarter of them is for whoever has not shown a key yet, an eighth for who
+    /// decides, and the rest for callers, half of it for one at most. A newcomer always gets in: the
+    /// stranger goes that keeps a place longest without using it.
     pub connections_max: usize,
     /// How long a client may take to send a request's head.
     pub head_timeout: Duration,

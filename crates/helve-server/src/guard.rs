@@ -18,11 +18,13 @@ use helve::{ApprovalId, Caller, KeyId};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::jwt::Issuer;
+use crate::jwt::{Issuer, Worth};
 use crate::keyring::Keyring;
+use crate::lines::Line;
 use crate::login::{self, Login, Logins};
 use crate::mcp::App;
 use crate::page;
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::tokens::Tokens;
 use crate::visitor::{Pass, Visitor};
@@ -60,6 +62,8 @@ pub(crate) enum Refusal {
     Forged,
     /// A secret that is not for this.
     Purpose,
+    /// A token of the issuer with no scope that counts here.
+    Scope,
     /// Who it is cannot be found out now.
     Unknown,
 }
@@ -69,7 +73,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Whether everybody may ask for this, without a secret.
+/// Whether everybody may ask for this, without a secret. What clients must know to sign in at an issuer is
+/// open too (`Guard::metadata_for`).
 fn is_open(method: &Method, path: &str) -> bool {
     matches!(
         (method.as_str(), path),
@@ -116,12 +121,15 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
             let Some((visitor, pass)) = visitor else {
                 return next.run(Request::from_parts(parts, body)).await;
             };
+            if let Some(line) = parts.extensions.get::<Line>() {
+                line.is_of(&visitor);
+            }
             parts.extensions.insert(visitor);
             parts.extensions.insert(pass.clone());
             let response = next.run(Request::from_parts(parts, body)).await;
             lasting(app, pass, response)
         }
-        Err(refusal) => refusal.into_response(&parts).await,
+        Err(refusal) => refusal.into_response(&parts, app.guard.challenge(refusal, &parts.headers)).await,
     }
 }
 
@@ -160,14 +168,14 @@ impl Guard {
         if !is_probe(uri.path()) {
             self.check_place(uri, headers)?;
         }
-        if is_open(method, uri.path()) {
+        if is_open(method, uri.path()) || self.metadata_for(method, uri.path()).is_some() {
             return Ok(None);
         }
         let (visitor, pass) = match headers.contains_key(header::AUTHORIZATION) {
             true => self.by_token(headers).await?,
             false if is_mcp(uri.path()) => self.without_token()?,
-            false => match login::cookie(headers) {
-                Some(cookie) => self.by_cookie(parts, cookie).await?,
+            false => match parts.extensions.get() {
+                Some(place) => self.by_cookie(parts, place).await?,
                 None => self.without_token()?,
             },
         };
@@ -204,7 +212,7 @@ impl Guard {
         match pass {
             Pass::Lasting => true,
             Pass::Key(key) => self.is_good_key(*key).await,
-            Pass::Until(until) => Timestamp::now() < *until,
+            Pass::Token { until, .. } => Timestamp::now() < *until,
             Pass::Login(login) => {
                 self.logins.is_good(login)
                     && match login.key {
@@ -249,10 +257,12 @@ impl Guard {
             {
                 return Ok((visitor, Pass::Key(key)));
             }
-            if let Some(issuer) = &self.issuer
-                && let Some((visitor, until)) = issuer.visitor(token).await
-            {
-                return Ok((visitor, Pass::Until(until)));
+            if let Some(issuer) = &self.issuer {
+                match issuer.worth(token).await {
+                    Worth::Good(vouched) => return Ok(vouched.admitted()),
+                    Worth::NoScope => return Err(Refusal::Scope),
+                    Worth::Nothing => {}
+                }
             }
         }
         self.without_token()
@@ -266,16 +276,16 @@ impl Guard {
             && page::is_page(uri.path())
             && !headers.contains_key(login::CSRF)
             && page::is_form(headers);
-        is_form.then(|| self.logins.find(login::cookie(headers)?)).flatten()
+        is_form.then(|| self.logins.find(parts.extensions.get()?, headers)).flatten()
     }
 
-    async fn by_cookie(&self, parts: &Parts, cookie: &str) -> Result<(Visitor, Pass), Refusal> {
-        let login = self.logins.find(cookie).ok_or(Refusal::Token)?;
+    async fn by_cookie(&self, parts: &Parts, place: &Place) -> Result<(Visitor, Pass), Refusal> {
+        let login = self.logins.find(place, &parts.headers).ok_or(Refusal::Token)?;
         // A key that was taken back takes with it whoever signed in by it.
         if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
             && !keyring.is_good(key).await.map_err(unknown)?
         {
-            self.logins.remove(cookie);
+            self.logins.remove(&login);
             return Err(Refusal::Token);
         }
         let csrf = login.deciding.csrf.as_deref().ok_or(Refusal::Forged)?;
@@ -284,9 +294,7 @@ impl Guard {
             Some(FormToken(token)) => Some(token.as_str()),
             None => sole(headers, login::CSRF),
         };
-        if !login::is_from_own_page(method, headers, said, csrf) {
-            return Err(Refusal::Forged);
-        }
+        login::check_page(method, headers, said, csrf)?;
         Ok((Visitor::Decider(Arc::clone(&login.deciding)), Pass::Login(login)))
     }
 
@@ -345,7 +353,7 @@ fn unknown(error: helve::ports::JournalError) -> Refusal {
 
 impl Refusal {
     /// The answer, in the form that this part of the server speaks.
-    async fn into_response(self, parts: &Parts) -> Response<Body> {
+    async fn into_response(self, parts: &Parts, challenge: Option<HeaderValue>) -> Response<Body> {
         let (status, message) = match self {
             Self::Host => {
                 (StatusCode::FORBIDDEN, "this name is not served here; add it to the server's hosts")
@@ -361,6 +369,7 @@ impl Refusal {
             Self::Purpose => {
                 (StatusCode::FORBIDDEN, "this key is for deciding; calls need a key of their own")
             }
+            Self::Scope => (StatusCode::FORBIDDEN, "your token has no scope that counts here"),
             Self::Unknown => (StatusCode::SERVICE_UNAVAILABLE, "keys cannot be read now; try again"),
         };
         let path = parts.uri.path();
@@ -372,10 +381,7 @@ impl Refusal {
             true => plain(status, message),
             false => Problem::new(status, message).into_response(),
         };
-        if self == Self::Token {
-            let challenge = HeaderValue::from_static("Bearer realm=\"helve\"");
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        }
+        response.headers_mut().extend(challenge.map(|challenge| (header::WWW_AUTHENTICATE, challenge)));
         response
     }
 }
@@ -510,8 +516,9 @@ mod tests {
         assert!(guard.is_good(&Pass::Lasting).await);
         assert!(!guard.is_good(&Pass::Key(KeyId::new(Timestamp::now()))).await, "nobody knows this key");
         let until = Timestamp::now() + Duration::from_millis(300);
-        assert!(guard.is_good(&Pass::Until(until)).await);
-        guard.ended(&Pass::Until(until)).await;
+        let token = Pass::Token { until, scopes: Arc::from([]) };
+        assert!(guard.is_good(&token).await);
+        guard.ended(&token).await;
         assert!(Timestamp::now() >= until);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Links(Mutex<HashMap<Arc<str>, Arc<Open>>>);
 
 struct Open {
     link: Link,
-    principal: Option<String>,
+    caller: Caller,
     _seat: Seat,
 }
 
@@ -31,14 +31,14 @@ impl Links {
     /// Keeps a connection.
     fn add(&self, link: Link, caller: &Caller, seat: Seat) -> Arc<str> {
         let id = Arc::clone(link.session().id());
-        let open = Open { link, principal: caller.principal.clone(), _seat: seat };
+        let open = Open { link, caller: caller.clone(), _seat: seat };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(&id), Arc::new(open));
         id
     }
 
     fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Open>> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.get(id).filter(|open| open.principal == caller.principal).cloned()
+        open.get(id).filter(|open| open.caller == *caller).cloned()
     }
 
     fn remove(&self, id: &str) {

@@ -30,12 +30,15 @@
 //! ```
 
 mod config;
+mod lines;
 mod listen;
 
+mod challenge;
 pub mod guard;
 pub mod jwt;
 mod keyring;
 mod login;
+mod place;
 mod tokens;
 mod visitor;
 
@@ -56,7 +59,7 @@ mod ws;
 
 pub use config::ServerConfig;
 pub use guard::Door;
-pub use jwt::{Issuer, JwtConfig};
+pub use jwt::{Issuer, JwtConfig, JwtError, Scope};
 pub use listen::{BindError, HttpServer};
 pub use records::Records;
 pub use tokens::{TokenError, Tokens};

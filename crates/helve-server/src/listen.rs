@@ -22,21 +22,19 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api::{self, Api};
 use crate::config::ServerConfig;
 use crate::guard::{self, Door, Guard};
 use crate::jwt::Issuer;
 use crate::keyring::Keyring;
+use crate::lines::{Line, Lines};
 use crate::mcp::App;
 use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
 use crate::sessions::Sessions;
-use crate::{legacy, mcp, page, ws};
+use crate::{legacy, mcp, page, place, ws};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
@@ -108,7 +106,9 @@ impl HttpServer {
 
     /// Lets in whom this issuer vouches for.
     #[must_use]
-    pub fn with_issuer(mut self, issuer: Issuer) -> Self {
+    pub fn with_issuer(mut self, mut issuer: Issuer) -> Self {
+        let mcp = self.own_url().and_then(|url| url.join("/mcp").ok());
+        mcp.iter().for_each(|mcp| issuer.reached_at(mcp));
         self.app.guard.issuer = Some(issuer);
         self
     }
@@ -130,8 +130,12 @@ impl HttpServer {
     /// Where people find the page: nowhere without a runtime to decide about. An address that stands for
     /// all of a machine's leads nobody anywhere.
     fn own_page(&self) -> Option<Url> {
-        let address = self.address().ok().filter(|address| !address.ip().is_unspecified());
-        self.app.api.as_ref().and(address).and_then(|address| Url::parse(&format!("http://{address}")).ok())
+        self.app.api.as_ref().and_then(|_| self.own_url())
+    }
+
+    fn own_url(&self) -> Option<Url> {
+        let address = self.address().ok().filter(|address| !address.ip().is_unspecified())?;
+        Url::parse(&format!("http://{address}")).ok()
     }
 
     /// The address.
@@ -147,9 +151,7 @@ impl HttpServer {
         let Self { listener, app, page: _ } = self;
         let app = Arc::new(app);
         let service = TowerToHyperService::new(routes(Arc::clone(&app)));
-        let turns = Arc::new(Semaphore::new(app.config.connections_max));
-        let stopping = CancellationToken::new();
-        let connections = TaskTracker::new();
+        let lines = Lines::new(app.config.connections_max);
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let counter = tokio::spawn(count(Arc::clone(&app)));
         let head_timeout = app.config.head_timeout;
@@ -157,21 +159,20 @@ impl HttpServer {
         let mut number = 0;
         let accept = async {
             loop {
-                let Ok(turn) = Arc::clone(&turns).acquire_owned().await else { return };
-                let stream = match listener.accept().await {
-                    Ok((stream, _)) => stream,
+                let (stream, peer) = match listener.accept().await {
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         tracing::debug!(%error, "a connection could not be taken");
+                        lines.make_room();
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                         continue;
                     }
                 };
-                let line =
-                    Line { _turn: Arc::new(turn), tasks: connections.clone(), stopping: stopping.clone() };
+                let line = lines.enter(peer.ip());
                 number += 1;
                 let company =
                     Company { number, asked_last: Arc::clone(&asked_last), is_alone: AtomicBool::new(true) };
-                connections.spawn(serve(stream, service.clone(), head_timeout, line, company));
+                lines.tasks.spawn(serve(stream, service.clone(), head_timeout, line, company));
             }
         };
         tokio::select! {
@@ -180,22 +181,11 @@ impl HttpServer {
         }
         sweeper.abort();
         counter.abort();
-        stopping.cancel();
-        connections.close();
+        lines.stopping.cancel();
+        lines.tasks.close();
         // Streams have no end of their own, so that the time runs out is usual.
-        let _ = tokio::time::timeout(app.config.stop_grace, connections.wait()).await;
+        let _ = tokio::time::timeout(app.config.stop_grace, lines.tasks.wait()).await;
     }
-}
-
-/// A connection, as what outlives HTTP on it needs to know it. Every request carries it.
-#[derive(Clone)]
-pub(crate) struct Line {
-    /// One of the connections that there may be, as long as somebody has this.
-    _turn: Arc<OwnedSemaphorePermit>,
-    /// What the server waits for when it stops.
-    pub(crate) tasks: TaskTracker,
-    /// The server stops.
-    pub(crate) stopping: CancellationToken,
 }
 
 type Service = TowerToHyperService<Router>;
@@ -225,8 +215,10 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     let stopping = line.stopping.clone();
     let service = service_fn(|mut request: Request<Incoming>| {
         company.asks();
+        line.asks();
+        place::take_out(&mut request);
         request.extensions_mut().insert(line.clone());
-        service.call(request).map_ok(say_when_to_come_back)
+        service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| line.is_answered())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -239,6 +231,10 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     let (turns, is_alone) = (Turns::default(), || company.is_alone.load(Ordering::Relaxed));
     let ended = tokio::select! {
         ended = poll_fn(|cx| turns.poll_while(cx, is_alone, |cx| connection.as_mut().poll(cx))) => ended,
+        () = line.evicted() => {
+            tracing::debug!("a connection without a key made room for another");
+            return;
+        }
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
@@ -265,6 +261,7 @@ fn routes(app: Arc<App>) -> Router {
         .route("/mcp/ws", routing::get(ws::open))
         .merge(api::routes().router)
         .merge(page::routes())
+        .route("/.well-known/{*path}", routing::get(mcp::metadata))
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::wrong_method)
         // Last, so that it stands around everything above.

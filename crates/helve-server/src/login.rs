@@ -1,6 +1,7 @@
-//! Signing in to the page: from a code or a deciding key to a cookie.
+//! Signing in to the page: from a code or a deciding key to a cookie and its place.
 //!
-//! A cookie stands for somebody who decides, never for a caller, and dies with its key.
+//! A cookie stands for somebody who decides, never for a caller, and dies with its key. INVARIANT: it
+//! counts only under the [`Place`] that was made with it; alone it is worth nothing.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,7 +15,8 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::guard::sole;
+use crate::guard::{Refusal, sole};
+use crate::place::Place;
 use crate::visitor::Deciding;
 
 /// The cookie.
@@ -25,10 +27,10 @@ pub(crate) const CSRF: &str = "x-helve-csrf";
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// Most at a time. Beyond that, whoever was away longest must sign in again.
 const LOGINS_MAX: usize = 1_000;
-/// A cookie's value: 256 random bits.
-const SECRET_BYTES: usize = 32;
+/// A cookie's value, and a place's: 256 random bits.
+pub(crate) const SECRET_BYTES: usize = 32;
 
-/// Everybody who is signed in, by a digest of their cookie.
+/// Everybody who is signed in, by a digest of their place.
 pub(crate) struct Logins {
     open: Mutex<HashMap<[u8; 32], Arc<Login>>>,
     began: Instant,
@@ -37,6 +39,8 @@ pub(crate) struct Logins {
 /// Somebody who is signed in.
 pub(crate) struct Login {
     pub(crate) deciding: Arc<Deciding>,
+    /// A digest of the cookie.
+    cookie: [u8; 32],
     /// The key that they signed in with; none where it was a code.
     pub(crate) key: Option<KeyId>,
     /// Until when it is good, whatever happens.
@@ -57,20 +61,22 @@ impl Logins {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Signs somebody in. Returns them with their token against forged requests, and the header that
-    /// sets their cookie.
+    /// Signs somebody in. Returns them with their place and their token against forged requests, and the
+    /// header that sets their cookie.
     pub(crate) fn add(
         &self,
         mut deciding: Deciding,
         key: Option<KeyId>,
         until: Option<Timestamp>,
     ) -> (Arc<Deciding>, HeaderValue) {
-        let (secret, csrf) = (random(), random());
-        deciding.csrf = Some(csrf);
+        let secret = random();
+        deciding.csrf = Some(random());
+        deciding.place = Place::new(&random());
         let deciding = Arc::new(deciding);
         let used_at = AtomicU64::new(self.began.elapsed().as_secs());
         let is_over = AtomicBool::new(false);
-        let login = Arc::new(Login { deciding: Arc::clone(&deciding), key, until, used_at, is_over });
+        let (shared, cookie) = (Arc::clone(&deciding), digest(&secret));
+        let login = Arc::new(Login { deciding: shared, cookie, key, until, used_at, is_over });
         let mut open = self.lock();
         self.sweep(&mut open);
         while open.len() >= LOGINS_MAX {
@@ -78,18 +84,22 @@ impl Logins {
             let Some(digest) = oldest.map(|(digest, _)| *digest) else { break };
             end(open.remove(&digest));
         }
-        open.insert(digest(&secret), login);
+        open.insert(digest(deciding.place.as_str()), login);
         drop(open);
-        let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/");
-        (deciding, HeaderValue::try_from(cookie).expect("digits and plain words"))
+        let set = set_cookie(&deciding.place, &secret, "");
+        (deciding, set)
     }
 
-    /// Whose cookie it is.
-    pub(crate) fn find(&self, cookie: &str) -> Option<Arc<Login>> {
+    /// Who is signed in at this place, where a request carries their cookie too.
+    pub(crate) fn find(&self, place: &Place, headers: &HeaderMap) -> Option<Arc<Login>> {
+        let at = digest(place.as_str());
         let mut open = self.lock();
-        let login = open.get(&digest(cookie)).cloned()?;
+        let login = open.get(&at).cloned()?;
         if !self.is_good(&login) {
-            end(open.remove(&digest(cookie)));
+            end(open.remove(&at));
+            return None;
+        }
+        if !cookies(headers).any(|cookie| bool::from(digest(cookie).ct_eq(&login.cookie))) {
             return None;
         }
         login.used_at.store(self.began.elapsed().as_secs(), Ordering::Relaxed);
@@ -97,8 +107,8 @@ impl Logins {
     }
 
     /// Signs somebody out.
-    pub(crate) fn remove(&self, cookie: &str) {
-        end(self.lock().remove(&digest(cookie)));
+    pub(crate) fn remove(&self, login: &Login) {
+        end(self.lock().remove(&digest(login.deciding.place.as_str())));
     }
 
     fn sweep(&self, open: &mut HashMap<[u8; 32], Arc<Login>>) {
@@ -119,8 +129,8 @@ fn end(login: Option<Arc<Login>>) {
     login.into_iter().for_each(|login| login.is_over.store(true, Ordering::Release));
 }
 
-fn digest(cookie: &str) -> [u8; 32] {
-    Sha256::digest(cookie).into()
+fn digest(secret: &str) -> [u8; 32] {
+    Sha256::digest(secret).into()
 }
 
 fn random() -> String {
@@ -130,32 +140,45 @@ fn random() -> String {
 }
 
 /// The header that takes a cookie away.
-pub(crate) fn no_cookie() -> HeaderValue {
-    HeaderValue::from_static("helve_session=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0")
+pub(crate) fn no_cookie(place: &Place) -> HeaderValue {
+    set_cookie(place, "", "; Max-Age=0")
 }
 
-/// The cookie of a request. None also where it stands there twice.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+fn set_cookie(place: &Place, secret: &str, more: &str) -> HeaderValue {
+    let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path={place}/{more}");
+    HeaderValue::try_from(cookie).expect("digits and plain words")
+}
+
+/// The cookies of a request that could be ours. Any server of the same host can set some of the same
+/// name, which must sign nobody out: each is tried, and only the right one counts.
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let values = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut found = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
-    let value = found.next()?;
-    found.next().is_none().then_some(value)
+    pairs.filter(|(name, value)| *name == COOKIE && value.len() == SECRET_BYTES * 2).map(|(_, value)| value)
 }
 
 /// Whether a request with a cookie comes from our own page, and not from another that a person has
 /// open, be it on another port of the same machine. `said` is the token that it carries.
-pub(crate) fn is_from_own_page(method: &Method, headers: &HeaderMap, said: Option<&str>, csrf: &str) -> bool {
-    let is_reading = matches!(*method, Method::GET | Method::HEAD);
+pub(crate) fn check_page(
+    method: &Method,
+    headers: &HeaderMap,
+    said: Option<&str>,
+    csrf: &str,
+) -> Result<(), Refusal> {
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     let is_same_origin = matches!(site, None | Some(b"same-origin" | b"none"));
-    if is_reading {
-        // A person may follow a link to the page from anywhere.
+    if matches!(*method, Method::GET | Method::HEAD) {
         let follows_link = headers.get("sec-fetch-mode").is_some_and(|mode| mode == "navigate");
-        return is_same_origin || follows_link;
+        return match (is_same_origin, follows_link) {
+            (true, _) => Ok(()),
+            // A person may follow a link to the page from anywhere: by way of the sign-in, which goes on
+            // to here by itself.
+            (false, true) => Err(Refusal::Token),
+            (false, false) => Err(Refusal::Forged),
+        };
     }
-    let said = said.unwrap_or_default();
-    is_same_origin && is_own_origin(headers) && bool::from(said.as_bytes().ct_eq(csrf.as_bytes()))
+    let is_said = bool::from(said.unwrap_or_default().as_bytes().ct_eq(csrf.as_bytes()));
+    if is_same_origin && is_own_origin(headers) && is_said { Ok(()) } else { Err(Refusal::Forged) }
 }
 
 /// Whether the page that sends it, where a browser says which, is of the host that it is sent to.
@@ -187,21 +210,39 @@ mod tests {
         map
     }
 
-    #[test]
-    fn a_cookie_is_known_until_it_is_taken_away() {
-        let logins = Logins::default();
+    /// Somebody who signed in, with their cookie as `name=value`.
+    fn signed_in(logins: &Logins) -> (Arc<Deciding>, String) {
         let (deciding, set) = logins.add(Deciding::new("ada", Vouch::Key, &[]), None, None);
         let set = set.to_str().unwrap();
-        assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/"));
-        let pair = set.split(';').next().unwrap();
-        let sent = headers(&[("cookie", &format!("a=b; {pair}"))]);
-        let value = cookie(&sent).unwrap();
-        assert_eq!(logins.find(value).unwrap().deciding.csrf, deciding.csrf);
-        assert!(logins.find(&value[1..]).is_none());
-        logins.remove(value);
-        assert!(logins.find(value).is_none());
-        let twice = headers(&[("cookie", &format!("{pair}; {pair}"))]);
-        assert_eq!(cookie(&twice), None);
+        assert!(set.contains("; HttpOnly; SameSite=Strict; "), "{set}");
+        assert!(set.ends_with(&format!("; Path={}/", deciding.place)), "{set}");
+        (deciding, set.split(';').next().unwrap().to_owned())
+    }
+
+    #[test]
+    fn a_cookie_counts_at_its_place_until_it_is_taken_away() {
+        let logins = Logins::default();
+        let ((ada, own), (eve, other)) = (signed_in(&logins), signed_in(&logins));
+        let find = |place: &Place, cookie: &str| logins.find(place, &headers(&[("cookie", cookie)]));
+        let found = find(&ada.place, &format!("a=b; {own}")).unwrap();
+        assert_eq!(found.deciding.csrf, ada.csrf);
+        for (place, cookie) in [
+            (&Place::default(), own.as_str()),
+            (&Place::new(&"0".repeat(64)), &own),
+            (&eve.place, &own),
+            (&ada.place, &other),
+            (&ada.place, &own[..own.len() - 1]),
+            (&ada.place, &format!("{own}0")),
+            (&ada.place, "helve_session="),
+            (&ada.place, ""),
+        ] {
+            assert!(find(place, cookie).is_none(), "{cookie}");
+        }
+        // Another server of this host has set some of the same name.
+        assert!(find(&ada.place, &format!("{other}; {own}; helve_session=x")).is_some());
+        logins.remove(&found);
+        assert!(find(&ada.place, &own).is_none());
+        assert!(find(&eve.place, &other).is_some());
     }
 
     #[test]
@@ -218,7 +259,7 @@ mod tests {
         let own = [("host", "127.0.0.1:7777"), ("origin", "http://127.0.0.1:7777"), ("x-helve-csrf", "t0")];
         let is = |method: Method, pairs: &[(&'static str, &str)]| {
             let headers = headers(pairs);
-            is_from_own_page(&method, &headers, sole(&headers, CSRF), "t0")
+            check_page(&method, &headers, sole(&headers, CSRF), "t0").is_ok()
         };
         assert!(is(Method::POST, &own));
         assert!(is(Method::POST, &[own[0], own[2]]));
@@ -231,7 +272,15 @@ mod tests {
             assert!(!is(Method::POST, &[own[0], own[1], own[2], ("sec-fetch-site", site)]), "{site}");
             assert!(!is(Method::GET, &[own[0], ("sec-fetch-site", site)]), "{site}");
         }
-        assert!(is(Method::GET, &[own[0], ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")]));
+        for site in ["cross-site", "same-site"] {
+            let link = headers(&[own[0], ("sec-fetch-site", site), ("sec-fetch-mode", "navigate")]);
+            assert_eq!(
+                check_page(&Method::GET, &link, None, "t0"),
+                Err(Refusal::Token),
+                "by way of the sign-in"
+            );
+        }
+        assert!(is(Method::GET, &[own[0], ("sec-fetch-site", "none"), ("sec-fetch-mode", "navigate")]));
         assert!(is(Method::DELETE, &own) && !is(Method::DELETE, &own[..2]));
     }
 }

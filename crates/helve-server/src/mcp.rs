@@ -1,25 +1,30 @@
 //! `/mcp`: streamable HTTP, of both eras.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, Uri, header};
 use bytes::Bytes;
-use helve::{Caller, boxed};
+use helve::json::{JsonLimits, parse};
+use helve::{Call, Caller, ToolName, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
     Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
 };
 use helve_mcp::servers::Servers;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::api::Api;
 use crate::config::ServerConfig;
 use crate::guard::{Guard, json_response, plain, sole};
 use crate::headers;
 use crate::legacy::Links;
+use crate::problem::Problem;
 use crate::reading::{BodyError, Reading};
 use crate::seats::Seats;
 use crate::sessions::{InUse, Sessions};
@@ -61,6 +66,7 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
+    check_scope(app, &parts, &caller, &message).await?;
     let said = sole(&parts.headers, headers::VERSION);
     let session_id = sole(&parts.headers, headers::SESSION);
     let era = match (&message, said, session_id) {
@@ -85,7 +91,7 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
             }
             let session = find(app, session_id, &caller)?;
             match message {
-                Message::Request(request) => Ok(in_session(app, &parts, session, request).await),
+                Message::Request(request) => Ok(in_session(app, &parts, &caller, session, request).await),
                 Message::Notification(notification) => {
                     session.session.notification(&notification);
                     Ok(accepted())
@@ -96,6 +102,52 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
                 }
             }
         }
+    }
+}
+
+/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it.
+async fn check_scope(
+    app: &App,
+    parts: &Parts,
+    caller: &Arc<Caller>,
+    message: &Message,
+) -> Result<(), Refused> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        name: Cow<'a, str>,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let (Message::Request(request), Ok(api)) = (message, app.api()) else { return Ok(()) };
+    if request.method != "tools/call" || !app.guard.asks_for_scopes(parts) {
+        return Ok(());
+    }
+    // What cannot be read is refused where it is read for the call.
+    let Ok(Named { name, arguments }) = helve_mcp::message::read(request.params.as_deref()) else {
+        return Ok(());
+    };
+    let known = api.runtime.registry().get(&name);
+    let names = match &known {
+        Some(known) => vec![known.name().clone()],
+        // Whether there is such a tool nobody learns from what is asked for: `files__read` is `files/read`.
+        None => {
+            [ToolName::new(&name), ToolName::new(name.replace("__", "/"))].into_iter().flatten().collect()
+        }
+    };
+    let Some(refused) = app.guard.lacks_scope(parts, &names) else { return Ok(()) };
+    // The runtime refuses it as well, and records that.
+    let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
+    let call = Call::new(name, arguments.and_then(read).unwrap_or_default());
+    api.runtime.call(call.by(Arc::clone(caller))).await;
+    Err(Box::new(refused))
+}
+
+/// What clients must know to sign in, where there is an issuer.
+pub(crate) async fn metadata(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response<Body> {
+    match app.guard.metadata_for(&method, uri.path()) {
+        Some(metadata) => json_response(StatusCode::OK, metadata.to_owned()),
+        None => Problem::not_found().into_response(),
     }
 }
 
@@ -169,9 +221,16 @@ async fn initialize(
 }
 
 /// Answers a request of the session era. A client that goes away can come back to its stream.
-async fn in_session(app: &Arc<App>, parts: &Parts, session: InUse, request: Request) -> Response<Body> {
+async fn in_session(
+    app: &Arc<App>,
+    parts: &Parts,
+    caller: &Arc<Caller>,
+    session: InUse,
+    request: Request,
+) -> Response<Body> {
     let (number, events) = session.stream();
-    let route = route(parts, outlet(&parts.headers, &events));
+    let rights = session.other_rights(caller);
+    let route = Route { caller: rights, ..route(parts, outlet(&parts.headers, &events)) };
     let inner = Arc::clone(&session.session);
     let mut answer = boxed(|| async move { inner.request(request, route).await });
     tokio::select! {

@@ -39,7 +39,7 @@ enum Room {
 /// One session.
 pub(crate) struct Entry {
     pub(crate) session: Arc<Session>,
-    principal: Option<String>,
+    caller: Caller,
     /// Milliseconds since the server began.
     used_at: AtomicU64,
     /// Which one it is, in the order in which they were opened.
@@ -87,7 +87,7 @@ impl Sessions {
     /// they have too many, else of whoever has the most. None where all are in use.
     pub(crate) fn add(&self, session: Arc<Session>, caller: &Caller) -> Option<Arc<Entry>> {
         let entry = Arc::new(Entry {
-            principal: caller.principal.clone(),
+            caller: caller.clone(),
             used_at: AtomicU64::new(self.now()),
             number: self.next.fetch_add(1, Ordering::Relaxed),
             in_use: AtomicUsize::new(0),
@@ -118,7 +118,7 @@ impl Sessions {
     fn room(&self, open: &Open, caller: &Caller) -> Room {
         let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
         for entry in open.values() {
-            *counts.entry(entry.principal.as_deref()).or_default() += 1;
+            *counts.entry(entry.caller.principal.as_deref()).or_default() += 1;
         }
         let principal = caller.principal.as_deref();
         let own = counts.get(&principal).copied().unwrap_or(0);
@@ -127,9 +127,9 @@ impl Sessions {
             return Room::Free;
         }
         let unused = open.values().filter(|entry| entry.in_use.load(Ordering::Acquire) == 0);
-        let droppable = unused.filter(|entry| !is_own_full || entry.principal.as_deref() == principal);
+        let droppable = unused.filter(|entry| !is_own_full || entry.caller.principal.as_deref() == principal);
         let dropped = droppable.max_by_key(|entry| {
-            let count = counts.get(&entry.principal.as_deref()).copied().unwrap_or(0);
+            let count = counts.get(&entry.caller.principal.as_deref()).copied().unwrap_or(0);
             (count, Reverse(entry.used_at.load(Ordering::Acquire)), Reverse(entry.number))
         });
         dropped.map_or(Room::None, |entry| Room::InPlaceOf(Arc::clone(entry.session.id())))
@@ -143,7 +143,7 @@ impl Sessions {
     /// The session with this id, if it is this caller's. Another's does not exist for them.
     pub(crate) fn find(&self, id: &str, caller: &Caller) -> Option<InUse> {
         let open = self.lock();
-        let entry = open.get(id).filter(|entry| entry.principal == caller.principal).cloned()?;
+        let entry = open.get(id).filter(|entry| entry.caller.principal == caller.principal).cloned()?;
         // Under the lock, so that nobody finds it unused and drops it.
         entry.in_use.fetch_add(1, Ordering::AcqRel);
         drop(open);
@@ -153,7 +153,7 @@ impl Sessions {
     /// Ends a session. False where there is none.
     pub(crate) fn remove(&self, id: &str, caller: &Caller) -> bool {
         let mut open = self.lock();
-        if open.get(id).is_none_or(|entry| entry.principal != caller.principal) {
+        if open.get(id).is_none_or(|entry| entry.caller.principal != caller.principal) {
             return false;
         }
         let removed = open.remove(id);
@@ -207,6 +207,17 @@ impl Drop for InUse {
 }
 
 impl Entry {
+    /// On whose behalf a request of this caller runs, where their secret is for more or for less than the one that
+    /// began the session: a session lends nobody what it was begun with.
+    pub(crate) fn other_rights(&self, caller: &Arc<Caller>) -> Option<Arc<Caller>> {
+        let session = self.session.caller().session.clone().filter(|_| caller.session.is_none());
+        match (self.caller == **caller, session) {
+            (true, _) => None,
+            (false, None) => Some(Arc::clone(caller)),
+            (false, Some(session)) => Some(Arc::new(Caller::clone(caller).session(session))),
+        }
+    }
+
     /// A stream for one request. Nobody can come back to it before it is [kept](Self::keep).
     pub(crate) fn stream(&self) -> (u64, Arc<Events>) {
         let number = self.next_stream.fetch_add(1, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use helve::{
 use jiff::Timestamp;
 
 use crate::login::Login;
+use crate::place::Place;
 
 /// Roles that this server gives; what they are good for is the runtime's to say.
 const APPROVER: &str = "approver";
@@ -36,6 +37,8 @@ pub(crate) struct Deciding {
     pub(crate) person: Arc<Caller>,
     /// What every change must carry that comes with a cookie.
     pub(crate) csrf: Option<String>,
+    /// What every address begins with on which their cookie counts.
+    pub(crate) place: Place,
     /// The one question that they may see and decide. None: all of them.
     pub(crate) only: Option<ApprovalId>,
 }
@@ -44,7 +47,8 @@ impl Deciding {
     pub(crate) fn new(name: &str, vouch: Vouch, roles: &[String]) -> Self {
         let roles = roles.iter().cloned().chain([APPROVER.to_owned()]);
         let person = Caller::principal(name).kind(PrincipalKind::User).roles(roles).channel(Channel::Http);
-        Self { decider: Decider::vouched(name, vouch), person: Arc::new(person), csrf: None, only: None }
+        let (decider, place) = (Decider::vouched(name, vouch), Place::default());
+        Self { decider, person: Arc::new(person), csrf: None, place, only: None }
     }
 
     /// Whom a code that was used up stands for.
@@ -122,8 +126,8 @@ pub(crate) enum Pass {
     Lasting,
     /// A key, as long as nobody takes it back.
     Key(KeyId),
-    /// A token of an issuer, until its time.
-    Until(Timestamp),
+    /// A token of an issuer, until its time, with the scopes of it that count here.
+    Token { until: Timestamp, scopes: Arc<[String]> },
     /// A sign-in, until they sign out.
     Login(Arc<Login>),
 }

@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message as Frame, Role, WebSocketConfig};
 
 use crate::guard::{plain, sole};
-use crate::listen::Line;
+use crate::lines::Line;
 use crate::mcp::{App, caller, full};
 use crate::reading::{BodyError, Turn};
 use crate::visitor::Pass;
@@ -145,6 +145,7 @@ async fn talk(
             () = &mut write => None,
             // A connection lasts, and its key may be taken back meanwhile.
             () = app.guard.ended(&pass) => None,
+            () = line.evicted() => None,
             () = line.stopping.cancelled() => {
                 // Nothing more is taken; what runs ends, and is answered.
                 let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };

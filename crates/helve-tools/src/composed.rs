@@ -1,11 +1,17 @@
 //! Composed tools from configuration.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use helve::compose::{Composition, Given};
-use helve::{Annotations, Category, DefinitionError, Parameter, Problem, Registry, Risk, Tool};
+use helve::registry::WeakRegistry;
+use helve::{
+    Annotations, BoxFuture, Category, Context, DefinitionError, ErrorCode, Handler, Implementation,
+    Parameter, Problem, Registry, Risk, Source, Tool, ToolError,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::common::{ToolCommon, ToolDefaults};
 
@@ -46,6 +52,90 @@ pub fn composed_tool(
     let defaults =
         ToolDefaults { category: Category::Custom, risk: Risk::Low, annotations: Annotations::default() };
     derived.complete(common.into_builder(defaults)).build()
+}
+
+/// Makes a tool of others of which some are not there yet, such as those of an MCP server: they are looked up
+/// when it is called. Until then nothing is derived from its parts, so it counts as one that may change
+/// anything, and takes any arguments unless it says which.
+pub fn late_composed_tool(
+    config: ComposedToolConfig<Composition>,
+    registry: &Registry,
+    timeout_default: Duration,
+) -> Result<Tool, DefinitionError> {
+    let handler = Late { config: config.clone(), registry: registry.downgrade(), timeout_default };
+    let mut common = config.common;
+    let given = given(&mut common, timeout_default)?;
+    let defaults =
+        ToolDefaults { category: Category::Custom, risk: Risk::Low, annotations: Annotations::default() };
+    let schema = given.input_schema.unwrap_or_else(|| serde_json::json!({ "type": "object" }));
+    let mut builder = common.into_builder(defaults).input_schema(schema).source(Source::Plugin);
+    if let Some(facets) = given.facets {
+        builder = builder.facets(facets);
+    }
+    builder.shared_handler(Arc::new(handler)).build()
+}
+
+/// A composition that looks up its parts when it is called.
+struct Late {
+    config: ComposedToolConfig<Composition>,
+    /// The registry that it is in itself.
+    registry: WeakRegistry,
+    timeout_default: Duration,
+}
+
+impl Late {
+    fn resolve(&self) -> Result<Tool, ToolError> {
+        let gone = || ToolError::new(ErrorCode::Internal, "the tools that it calls are gone");
+        let registry = self.registry.upgrade().ok_or_else(gone)?;
+        composed_tool(self.config.clone(), &registry, self.timeout_default).map_err(|error| {
+            let why: Vec<_> = error.problems.iter().map(|problem| problem.message.as_str()).collect();
+            ToolError::new(ErrorCode::McpConnection, format!("it cannot run now: {}", why.join("; ")))
+                .suggest("its MCP server may not be connected: `helve mcp status`")
+        })
+    }
+}
+
+impl Handler for Late {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        let resolved = self.resolve().and_then(|tool| match tool.input().validate(&arguments) {
+            Ok(()) => Ok(tool),
+            Err(fields) => {
+                let message = "the arguments do not fit what its parts take";
+                Err(ToolError::new(ErrorCode::ValidationFailed, message).with_fields(fields))
+            }
+        });
+        match resolved {
+            Ok(tool) => tool.handler().call(arguments, context),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
+    }
+
+    fn implementation(&self) -> Implementation {
+        Implementation::Composition
+    }
+
+    fn fingerprint(&self) -> String {
+        serde_json::to_string(&self.config.shape).unwrap_or_default()
+    }
+
+    fn undoes_on_error(&self) -> bool {
+        serde_json::to_value(&self.config.shape).is_ok_and(|shape| wants_undo(&shape))
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.config.shape.tools().into_iter().map(str::to_owned).collect()
+    }
+}
+
+/// Whether a failure anywhere in a composition undoes what was done.
+fn wants_undo(shape: &Value) -> bool {
+    match shape {
+        Value::Object(fields) => {
+            fields.get("on_error").is_some_and(|policy| policy == "undo") || fields.values().any(wants_undo)
+        }
+        Value::Array(items) => items.iter().any(wants_undo),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Takes out what is derived where it is not given.

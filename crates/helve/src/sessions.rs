@@ -43,6 +43,8 @@ pub enum Unlabelled {
     /// As one that reads strangers' words and private data, sends out and changes things.
     #[default]
     All,
+    /// As what is assumed of it: a tool that reaches the open world brings strangers' words and sends.
+    Assumed,
     /// As none of that: only tools with facets are watched.
     Ignored,
 }
@@ -79,6 +81,7 @@ impl LabelSettings {
     pub(crate) fn has_facet(&self, definition: &Definition, facet: Facet) -> bool {
         match (&definition.facets, self.unlabelled) {
             (None, Unlabelled::Ignored) => false,
+            (None, Unlabelled::Assumed) => definition.assumed.facets.contains(&facet),
             (Some(_), _) | (None, Unlabelled::All) => definition.has_facet(facet),
         }
     }

@@ -1,7 +1,10 @@
 //! Probes of the tools: whether each is sound and has what it needs.
 
 use helve::ports::Integrations;
+use helve::sessions::Unlabelled;
 use helve::{Caller, Filter, Layer, Registry};
+use helve_mcp::config::ServerConfig;
+use helve_mcp::counted::Standing;
 
 use super::Check;
 use crate::config::Loaded;
@@ -17,6 +20,7 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     checks.extend(remarks.iter().map(|remark| Check::from_remark("tools", remark)));
     checks.extend(programs(loaded));
     checks.extend(servers(loaded));
+    checks.extend(unsaid(loaded));
     checks.extend(trust(loaded));
     checks.extend(integrations(&registry, loaded));
     checks
@@ -51,6 +55,30 @@ fn programs(loaded: &Loaded) -> Vec<Check> {
             Check::warning("program", format!("`{tool}`: {error}"), fix)
         })
         .collect()
+}
+
+/// Servers of whose tools nobody has said what they read and send: labels go by what is assumed of them.
+fn unsaid(loaded: &Loaded) -> Option<Check> {
+    let servers = wire::mcp::configured(loaded);
+    let is_unsaid = |config: &ServerConfig| match Standing::of(config) {
+        Standing::Said | Standing::Known(_) => false,
+        Standing::PartlySaid | Standing::Assumed => config.enabled,
+    };
+    let named: Vec<_> =
+        servers.iter().filter(|one| is_unsaid(&one.config)).map(|one| one.name.as_str()).collect();
+    if named.is_empty() || loaded.config.labels.when_met == helve::sessions::WhenMet::Off {
+        return None;
+    }
+    let what = match loaded.config.labels.unlabelled {
+        Unlabelled::Assumed => "labels go by what is assumed of them",
+        Unlabelled::All => "they count as all",
+        Unlabelled::Ignored => {
+            "LABELS IGNORE THEM: what they bring is not watched, and neither is what they send"
+        }
+    };
+    let found = format!("nobody has said what tools of {} read and send; {what}", named.join(", "));
+    let fix = "`helve mcp list` shows what is assumed; say it in [mcp.servers.NAME.tools.facets]";
+    Some(Check::warning("labels", found, fix))
 }
 
 /// MCP servers. None is started for a look.

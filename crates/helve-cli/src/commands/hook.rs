@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use helve::VolatileLedger;
 use helve::hook::{HookEvent, HookInput};
 use helve::hooks::Fired;
 use helve::json::{JsonLimits, parse};
 use helve::ports::Ledger;
+use helve::{Caller, VolatileLedger};
 use serde_json::{Value, json};
 
+use super::caller::local;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -67,7 +68,10 @@ pub(super) fn read_event(name: &str, app: &mut App<'_>) -> anyhow::Result<HookEv
 pub(crate) fn run(command: &Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let Command::Fire(args) = command;
     let event = read_event(&args.event, app)?;
-    fire(read_input(event, args.input.as_deref())?, app, tell)
+    let input = read_input(event, args.input.as_deref())?;
+    let mut caller = Caller::clone(&local());
+    caller.session = Some(input.session_id.clone()).filter(|session| !session.is_empty());
+    fire(input, Behalf::Caller(caller.into()), app, tell)
 }
 
 fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -84,10 +88,19 @@ fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Program(BLOCKED))
 }
 
+/// On whose behalf hooks are told, and so with whose rights those run that are tools.
+pub(super) enum Behalf {
+    /// As Helve tells them of its own calls.
+    Helve,
+    /// Somebody raises the event.
+    Caller(Arc<Caller>),
+}
+
 /// Tells the configured hooks of an event, and `tell`s what they say before those that nobody waits for
 /// have ended.
 pub(super) fn fire(
     input: HookInput,
+    behalf: Behalf,
     app: &mut App<'_>,
     tell: impl FnOnce(&Fired, &mut App<'_>) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
@@ -95,7 +108,8 @@ pub(super) fn fire(
     let registry = wire::registry(&loaded)?;
     wire::block_on(async {
         let attached = mcp::attach(&loaded, &registry, Which::OfHooks, app).await?;
-        // An event is no call and leaves no record; a tool that a hook calls does.
+        // Whoever runs this command runs Helve, so the event itself leaves no record; a tool that a
+        // hook calls does.
         let store = match wire::hooks::tools_called(&loaded).is_empty() {
             true => None,
             false => Some(Arc::new(wire::open_store(&loaded)?)),
@@ -105,7 +119,10 @@ pub(super) fn fire(
             None => Arc::new(VolatileLedger::default()),
         };
         let runtime = wire::runtime(&loaded, registry, ledger, wire::settings(&loaded.config))?;
-        let fired = runtime.fire(input).await;
+        let fired = match behalf {
+            Behalf::Helve => runtime.fire(input).await,
+            Behalf::Caller(caller) => runtime.fire_for(input, caller).await,
+        };
         let told = tell(&fired, app).and_then(|exit| {
             app.ui.flush()?;
             Ok(exit)

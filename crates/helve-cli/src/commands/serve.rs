@@ -91,7 +91,8 @@ pub(crate) fn http(
         let deciding = follow_decisions(runtime.clone());
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
-        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default())
+        let config = ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() };
+        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config)
             .await
             .map_err(|error| cannot_bind(&error))?;
         let mut server = server
@@ -215,6 +216,15 @@ fn page(loaded: &Loaded) -> Result<Option<Url>, Failure> {
             .hint("it begins with http:// or https:// and carries no password: https://helve.example.com")
     };
     page.map(Some).ok_or_else(wrong)
+}
+
+/// The names by which people and clients reach this server, as the user says. A proxy in front of it passes
+/// them on as `Host`.
+fn own_names(loaded: &Loaded) -> Result<Vec<String>, Failure> {
+    let resource =
+        loaded.config.identity.jwt.as_ref().and_then(|jwt| Url::parse(jwt.resource.as_deref()?).ok());
+    let urls = [page(loaded)?, resource];
+    Ok(urls.iter().flatten().filter_map(|url| url.host_str().map(str::to_owned)).collect())
 }
 
 /// The page of the `helve up` that runs with this configuration, and so with the same journal.

@@ -18,7 +18,7 @@ pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &D
         "/security/ask_from" => risk(value) > risk(before),
         "/security/require_authentication" => before == true && value == false,
         "/labels/when_met" => rank(value, &["off", "ask", "deny"]) < rank(before, &["off", "ask", "deny"]),
-        "/labels/unlabelled" => rank(value, &["ignored", "all"]) < rank(before, &["ignored", "all"]),
+        "/labels/unlabelled" => rank(value, &UNLABELLED) < rank(before, &UNLABELLED),
         "/labels/principal_ttl_s" => value.as_u64() < before.as_u64(),
         "/sandbox/min_level" => rank(value, &LEVELS) < rank(before, &LEVELS),
         "/journal/durability" => rank(value, &["changes", "all"]) < rank(before, &["changes", "all"]),
@@ -39,6 +39,8 @@ pub(super) fn refusal(pointer: &str, value: &Value, before: &Value, document: &D
     })
 }
 
+/// What a tool counts as whose facets nobody has said, the laxest first.
+const UNLABELLED: [&str; 3] = ["ignored", "assumed", "all"];
 /// Levels of confinement, the weakest first.
 const LEVELS: [&str; 5] = ["L0", "L1", "L2p", "L2", "L3"];
 

@@ -523,10 +523,10 @@ pub(crate) struct LabelsSection {
     /// something out or change something: `ask`, `deny`, or `off`. Calls that you type yourself
     /// (`helve call` without `--session`) are not labelled.
     pub(crate) when_met: helve::sessions::WhenMet,
-    /// What a tool counts as whose `facets` nobody has written: `all`, as one that reads strangers'
-    /// words and private data, sends out and changes things, so that the second such call of a
-    /// session asks; or `ignored`. `all` is right once you have written facets for your own tools and
-    /// servers.
+    /// What a tool counts as whose `facets` nobody has written: `assumed`, as what Helve can see of its
+    /// reach (a tool of a server at an address, or of a program without a box, brings strangers' words and
+    /// sends; one that was given files, an account or a private address reads private data); `all`, as one
+    /// that does all of that, so that the second such call of a session asks; or `ignored`.
     pub(crate) unlabelled: helve::sessions::Unlabelled,
     /// How long the labels of a caller hold that names no session, in seconds.
     #[schemars(range(min = 1, max = 31_536_000))]
@@ -537,7 +537,7 @@ impl Default for LabelsSection {
     fn default() -> Self {
         Self {
             when_met: helve::sessions::WhenMet::Ask,
-            unlabelled: helve::sessions::Unlabelled::Ignored,
+            unlabelled: helve::sessions::Unlabelled::Assumed,
             principal_ttl_s: 3_600,
         }
     }

@@ -3,12 +3,12 @@
 //! INVARIANT: a server that a project brought is started only as a person has trusted it. [`attach`]
 //! is the one way to start configured servers, and asks [`Configured::hold`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use helve::json::{escape_pointer, sha256_hex};
-use helve::{ErrorCode, Layer, Registry, ToolError};
+use helve::{Category, ErrorCode, Layer, Registry, ToolError};
 use helve_mcp::config::{Place, Secrets, ServerConfig};
 use helve_mcp::log::Line;
 use helve_mcp::oauth::TokenStore;
@@ -224,8 +224,10 @@ pub(crate) enum Which<'a> {
     All,
     /// The one of this name.
     Named(&'a str),
-    /// Those that could have this tool, if nobody else has, and those that hooks call.
+    /// Those that could have this tool or its parts, if nobody else has, and those that hooks call.
     With(&'a str),
+    /// The same, or all where the tool runs code that calls others.
+    ForCode(&'a str),
     /// Those that hooks call.
     OfHooks,
 }
@@ -310,6 +312,7 @@ fn unconnected(name: &str, reason: &str) -> ServerStatus {
         protocol: None,
         server: None,
         tools: 0,
+        tool_names: Vec::new(),
         resources: 0,
         prompts: 0,
         latency_ms: None,
@@ -331,10 +334,17 @@ pub(crate) async fn attach(
         Which::All => {}
         Which::Named(name) => chosen.retain(|one| one.name == name),
         Which::With(tool) => {
-            let is_there = registry.get(tool).is_some();
-            let of_hooks = super::hooks::tools_called(loaded);
-            let calls = |one: &Configured| of_hooks.iter().any(|tool| one.may_have(tool));
-            chosen.retain(|one| (!is_there && one.may_have(tool)) || calls(one));
+            let mut called = super::hooks::tools_called(loaded);
+            called.extend(tools_behind(tool, registry));
+            chosen.retain(|one| called.iter().any(|tool| one.may_have(tool)));
+        }
+        Which::ForCode(tool) => {
+            // Code names the tools that it calls as it goes.
+            let is_code =
+                registry.get(tool).is_some_and(|found| found.tool.definition().category == Category::Code);
+            if !is_code {
+                return Box::pin(attach(loaded, registry, Which::With(tool), app)).await;
+            }
         }
         Which::OfHooks => {
             let of_hooks = super::hooks::tools_called(loaded);
@@ -349,6 +359,19 @@ pub(crate) async fn attach(
     let set = servers.set(configs(started)).await;
     settle(&servers, app).await;
     Ok(Attached { servers: Some(servers), held, errors: set.errors })
+}
+
+/// The tools that a call of this one needs and that are not here: itself, or parts of it.
+fn tools_behind(tool: &str, registry: &Registry) -> Vec<String> {
+    let (mut missing, mut seen, mut next) = (Vec::new(), BTreeSet::new(), vec![tool.to_owned()]);
+    while let Some(name) = next.pop() {
+        match registry.get(&name) {
+            Some(found) if seen.insert(name.clone()) => next.extend(found.tool.handler().parts()),
+            Some(_) => {}
+            None => missing.push(name),
+        }
+    }
+    missing
 }
 
 /// Servers to be set, which remember what they should.

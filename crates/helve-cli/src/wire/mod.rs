@@ -27,7 +27,6 @@ use helve::approvals::ApprovalSettings;
 use helve::json::JsonLimits;
 use helve::ports::Ledger;
 use helve::schema::Redactor;
-use helve::schema::redact::SECRET_NAMES;
 use helve::sessions::LabelSettings;
 use helve::{BreakerSettings, Registry, RetryBudget, Runtime, Settings};
 use helve_store::SigningKey;
@@ -46,7 +45,6 @@ use crate::failure::Failure;
 
 /// How calls are run, from the configuration.
 pub(crate) fn settings(config: &Config) -> Settings {
-    let names = SECRET_NAMES.into_iter().chain(config.redact.names.iter().map(String::as_str));
     Settings {
         timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
         timeout_max: Duration::from_millis(config.execution.max_timeout_ms),
@@ -73,7 +71,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
             Durability::Changes => helve::Durability::Changes,
             Durability::All => helve::Durability::All,
         },
-        redactor: Redactor::new(names),
+        redactor: Redactor::with_names(&config.redact.names),
         limits: config.limits.calls.clone(),
         breaker: BreakerSettings {
             enabled: config.breaker.enabled,

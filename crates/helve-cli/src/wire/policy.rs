@@ -44,9 +44,10 @@ pub(crate) fn checked(
     Policies::load(files, Known { tools: &tools, awaited: &awaited(loaded) })
 }
 
-/// All tools that are here.
+/// All tools that are here, and the one that stands for events from outside.
 pub(crate) fn tools(registry: &Registry) -> Vec<Tool> {
-    registry.list(&Filter::default()).into_iter().map(|registered| registered.tool).collect()
+    let listed = registry.list(&Filter::default()).into_iter().map(|registered| registered.tool);
+    listed.chain([helve::hooks::raise_definition().clone()]).collect()
 }
 
 /// Namespaces of servers, connected or not.

@@ -8,7 +8,7 @@ use helve::ports::LaunchError;
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_net::Client;
 use helve_sandbox::Sandbox;
-use helve_tools::composed::composed_tool;
+use helve_tools::composed::{composed_tool, late_composed_tool};
 use helve_tools::http::{HttpToolConfig, http_tool};
 use helve_tools::openapi::{Import, OpenApiConfig, Skipped};
 use helve_tools::program::{ProgramToolConfig, program_tool};
@@ -172,6 +172,8 @@ pub(crate) struct Maker {
     launcher: Arc<Sandbox>,
     /// How long a tool may take that does not say.
     timeout_default: Duration,
+    /// What stands before the names of tools that MCP servers bring later.
+    namespaces: Vec<String>,
 }
 
 /// What an entry gives.
@@ -198,6 +200,7 @@ impl Maker {
             client: LazyClient::new(config.net.clone()),
             launcher: Arc::new(sandbox),
             timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
+            namespaces: config.mcp.servers.iter().map(|(name, one)| one.namespace(name).to_owned()).collect(),
         }
     }
 
@@ -218,9 +221,24 @@ impl Maker {
                 Ok(Made { tools, skipped, reduced, unmatched })
             }
             ToolKind::Composed(sort) => {
-                composed_tool(composed::config(entry, sort)?, registry, self.timeout_default).map(Made::from)
+                let config = composed::config(entry, sort)?;
+                let comes_later = |part: &str| !registry.has(part) && self.is_of_server(part);
+                match config.shape.tools().into_iter().any(comes_later) {
+                    true => late_composed_tool(config, registry, self.timeout_default),
+                    false => composed_tool(config, registry, self.timeout_default),
+                }
+                .map(Made::from)
             }
         }
+    }
+
+    /// Whether a tool could come from an MCP server.
+    fn is_of_server(&self, tool: &str) -> bool {
+        let fits = |namespace: &String| match namespace.is_empty() {
+            true => true,
+            false => tool.strip_prefix(namespace.as_str()).is_some_and(|rest| rest.starts_with('/')),
+        };
+        self.namespaces.iter().any(fits)
     }
 
     fn client(&self, entry: &ToolEntry) -> Result<Arc<Client>, DefinitionError> {

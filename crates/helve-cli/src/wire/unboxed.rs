@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve::ports::Policy;
 use helve::{
     BoxFuture, Context, DefinitionError, ErrorCode, Handler, Implementation, Registry, Tool, ToolError,
@@ -172,7 +172,7 @@ impl<P: Policy> Policy for TrustFirst<P> {
             _ => None,
         };
         match called.and_then(Unboxed::refusal) {
-            Some(why) => Voice::new("trust", Stance::Deny).because(why),
+            Some(why) => Voice::new(Speaker::Trust, Stance::Deny).because(why),
             None => self.policies.rule(request),
         }
     }

@@ -293,10 +293,11 @@ fn a_thousand_questions_outlive_a_kill_and_are_decided_one_by_one() {
     let (_, head, me) = up.send("POST /sign-in", &[], &json!({ "code": code }));
     let cookie = head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
     let cookie = [("Cookie", cookie.split(';').next().unwrap())];
-    let (status, page, _) = up.send("GET /", &cookie, &Value::Null);
+    let place = me["place"].as_str().unwrap();
+    let (status, page, _) = up.send(&format!("GET {place}/"), &cookie, &Value::Null);
     assert_eq!(status, 200, "{page}");
     let form = format!("csrf={}", me["csrf"].as_str().unwrap());
-    let line = format!("POST /approvals/{}/approve", id_of(1));
+    let line = format!("POST {place}/approvals/{}/approve", id_of(1));
     let (status, answer, _) = up.send_as("application/x-www-form-urlencoded", &line, &cookie, &form);
     assert_eq!(status, 303, "{answer}");
     assert_eq!(home.run(&["approvals", "approve", &id_of(2)]).code, 0);

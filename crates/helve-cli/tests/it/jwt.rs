@@ -189,6 +189,64 @@ fn a_token_calls_as_its_principal_and_one_that_lies_reaches_no_tool() {
     );
 }
 
+/// Behind a proxy, with scopes: what a token is for is asked at every door.
+#[test]
+fn a_token_for_something_else_reaches_no_tool_by_any_door() {
+    let issuer = Issuer::open();
+    let home = issuer.home();
+    let resource = "https://helve.example.com/mcp";
+    let section = format!(
+        "[identity.jwt]\nissuer = '{}'\nresource = '{resource}'\n[identity.jwt.scopes.calls]\ntools = ['deed']\n",
+        issuer.url
+    );
+    std::fs::write(home.project().parent().unwrap().join(".config/helve/helve.toml"), section).unwrap();
+    let up = Up::start(&home);
+    let metadata = |host: &str| {
+        let line = "GET /.well-known/oauth-protected-resource/mcp";
+        up.send(line, &[("Host", host)], &Value::Null)
+    };
+    assert_eq!(metadata("helve.example.com").2["resource"], resource, "by the name that clients know");
+    assert_eq!(metadata("evil.example.com").0, 403);
+
+    let claims = set(set(issuer.claims(), "aud", json!(resource)), "scope", json!("calls"));
+    let now = Timestamp::now().as_second();
+    let token = |name: &str, value: Value| issuer.token(&set(claims.clone(), name, value));
+    let stranger = signed(&pair(), &json!({ "alg": "EdDSA", "kid": "a" }), &claims);
+    let mut doors = vec![];
+    for path in
+        ["/mcp", "/mcp/sse", "/mcp/sse/message?sessionId=x", "/mcp/ws", "/v1/calls", "/v1/hooks", "/v1/tools"]
+    {
+        doors.extend(["POST", "GET", "DELETE"].map(|method| format!("{method} {path}")));
+    }
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "tool": "deed", "arguments": { "n": 1 },
+        "params": { "name": "deed", "arguments": { "n": 1 } } });
+    for (why, token, status, error) in [
+        ("another audience", token("aud", json!("https://other.example.com/mcp")), 401, "invalid_token"),
+        ("the audience of before", token("aud", json!("helve")), 401, "invalid_token"),
+        ("another issuer", token("iss", json!("https://evil.example.com")), 401, "invalid_token"),
+        ("expired", token("exp", json!(now - 60)), 401, "invalid_token"),
+        ("another's key", stranger, 401, "invalid_token"),
+        ("no scope", token("scope", json!("")), 403, "insufficient_scope"),
+        ("another scope", token("scope", json!("openid reads")), 403, "insufficient_scope"),
+    ] {
+        for door in &doors {
+            let bearer = format!("Bearer {token}");
+            let (got, head, _) = up.send(door, &[("Authorization", &bearer)], &call);
+            assert_eq!(got, status, "{why} {door}: {head}");
+            let expected = format!(
+                "www-authenticate: Bearer realm=\"helve\", error=\"{error}\", scope=\"calls\", \
+                 resource_metadata=\"https://helve.example.com/.well-known/oauth-protected-resource/mcp\""
+            );
+            assert!(head.contains(&expected), "{why} {door}: {head}");
+        }
+    }
+    assert_eq!(deeds(&home), 0);
+    let good = issuer.token(&claims);
+    assert_eq!(up.call(&good, "deed", json!({ "n": 1 })).0, 200);
+    assert!(matches!(up.call(&good, "grave", json!({ "n": 1 })).0, 403 | 404), "beyond its scope");
+    assert_eq!(deeds(&home), 1);
+}
+
 #[test]
 fn an_issuer_that_is_down_lets_nobody_in_until_it_is_back() {
     let issuer = Issuer::open();

@@ -340,20 +340,159 @@ fn a_running_helve_up_is_asked_and_follows_the_configuration() {
 }
 
 #[test]
-fn a_server_that_its_box_hides_from_itself_is_explained() {
+fn what_a_server_needs_is_worked_out_and_shown() {
     let home = Home::new();
     let outside = home.project().join("../outside");
     std::fs::create_dir_all(&outside).unwrap();
     std::fs::write(outside.join("server.py"), SERVER).unwrap();
-    let script = outside.canonicalize().unwrap().join("server.py").display().to_string();
-    let ran = home.run(&["mcp", "add", "small", "--", "python3", &script]);
-    let hint = format!("add `read = [\"{script}\"]`");
-    assert!(ran.code == 1 && ran.stderr.contains(&hint), "{}", ran.all());
+    let folder = outside.canonicalize().unwrap().display().to_string();
+    let ran = home.run(&["mcp", "add", "small", "--", "python3", &format!("{folder}/server.py")]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stderr.contains("its box shows it") && ran.stderr.contains("outside"), "{}", ran.all());
+    assert!(ran.stdout.contains("Count as"), "{}", ran.all());
+    let config = &home.json(&["mcp", "list"])[0]["config"];
+    assert_eq!(config["read"], json!([folder]), "the file's folder and nothing else");
+    assert_eq!(home.json(&["call", "small/say", "text=hi"])["result"], "you said hi");
+}
+
+/// It reads a file at its start that its box does not show, and is given it by the command that is printed.
+#[test]
+fn a_server_that_lacks_a_grant_says_which_and_how_it_is_given() {
+    let home = Home::new();
+    let data = home.project().join("../data");
+    std::fs::create_dir_all(&data).unwrap();
+    let file = data.canonicalize().unwrap().join("settings.json").display().to_string();
+    std::fs::write(&file, "{}").unwrap();
+    home.write("server.py", format!("open({file:?}).read()\n{SERVER}"));
+    let ran = home.run(&["mcp", "add", "small", "--", "python3", "server.py"]);
+    let command = format!("helve mcp grant small --read {file}");
+    assert!(ran.code == 1 && ran.stderr.contains(&command), "{}", ran.all());
+    let ran = home.run(&["mcp", "status", "small"]);
+    assert!(ran.code == 1 && ran.stderr.contains(&command), "{}", ran.all());
     // What cannot be asked is not said to be in order.
     let ran = home.run(&["mcp", "diff", "small"]);
     assert!(ran.code == 1 && ran.stderr.contains("could not be asked"), "{}", ran.all());
-    let file = std::fs::read_to_string(home.project().join("helve.toml")).unwrap();
-    home.write("helve.toml", format!("{file}read = [{script:?}]\n"));
-    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    let words: Vec<_> = command.split(' ').skip(1).collect();
+    assert_eq!(home.run(&words).code, 0);
     assert_eq!(home.json(&["call", "small/say", "text=hi"])["result"], "you said hi");
+    assert_eq!(home.run(&["mcp", "grant", "small"]).code, 2, "nothing was named");
+    assert_eq!(home.run(&["mcp", "grant", "nope", "--read", "/x"]).code, 2);
+}
+
+#[test]
+fn grants_can_be_typed_when_a_server_is_added() {
+    let home = Home::new();
+    home.write("server.py", SERVER);
+    let flags = ["--read", "docs", "--write", "/srv/out", "--network", "api.example.com:443", "--no-test"];
+    let ran = home.run(&[&["mcp", "add", "small"], &flags[..], &["--", "python3", "server.py"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let config = &home.json(&["mcp", "list"])[0]["config"];
+    let docs = home.project().canonicalize().unwrap().join("docs");
+    assert_eq!(config["read"], json!([docs]), "{config}");
+    assert_eq!(
+        (&config["write"], &config["network"]),
+        (&json!(["/srv/out"]), &json!(["api.example.com:443"]))
+    );
+    let ran = home.run(&["mcp", "add", "free", "--unconfined", "--", "python3", "server.py"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert_eq!(home.json(&["mcp", "list"])[0]["config"]["confined"], false);
+}
+
+/// Real servers, installed as people install them: each starts in a box at once.
+#[cfg(target_os = "linux")]
+#[test]
+fn installed_servers_start_in_a_box_as_they_are_added() {
+    use helve_testkit::peers;
+    let home = Home::new();
+    let venv = |name: &str| peers::home().join("python/bin").join(name).display().to_string();
+    let script = peers::npm(".bin/mcp-server-memory");
+    for (name, command) in [
+        ("time", vec![venv("mcp-server-time")]),
+        ("git", vec![venv("python"), "-m".to_owned(), "mcp_server_git".to_owned()]),
+        ("memory", vec![script]),
+    ] {
+        let words: Vec<&str> = command.iter().map(String::as_str).collect();
+        let ran = home.run_with(
+            &[&["mcp", "add", name, "--json", "--"], &words[..]].concat(),
+            &[("PATH", &format!("{}:/usr/bin:/bin", peers::home().join("bin").display()))],
+            b"",
+        );
+        assert_eq!(ran.code, 0, "{name}: {}", ran.all());
+        let added: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert!(!added["test"]["tools"].as_array().unwrap().is_empty(), "{name}: {added}");
+        let said = added["counts_as"].as_object().unwrap().values().all(|one| one["said"] == true);
+        assert!(said, "{name} is well known: {added}");
+    }
+    let listed = home.run(&["mcp", "list"]);
+    assert!(!listed.stderr.contains("nobody has said"), "{}", listed.all());
+    for one in home.json(&["mcp", "list"]).as_array().unwrap() {
+        assert_ne!(one["config"]["confined"], false, "{one}");
+    }
+    assert_eq!(home.run(&["call", "time/get_current_time", "timezone=UTC"]).code, 0);
+}
+
+#[test]
+fn imported_runners_are_treated_as_added_ones() {
+    let home = Home::new();
+    home.write("server.py", SERVER);
+    let files = json!({ "mcpServers": {
+        "runner": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"] },
+        "script": { "command": "python3", "args": ["server.py"] },
+    } });
+    home.write(".mcp.json", files.to_string());
+    let shown = home.run(&["mcp", "import"]);
+    assert!(shown.stdout.contains("what Helve knows of `memory`"), "{}", shown.all());
+    assert!(shown.stdout.contains("nobody has said"), "{}", shown.all());
+    let imported = home.json(&["mcp", "import", "--yes"]);
+    let confined = |index: usize| imported[index]["config"]["confined"].clone();
+    assert_eq!(confined(0), false, "{imported}");
+    assert_ne!(confined(1), false, "{imported}");
+    assert_eq!(home.json(&["call", "script/say", "text=hi"])["result"], "you said hi");
+}
+
+#[test]
+fn tools_of_servers_are_parts_of_compositions_and_called_from_code() {
+    let home = Home::new();
+    let composed = r#"
+[[tool.sequence]]
+name = "twice"
+description = "Says something twice."
+steps = [
+    { name = "first", tool = "small/say", arguments = { text = "{{ input.text }}" } },
+    { name = "second", tool = "small/say", arguments = { text = "{{ input.text }} again" } },
+]
+
+[[tool.sequence]]
+name = "broken"
+description = "Calls what is not there."
+steps = [{ tool = "small/no-such" }]
+
+[[tool.sequence]]
+name = "gone"
+description = "Calls a server that does not start."
+steps = [{ tool = "absent/any" }]
+
+[mcp.servers.absent]
+command = "/nowhere/at-all"
+
+[mcp.servers.small]
+command = "python3"
+args = ["server.py"]
+"#;
+    home.write("server.py", SERVER).write("helve.toml", composed);
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    let done = home.json(&["call", "twice", "text=hi"]);
+    assert_eq!(done["result"]["results"]["second"], "you said hi again", "{done}");
+    for (tool, word) in [("broken", "small/no-such"), ("gone", "absent/any")] {
+        let ran = home.run(&["call", tool]);
+        assert!(ran.code != 0 && ran.all().contains(word), "{tool}: {}", ran.all());
+    }
+    // What is absent breaks nothing else.
+    assert_eq!(home.run(&["call", "math-eval", "expression=1+1"]).code, 0);
+    let code = "code=import helve\nprint(helve.call('small/say', text='from code'))";
+    let ran = home.run(&["call", "code-execute", "language=python", code]);
+    assert!(ran.code == 0 && ran.all().contains("you said from code"), "{}", ran.all());
+    let status = home.run(&["mcp", "status", "small"]);
+    assert!(status.stdout.contains("small/say"), "{}", status.all());
+    assert_eq!(home.json(&["mcp", "status", "small"])[0]["tool_names"], json!(["small/say"]));
 }

@@ -40,6 +40,9 @@ fn a_client_over_stdio_calls_through_the_pipeline() {
     assert_eq!(said(&ran.stdout, 3)["error"]["code"], -32602);
     let recorded = home.json(&["audit", "list"]);
     assert!(recorded.to_string().contains("math-eval"), "{recorded}");
+    let unknown = home.json(&["audit", "list", "--tool", "nothing"]);
+    assert_eq!(unknown[0]["ending"]["code"], "tool_not_found", "{unknown}");
+    assert_eq!(unknown.as_array().unwrap().len(), 1, "{unknown}");
 }
 
 #[test]

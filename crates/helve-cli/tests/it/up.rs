@@ -32,6 +32,11 @@ impl Up {
         Self::run(home, &[&["up", "--listen", "127.0.0.1:0", "--json"], args].concat())
     }
 
+    /// On a port that the test has chosen.
+    pub(crate) fn at(home: &Home, port: u16) -> Self {
+        Self::run(home, &["up", "--listen", &format!("127.0.0.1:{port}"), "--json"])
+    }
+
     /// Where it likes to.
     pub(crate) fn anywhere(home: &Home) -> Self {
         Self::run(home, &["up", "--json"])
@@ -69,10 +74,12 @@ impl Up {
     ) -> (u16, String, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut text = format!(
-            "{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: {media}\r\nContent-Length: {}\r\n",
-            self.address,
+            "{line} HTTP/1.1\r\nConnection: close\r\nContent-Type: {media}\r\nContent-Length: {}\r\n",
             body.len()
         );
+        if !headers.iter().any(|(name, _)| *name == "Host") {
+            text.push_str(&format!("Host: {}\r\n", self.address));
+        }
         headers.iter().for_each(|(name, value)| text.push_str(&format!("{name}: {value}\r\n")));
         write!(stream, "{text}\r\n{body}").unwrap();
         let mut answer = String::new();

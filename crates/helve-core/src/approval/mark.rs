@@ -35,7 +35,10 @@ impl Mark {
         let destructive = destructive.then_some(Self::Destructive).into_iter();
         match &definition.facets {
             Some(facets) => destructive.chain(facets.iter().map(|facet| Self::from(*facet))).collect(),
-            None => destructive.chain([Self::Unlabelled]).collect(),
+            None => {
+                let assumed = definition.assumed.facets.iter().map(|facet| Self::from(*facet));
+                destructive.chain(assumed).chain([Self::Unlabelled]).collect()
+            }
         }
     }
 

@@ -144,6 +144,39 @@ impl HookEvent {
         )
     }
 
+    /// Whether only Helve can know that it happened, because it is about Helve's own calls, questions
+    /// and configuration. Nobody else may tell hooks of it.
+    pub fn is_own(&self) -> bool {
+        match self {
+            Self::PreToolUse
+            | Self::PostToolUse
+            | Self::PostToolUseFailure
+            | Self::PostToolBatch
+            | Self::PermissionRequest
+            | Self::PermissionDenied
+            | Self::Elicitation
+            | Self::ElicitationResult
+            | Self::ConfigChange => true,
+            Self::UserPromptSubmit
+            | Self::SessionStart
+            | Self::SessionEnd
+            | Self::Stop
+            | Self::SubagentStart
+            | Self::SubagentStop
+            | Self::PreCompact
+            | Self::PostCompact
+            | Self::Notification
+            | Self::Setup
+            | Self::TaskCreated
+            | Self::TaskCompleted
+            | Self::CwdChanged
+            | Self::FileChanged
+            | Self::DirectoryAdded
+            | Self::InstructionsLoaded
+            | Self::Other(_) => false,
+        }
+    }
+
     /// The field that matchers are held against, where it is not about a tool. Of events without one
     /// every hook is told.
     pub fn matched_field(&self) -> Option<&'static str> {

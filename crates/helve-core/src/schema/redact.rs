@@ -2,14 +2,17 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::ops::Range;
 
 use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 use sha2::Sha256;
 
 use super::graph::{Document, Way, at_path, children, in_place, own_field, own_items};
 use super::{Budget, Schema};
 use crate::json::{canonical, hex};
+use crate::secret::{self, Names, is_secret_name};
 
 /// What stands in place of a secret.
 pub const REDACTED: &str = "[redacted]";
@@ -38,13 +41,10 @@ pub(super) fn marks_secret(schema: &Value) -> bool {
 /// let shown = Redactor::default().redact(Some(&schema), &value);
 /// assert_eq!(*shown, json!({ "pin": "[redacted]", "api-key": "[redacted]", "user": "ada" }));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    /// Without what makes no difference.
-    names: Vec<String>,
-    /// One bit a letter that some name begins with, and one a length: most keys are ruled out by these.
-    firsts: u64,
-    lengths: u64,
+    /// Names that are secret beside the usual ones.
+    own: Names,
     key: Option<MarkKey>,
 }
 
@@ -58,40 +58,11 @@ impl std::fmt::Debug for MarkKey {
     }
 }
 
-/// Field names that are secret everywhere unless configured otherwise.
-pub const SECRET_NAMES: [&str; 14] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "client_secret",
-    "token",
-    "access_token",
-    "refresh_token",
-    "id_token",
-    "api_key",
-    "apikey",
-    "authorization",
-    "cookie",
-    "private_key",
-];
-
-impl Default for Redactor {
-    fn default() -> Self {
-        Self::new(SECRET_NAMES)
-    }
-}
-
 impl Redactor {
-    /// Hides fields with these names; case, `-` and `_` make no difference.
-    pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let names: Vec<String> = names
-            .into_iter()
-            .map(|name| name.as_ref().replace(['-', '_'], "").to_ascii_lowercase())
-            .collect();
-        let firsts = names.iter().fold(0, |bits, name| bits | first_bit(name.bytes().next()));
-        let lengths = names.iter().fold(0, |bits, name| bits | length_bit(name.len()));
-        Self { names, firsts, lengths, key: None }
+    /// Hides these names beside the usual ones ([`is_secret_name`]), and longer names that end with one of
+    /// them; case, `-` and `_` make no difference.
+    pub fn with_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self { own: Names::new(names), key: None }
     }
 
     /// Marks each secret with a keyed digest (HMAC-SHA-256): whoever reads the record can tell
@@ -124,7 +95,7 @@ impl Redactor {
         Cow::Owned(reader.copy(&reader.all([document.json()]), value))
     }
 
-    /// Whether a value holds what its schema, or a name, calls a secret. Texts are not looked into.
+    /// Whether a value holds what its schema, or a name, calls a secret. Of texts, addresses are looked into.
     pub fn has_secret(&self, schema: Option<&Schema>, value: &Value) -> bool {
         schema.is_some_and(|schema| schema.0.has_secrets) || self.finds(value)
     }
@@ -147,7 +118,7 @@ impl Redactor {
     pub fn secrets_in(&self, schema: Option<&Schema>, value: &Value) -> Vec<String> {
         let shown = self.redact(schema, value);
         let mut secrets = Vec::new();
-        collect_hidden(value, &shown, &mut secrets);
+        self.collect_hidden(value, &shown, &mut secrets);
         secrets
     }
 
@@ -173,17 +144,25 @@ impl Redactor {
     }
 
     fn names_secret(&self, key: &str) -> bool {
-        self.firsts & first_bit(fold(key).next()) != 0
-            && self.lengths & length_bit(fold(key).count()) != 0
-            && self.names.iter().any(|name| name.bytes().eq(fold(key)))
+        is_secret_name(key) || self.own.matches(key)
+    }
+
+    /// Whether a field is secret by its name, or is the `value` of a pair whose `name` is secret. Switches
+    /// never are, whatever they are called: `requires_password` tells nothing.
+    fn hides_field(&self, fields: &Map<String, Value>, key: &str, part: &Value) -> bool {
+        let is_switch = matches!(part, Value::Null | Value::Bool(_));
+        let names = || ["name", "key", "header"].iter().filter_map(|name| fields.get(*name)?.as_str());
+        !is_switch
+            && (self.names_secret(key) || (key == "value" && names().any(|name| self.names_secret(name))))
     }
 
     fn finds(&self, value: &Value) -> bool {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+            Value::String(text) => !self.in_text(text).is_empty(),
             Value::Array(parts) => parts.iter().any(|part| self.finds(part)),
             Value::Object(fields) => {
-                fields.iter().any(|(key, part)| self.names_secret(key) || self.finds(part))
+                fields.iter().any(|(key, part)| self.hides_field(fields, key, part) || self.finds(part))
             }
         }
     }
@@ -191,15 +170,53 @@ impl Redactor {
     /// A value without what is secret by its name.
     fn copy(&self, value: &Value) -> Value {
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::String(text) => self.copy_text(text),
             Value::Array(parts) => parts.iter().map(|part| self.copy(part)).collect(),
             Value::Object(fields) => {
                 let entries = fields.iter().map(|(key, part)| {
-                    let is_secret = self.names_secret(key);
+                    let is_secret = self.hides_field(fields, key, part);
                     (key.clone(), if is_secret { self.mark(part) } else { self.copy(part) })
                 });
                 Value::Object(entries.collect::<Map<_, _>>())
             }
+        }
+    }
+
+    /// Where secrets stand in a text: in the query and the password of addresses.
+    fn in_text(&self, text: &str) -> Vec<Range<usize>> {
+        secret::in_text(text, |name| self.names_secret(name))
+    }
+
+    fn copy_text(&self, text: &str) -> Value {
+        let (mut shown, mut from) = (String::with_capacity(text.len()), 0);
+        for range in self.in_text(text) {
+            shown.push_str(&text[from..range.start]);
+            shown.push_str(REDACTED);
+            from = range.end;
+        }
+        shown.push_str(&text[from..]);
+        shown.into()
+    }
+
+    /// Collects the texts of what `shown` has redacted.
+    fn collect_hidden(&self, value: &Value, shown: &Value, secrets: &mut Vec<String>) {
+        match (value, shown) {
+            (Value::Object(fields), Value::Object(kept)) => {
+                for (key, part) in fields {
+                    self.collect_hidden(part, kept.get(key).unwrap_or(&Value::Null), secrets);
+                }
+            }
+            (Value::Array(parts), Value::Array(kept)) => {
+                parts.iter().zip(kept).for_each(|(part, kept)| self.collect_hidden(part, kept, secrets));
+            }
+            (_, Value::String(text)) if is_mark(text) => collect_texts(value, secrets),
+            (Value::String(text), Value::String(_)) => {
+                for range in self.in_text(text) {
+                    collect_parameter(&text[range], secrets);
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -223,14 +240,15 @@ impl<'a> Reader<'a> {
             return self.redactor.mark(value);
         }
         match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            Value::String(text) => self.redactor.copy_text(text),
             Value::Array(parts) => {
                 let below = self.all(schemas.iter().flat_map(|schema| own_items(schema)));
                 parts.iter().map(|part| self.copy(&below, part)).collect()
             }
             Value::Object(fields) => {
                 let entries = fields.iter().map(|(key, part)| {
-                    if self.redactor.names_secret(key) || !self.budget.spend(schemas.len()) {
+                    if self.redactor.hides_field(fields, key, part) || !self.budget.spend(schemas.len()) {
                         return (key.clone(), self.redactor.mark(part));
                     }
                     let below = self.all(schemas.iter().flat_map(|schema| own_field(schema, key)));
@@ -280,20 +298,12 @@ fn is_mark(text: &str) -> bool {
 /// Shorter texts stand everywhere; removing them would only spoil the record.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// Collects the texts of what `shown` has redacted.
-fn collect_hidden(value: &Value, shown: &Value, secrets: &mut Vec<String>) {
-    match (value, shown) {
-        (Value::Object(fields), Value::Object(kept)) => {
-            for (key, part) in fields {
-                collect_hidden(part, kept.get(key).unwrap_or(&Value::Null), secrets);
-            }
-        }
-        (Value::Array(parts), Value::Array(kept)) => {
-            parts.iter().zip(kept).for_each(|(part, kept)| collect_hidden(part, kept, secrets));
-        }
-        (_, Value::String(text)) if is_mark(text) => collect_texts(value, secrets),
-        _ => {}
-    }
+/// A secret out of an address, as it stands there and as it is meant.
+fn collect_parameter(text: &str, secrets: &mut Vec<String>) {
+    let decoded = percent_decode_str(text).decode_utf8().ok();
+    let decoded = decoded.filter(|decoded| *decoded != text).map(Cow::into_owned);
+    let long = [Some(text.to_owned()), decoded].into_iter().flatten();
+    secrets.extend(long.filter(|text| text.len() >= SECRET_BYTES_MIN));
 }
 
 fn collect_texts(value: &Value, secrets: &mut Vec<String>) {
@@ -336,21 +346,6 @@ pub fn scrub(value: &mut Value, secrets: &[String]) {
         Value::Array(parts) => parts.iter_mut().for_each(|part| scrub(part, secrets)),
         Value::Object(fields) => fields.values_mut().for_each(|part| scrub(part, secrets)),
     }
-}
-
-/// Several letters share a bit, and what has none shares one with them.
-fn first_bit(first: Option<u8>) -> u64 {
-    1 << (first.unwrap_or(0) % 64)
-}
-
-/// Lengths that are 64 apart share a bit.
-fn length_bit(bytes: usize) -> u64 {
-    1 << (bytes % 64)
-}
-
-/// A key without what makes no difference. As bytes: to read letters costs more than all the rest.
-fn fold(key: &str) -> impl Iterator<Item = u8> + '_ {
-    key.bytes().filter(|byte| !matches!(byte, b'-' | b'_')).map(|byte| byte.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -435,6 +430,26 @@ mod tests {
         let mut digest = <Hmac<Sha256> as KeyInit>::new_from_slice(b"Jefe").unwrap();
         digest.update(b"what do ya want for nothing?");
         assert!(hex(&digest.finalize().into_bytes()).starts_with("5bdcc146bf60754e"));
+    }
+
+    #[test]
+    fn texts_pairs_and_longer_names_are_looked_into() {
+        let redactor = Redactor::with_names(["pin"]);
+        let given = json!({
+            "url": "https://x.example/?token=a%20b%20c&page=2",
+            "pairs": [{ "name": "X-Api-Key", "value": "k3y4" }, { "name": "Accept", "value": "json" }],
+            "requires_password": true, "door-pin": "1234", "spin": 1, "next_page_token": "p2",
+        });
+        assert_eq!(
+            *redactor.redact(None, &given),
+            json!({
+                "url": "https://x.example/?token=[redacted]&page=2",
+                "pairs": [{ "name": "X-Api-Key", "value": REDACTED }, { "name": "Accept", "value": "json" }],
+                "requires_password": true, "door-pin": REDACTED, "spin": 1, "next_page_token": "p2",
+            })
+        );
+        let secrets = redactor.secrets_in(None, &given);
+        assert_eq!(secrets, ["a%20b%20c", "a b c", "k3y4", "1234"]);
     }
 
     #[test]

@@ -2,67 +2,8 @@
 
 use std::ops::Range;
 
-/// How names end whose values are secret, compared without case, `-` and `_`. Ends alone, since
-/// `token_type` and `max_tokens` are harmless.
-const SECRET_NAMES: [&str; 16] = [
-    "authorization",
-    "cookie",
-    "apikey",
-    "token",
-    "secret",
-    "secretkey",
-    "password",
-    "passwd",
-    "passphrase",
-    "credential",
-    "credentials",
-    "privatekey",
-    "accesskey",
-    "signature",
-    "bearer",
-    "authkey",
-];
-
-/// Names such as `TOKEN_FILE` say where a secret is and do not hold it.
-const PLACE_SUFFIXES: [&str; 4] = ["file", "path", "dir", "url"];
-
-/// How tokens of well-known services start.
-const TOKEN_PREFIXES: [&str; 24] = [
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "github_pat_",
-    "glpat-",
-    "sk-",
-    "sk_live_",
-    "sk_test_",
-    "rk_live_",
-    "xoxb-",
-    "xoxp-",
-    "xapp-",
-    "AKIA",
-    "AIza",
-    "eyJhbGci",
-    "-----BEGIN",
-    "hf_",
-    "npm_",
-    "pypi-",
-    "tvly-",
-    "ntn_",
-    "lin_api_",
-    "figd_",
-];
-
-/// Whether what has this name is secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let folded: String =
-        name.chars().filter(|c| c.is_ascii_alphanumeric()).flat_map(char::to_lowercase).collect();
-    let place = PLACE_SUFFIXES.iter().any(|suffix| folded.ends_with(suffix));
-    // Of its own only, since `compat` and the like are words.
-    let is_pat = name.rsplit(['_', '-']).next().is_some_and(|word| word.eq_ignore_ascii_case("pat"));
-    !place && (is_pat || SECRET_NAMES.iter().any(|secret| folded.ends_with(secret)))
-}
+pub(crate) use helve::secret::is_secret_name;
+use helve::secret::{is_token, password_in_address};
 
 /// Whether what stands under this name is a secret in plain text, by its name or by its looks.
 pub(crate) fn is_plain_secret(name: &str, text: &str) -> bool {
@@ -91,20 +32,10 @@ pub(crate) fn is_secret_value(text: &str) -> bool {
 
 /// Where in a text something stands that is a secret by its looks.
 pub(crate) fn embedded_secret(text: &str) -> Option<Range<usize>> {
-    let is_token =
-        |word: &&str| word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix));
-    let token = text.split([' ', '=', ':', ';', '"', '\'', ',', '/', '?', '&', '@']).find(is_token);
+    let token =
+        text.split([' ', '=', ':', ';', '"', '\'', ',', '/', '?', '&', '@']).find(|word| is_token(word));
     let token = token.and_then(|token| text.find(token).map(|at| at..at + token.len()));
     token.or_else(|| password_in_address(text))
-}
-
-fn password_in_address(text: &str) -> Option<Range<usize>> {
-    let start = text.find("://")? + 3;
-    let authority = text[start..].split(['/', '?', '#', ' ']).next()?;
-    let (user, _) = authority.rsplit_once('@')?;
-    let (name, password) = user.split_once(':')?;
-    let from = start + name.len() + 1;
-    (!password.is_empty() && !password.contains("${")).then(|| from..from + password.len())
 }
 
 #[cfg(test)]

@@ -109,6 +109,14 @@ pub struct ServerConfig {
     /// What stands before its tools' names; the server's name unless said, `""` for nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// How long connecting to it may take, in seconds, each time that it is tried.
+    #[schemars(range(min = 1, max = 3_600))]
+    pub connect_timeout_s: u64,
+    /// How often connecting is tried again, where the server did not answer in time, before a call that
+    /// needs it fails. After that it is tried in the background, with growing
+    /// pauses, and by the next call.
+    #[schemars(range(max = 100))]
+    pub connect_retries: u32,
     /// How long a call may go without an answer or a sign of progress, in seconds.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_s: u64,
@@ -164,6 +172,8 @@ impl Default for ServerConfig {
             start: Start::default(),
             shared: true,
             namespace: None,
+            connect_timeout_s: 10,
+            connect_retries: 3,
             timeout_s: 30,
             timeout_total_s: 600,
             idle_stop_s: None,
@@ -211,6 +221,11 @@ impl ServerConfig {
     /// What stands before the names of its tools, for a server of this name.
     pub fn namespace<'a>(&'a self, name: &'a str) -> &'a str {
         self.namespace.as_deref().unwrap_or(name)
+    }
+
+    /// How long connecting may take each time.
+    pub fn connect_timeout(&self) -> Duration {
+        Duration::from_secs(self.connect_timeout_s)
     }
 
     /// How long a call may go without an answer or a sign of progress.

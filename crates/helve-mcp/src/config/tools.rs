@@ -21,8 +21,8 @@ pub struct ToolRules {
     pub risk: BTreeMap<String, Risk>,
     /// Which ways information takes through tools, by pattern: `"read_*" = ["reads_private"]`. All
     /// patterns that fit count. What a server says of a tool that is named here can add to it and never
-    /// take away. A tool that no pattern names is unlabelled, whatever its server says: see
-    /// `labels.unlabelled`.
+    /// take away. A tool that no pattern names counts as Helve's table of well-known servers says, and else
+    /// as `labels.unlabelled` says.
     pub facets: BTreeMap<String, Vec<Facet>>,
     /// Patterns of tools for which a person is always asked.
     pub requires_approval: Vec<String>,

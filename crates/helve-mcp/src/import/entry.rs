@@ -39,13 +39,6 @@ impl<'a> Reader<'a> {
         if !problems.is_empty() {
             return Err(problems.join("; "));
         }
-        if config.command.is_some() {
-            notes.push(
-                "it runs in a box without network: name what it needs in `network`, `read` and `write`, or set \
-                 `confined = false`"
-                    .to_owned(),
-            );
-        }
         Ok((config, notes))
     }
 }

@@ -49,7 +49,8 @@ pub trait Backend: Send + Sync + 'static {
     /// Runs a tool.
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer>;
 
-    /// Whether a tool can run as a task. None where there is no such tool.
+    /// Whether a tool can run as a task. None where there is no such tool: then [`Backend::call_tool`] is
+    /// asked all the same, and says so.
     fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport>;
 
     /// Waits for a tool that is not there yet. None where it is not expected.

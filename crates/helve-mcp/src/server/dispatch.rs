@@ -35,7 +35,7 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
     if asked.method == "tools/call" {
         return boxed(|| call_tool(session, asked)).await;
     }
-    let has = backend.capabilities(&session.visitor(&asked.peer));
+    let has = backend.capabilities(&asked.visitor(session));
     match (asked.peer.era, asked.method) {
         (_, "tools/list") if has.tools => list(session, asked, Kind::Tools).await,
         (_, "resources/list") if has.resources => list(session, asked, Kind::Resources).await,
@@ -69,7 +69,7 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
 }
 
 async fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
-    let visitor = session.visitor(&asked.peer);
+    let visitor = asked.visitor(session);
     let mut result = json!({
         "protocolVersion": asked.peer.version,
         "capabilities": declared(has, asked.peer.era, asked.peer.version),
@@ -86,7 +86,7 @@ async fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> 
 }
 
 fn discover(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
-    let visitor = session.visitor(&asked.peer);
+    let visitor = asked.visitor(session);
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": STATELESS_VERSIONS,
@@ -139,7 +139,7 @@ async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawV
     if !asking.agreed() {
         // Taken back while it was asked for, asked for again, or the client has gone.
         let backend = Arc::clone(&session.shared.backend);
-        backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
+        backend.unsubscribe(uri, asked.visitor(session)).await?;
     }
     Ok(nothing())
 }
@@ -156,7 +156,7 @@ async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<Ra
     let uri = uri(asked)?;
     if session.subscriptions.remove(&uri) {
         let backend = Arc::clone(&session.shared.backend);
-        backend.unsubscribe(uri, session.visitor(&asked.peer)).await?;
+        backend.unsubscribe(uri, asked.visitor(session)).await?;
     }
     Ok(nothing())
 }
@@ -169,13 +169,13 @@ fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcE
         )
     })?;
     session.set_level(known);
-    session.shared.backend.set_level(level, &session.visitor(&asked.peer));
+    session.shared.backend.set_level(level, &asked.visitor(session));
     Ok(nothing())
 }
 
 async fn list(session: &Arc<Session>, asked: Asked<'_>, kind: Kind) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
-    let visitor = session.visitor(&asked.peer);
+    let visitor = asked.visitor(session);
     let mut entries = Arc::clone(&shared.backend).list(kind, visitor).await?;
     if kind == Kind::Tools && entries.len() > shared.options.list_max {
         let groups = asked.meta.groups.as_deref().unwrap_or(&asked.groups);
@@ -188,7 +188,7 @@ async fn list(session: &Arc<Session>, asked: Asked<'_>, kind: Kind) -> Result<Ar
 async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
     let mut call = ToolCall { name: name(&asked)?, arguments: arguments(asked.params.arguments)? };
-    let visitor = session.visitor(&asked.peer);
+    let visitor = asked.visitor(session);
     let mut support = shared.backend.task_support(&call.name, &visitor);
     if support.is_none()
         && let Some(expected) = Arc::clone(&shared.backend).expected(&call.name, &visitor)
@@ -204,9 +204,8 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
             big::Unpacked::Call => support = shared.backend.task_support(&call.name, &visitor),
         }
     }
-    let Some(support) = support else {
-        return Err(RpcError::invalid_params(format!("Unknown tool: {}", short(&call.name))));
-    };
+    // One that is not there is called all the same: whoever runs the call refuses it, and records that.
+    let support = support.unwrap_or(TaskSupport::Forbidden);
     if support == TaskSupport::Required
         && asked.peer.era == Era::Stateless
         && !asked.peer.knows_tasks_extension()
@@ -329,7 +328,7 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
     let page = session.shared.page.load_full();
     let incoming = Incoming {
         params: Arc::clone(asked.raw),
-        visitor: session.visitor(&asked.peer),
+        visitor: asked.visitor(session),
         client: Arc::clone(&asker) as _,
         cancellation: asked.cancellation.clone(),
         // Only in the stateless era does a call become a task by itself: in the other its client would wait in vain.

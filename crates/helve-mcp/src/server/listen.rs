@@ -50,7 +50,7 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
         return Err(RpcError::invalid_params("too many resources"));
     }
     let backend = &session.shared.backend;
-    let visitor = session.visitor(&asked.peer);
+    let visitor = asked.visitor(session);
     // First listen, then say so: nothing is missed in between.
     let mut changes = session.shared.watch.subscribe(backend);
     // Dropped with this request, however it ends.

@@ -12,7 +12,8 @@ use helve::hook::{HookEvent, HookInput};
 use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
-    Access, ApprovalId, ApprovalState, BoxFuture, Call, Delivery, ErrorCode, Outcome, Pending, Runtime, boxed,
+    Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
+    Runtime, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -26,6 +27,8 @@ use super::result::{answer_of, listed};
 use crate::era::Era;
 use crate::message::{Fields, Raw, RpcError, raw};
 
+/// Longest name of a tool that is repeated to whoever asked for it.
+const NAME_CHARS_MAX: usize = 128;
 /// How long to wait for the end of a run that somebody else has taken up, and how often to look.
 const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
 const TAKEN_UP_PAUSE: Duration = Duration::from_millis(200);
@@ -88,6 +91,16 @@ impl RuntimeBackend {
         }
         call.trace_parent = incoming.trace_parent;
         self.runtime.call(call).await
+    }
+
+    /// What is said to whoever asks for a tool that is not there, or not for them: the same for both.
+    fn unknown(&self, name: &str, caller: &Caller) -> RpcError {
+        let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
+        let near = self.runtime.nearest(name, caller).map(|near| near.mcp_name());
+        RpcError::invalid_params(match near {
+            Some(near) => format!("Unknown tool: {shown}; did you mean `{near}`?"),
+            None => format!("Unknown tool: {shown}"),
+        })
     }
 
     fn answer(&self, outcome: Outcome, era: Era) -> ToolAnswer {
@@ -157,8 +170,9 @@ impl Backend for RuntimeBackend {
 
     fn session_started(self: Arc<Self>, visitor: Visitor) -> BoxFuture<'static, Option<String>> {
         Box::pin(async move {
-            let input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
-            let fired = self.runtime.fire(input.with("source", "startup")).await;
+            let mut input = HookInput::new(HookEvent::SessionStart).in_session(&*visitor.session);
+            input.agent_id.clone_from(&visitor.caller.agent);
+            let fired = self.runtime.fire_in_turn(input.with("source", "startup"), &visitor.caller).await;
             (!fired.context.is_empty()).then(|| fired.context.join("\n"))
         })
     }
@@ -182,13 +196,12 @@ impl Backend for RuntimeBackend {
 
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
-            let (name, era) = (call.name.clone(), incoming.visitor.peer.era);
+            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
+            let era = incoming.visitor.peer.era;
             let outcome = self.call(call, incoming).await;
             match outcome.error().map(|error| error.code()) {
                 // A tool that the caller may not use is not there for it; the journal knows better.
-                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => {
-                    Err(RpcError::invalid_params(format!("Unknown tool: {name}")))
-                }
+                Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => Err(self.unknown(&name, &caller)),
                 Some(_) | None => Ok(self.answer(outcome, era)),
             }
         })

@@ -51,12 +51,15 @@ pub struct Route {
     /// The span of whoever calls, where the transport was told. What the request itself says of it
     /// goes before.
     pub trace_parent: Option<SpanContext>,
+    /// On whose behalf, where the transport checks a secret with each request and this one's may do more or
+    /// less than that which began the session. Left out: whoever began it.
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl Route {
     /// A route over a connection that says nothing of its own.
     pub fn over(outlet: Arc<dyn Outlet>) -> Self {
-        Self { outlet, era: None, groups: Vec::new(), trace_parent: None }
+        Self { outlet, era: None, groups: Vec::new(), trace_parent: None, caller: None }
     }
 }
 
@@ -67,11 +70,21 @@ pub(super) struct Asked<'a> {
     pub(super) params: Params<'a>,
     pub(super) meta: Meta<'a>,
     pub(super) peer: Arc<Peer>,
+    /// On whose behalf.
+    pub(super) caller: Arc<Caller>,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) groups: Vec<String>,
     pub(super) trace_parent: Option<SpanContext>,
     pub(super) id: &'a Id,
     pub(super) cancellation: CancellationToken,
+}
+
+impl Asked<'_> {
+    /// Who asks, in this session.
+    pub(super) fn visitor(&self, session: &Session) -> Visitor {
+        let (caller, peer) = (Arc::clone(&self.caller), Arc::clone(&self.peer));
+        Visitor { caller, session: Arc::clone(&session.id), peer }
+    }
 }
 
 impl Session {
@@ -165,6 +178,7 @@ impl Session {
             params,
             meta,
             peer,
+            caller: route.caller.unwrap_or_else(|| Arc::clone(&self.caller)),
             outlet: route.outlet,
             groups: route.groups,
             trace_parent,
@@ -238,10 +252,10 @@ impl Session {
         let watched = self.subscriptions.take();
         if let Some(peer) = self.peer.get() {
             if !self.ended.swap(true, Ordering::AcqRel) {
-                self.shared.backend.session_ended(&self.visitor(peer));
+                self.shared.backend.session_ended(&self.own_visitor(peer));
             }
             drop(listen::Watched {
-                session: self.visitor(peer),
+                session: self.own_visitor(peer),
                 backend: Arc::clone(&self.shared.backend),
                 watched: watched.into_iter().collect(),
             });
@@ -269,7 +283,8 @@ impl Session {
         }
     }
 
-    pub(super) fn visitor(&self, peer: &Arc<Peer>) -> Visitor {
+    /// Whoever began it. A request's own is [`Asked::visitor`].
+    fn own_visitor(&self, peer: &Arc<Peer>) -> Visitor {
         Visitor { caller: Arc::clone(&self.caller), session: Arc::clone(&self.id), peer: Arc::clone(peer) }
     }
 

@@ -25,6 +25,7 @@ use crate::client::pipes::{LineWriter, lines};
 use crate::client::{legacy_sse, websocket};
 use crate::config::{CallerConfig, EraChoice, Place, ServerConfig, Setting, TransportChoice};
 use crate::era::Era;
+use crate::launch::Machine;
 use crate::log::{Log, Source};
 
 /// How long a server of the session era may take to say that it does not know the other one.
@@ -198,7 +199,7 @@ impl<'a> Attempt<'a> {
         }
         let path = match config.confined {
             true => helve_sandbox::policy::PATH.to_owned(),
-            false => std::env::var("PATH").unwrap_or_else(|_| helve_sandbox::policy::PATH.to_owned()),
+            false => Machine::here().path(),
         };
         job.env.push(("PATH".to_owned(), path));
         if !config.confined

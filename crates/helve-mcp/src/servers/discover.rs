@@ -8,7 +8,7 @@ use futures_util::future::{Either, select};
 use helve::BoxFuture;
 use helve::json::JsonLimits;
 use helve::name::Layer;
-use helve::{Annotations, Category, Facet, Registry, Risk, Source, Tool, ToolName};
+use helve::{Annotations, Category, Registry, Risk, Source, Tool, ToolName};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -19,6 +19,7 @@ use crate::client::connection::Connection;
 use crate::client::headers::ParamHeaders;
 use crate::client::link::LinkError;
 use crate::client::pages::{Bounds, Listed, all};
+use crate::counted::Counted;
 use crate::message::{Raw, raw};
 use crate::names::{Decision, ToolNames};
 use crate::pins::{PinVerdict, command_digest};
@@ -52,6 +53,7 @@ pub(crate) async fn discover<'a>(
     connection: &'a Connection,
     time: Duration,
 ) -> Result<Found<'a>, LinkError> {
+    server.learn_account().await;
     let tools = Box::pin(list(server, connection, time, "tools", "tools/list", "tools"));
     let beside: BoxFuture<'a, Offer> = Box::pin(beside_tools(server, connection, time));
     let (tools, offer, late) = match select(tools, beside).await {
@@ -285,9 +287,7 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
     if let Some(output) = definition.get("outputSchema") {
         tool = tool.output_schema(output.clone());
     }
-    if let Some(facets) = config.tools.facets_of(own) {
-        tool = tool.facets(facets.into_iter().chain(admitted_facets(definition.get("annotations"))));
-    }
+    tool = Counted::tool(server.name(), config, server.account(), definition).on(tool);
     if config.tools.asks(own) {
         tool = tool.requires_approval();
     }
@@ -314,13 +314,6 @@ fn risk(annotations: &Annotations, hints: Option<&Value>) -> Risk {
         (_, Some(true)) => Risk::High,
         _ => Risk::Medium,
     }
-}
-
-/// Ways of information that a server admits to. What it denies counts for nothing.
-fn admitted_facets(hints: Option<&Value>) -> impl Iterator<Item = Facet> {
-    let admits = |name: &str| hints.and_then(|hints| hints.get(name)) == Some(&Value::Bool(true));
-    let open = admits("openWorldHint").then_some([Facet::ReadsUntrusted, Facet::Egress]);
-    open.into_iter().flatten().chain(admits("destructiveHint").then_some(Facet::Mutates))
 }
 
 /// Puts the tools that were found in place of those that were there.

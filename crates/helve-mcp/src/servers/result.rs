@@ -140,9 +140,21 @@ pub(crate) fn cleaned(answer: Raw, limits: JsonLimits) -> Result<(Raw, Vec<Findi
     Ok((if findings.is_empty() { answer } else { raw(&value) }, findings))
 }
 
-/// Whether JSON text can hold no hidden character: all ASCII, and nothing escaped by number.
+/// Whether JSON text can hold no hidden character: printable ASCII, and nothing escaped but what is text.
 fn is_plain(json: &str) -> bool {
-    json.is_ascii() && memchr::memmem::find(json.as_bytes(), b"\\u").is_none()
+    let bytes = json.as_bytes();
+    if !json.is_ascii() || memchr::memchr(0x7f, bytes).is_some() {
+        return false;
+    }
+    let mut at = 0;
+    while let Some(escape) = memchr::memchr(b'\\', &bytes[at..]) {
+        // `\b`, `\f` and `\r` steer a terminal as much as what is escaped by number.
+        if !matches!(bytes.get(at + escape + 1), Some(b'"' | b'\\' | b'/' | b'n' | b't')) {
+            return false;
+        }
+        at += escape + 2;
+    }
+    true
 }
 
 /// The parts as text: for models that see only that.

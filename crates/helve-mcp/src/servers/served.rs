@@ -18,6 +18,7 @@ use super::server::Server;
 use super::tool::{RESULT, ask_for, passed_on};
 use super::updates::Watching;
 use crate::client::link::LinkError;
+use crate::counted::Counted;
 use crate::message::{Fields, Raw, RpcError, raw};
 use crate::text;
 
@@ -159,9 +160,7 @@ fn tool(server: &Server, piece: Piece, description: &str, handler: Arc<dyn Handl
         .read_only()
         .timeout(config.timeout_total())
         .shared_handler(handler);
-    if let Some(facets) = config.tools.facets_of(piece.name()) {
-        tool = tool.facets(facets);
-    }
+    tool = Counted::piece(server.name(), config, server.account(), piece.name()).on(tool);
     if config.tools.asks(piece.name()) {
         tool = tool.requires_approval();
     }

@@ -19,6 +19,7 @@ use super::connect::Way;
 use super::discover::LAYER;
 use super::in_process::Service;
 use super::lines::{Line, Slot};
+use super::login::shared_login;
 use super::offer::Offer;
 use super::served::Readers;
 use super::status::ServerState;
@@ -27,7 +28,9 @@ use super::{ServerEvent, ServerEventKind, Surroundings};
 use crate::client::Answers;
 use crate::client::link::LinkError;
 use crate::config::ServerConfig;
+use crate::counted::Account;
 use crate::log::Log;
+use crate::oauth::OAuthError;
 use crate::pins::Pins;
 pub(super) use reach::{STEADY, backoff};
 use told::Told;
@@ -61,6 +64,8 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     began: Instant,
     places: Semaphore,
+    /// Whether somebody has logged in there.
+    has_login: AtomicBool,
     /// What it said when it last refused us for want of authorization.
     challenge: Mutex<Option<String>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -93,6 +98,7 @@ impl Server {
             settled: state == ServerState::Disabled,
             latency: None,
             greeting: None,
+            is_announced: false,
         };
         Arc::new(Self {
             name: name.into(),
@@ -112,6 +118,7 @@ impl Server {
             restarts: AtomicU32::new(0),
             used_ms: AtomicU64::new(0),
             began: Instant::now(),
+            has_login: AtomicBool::new(false),
             challenge: Mutex::default(),
             tasks: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -211,6 +218,26 @@ impl Server {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Whether Helve acts in somebody's account there, as far as is known.
+    pub(super) fn account(&self) -> Account {
+        match self.has_login.load(Ordering::Relaxed) {
+            true => Account::LoggedIn,
+            false => Account::Unknown,
+        }
+    }
+
+    /// Finds out whether somebody has logged in there. A login that cannot be read counts as one.
+    pub(super) async fn learn_account(&self) {
+        let has_login = match shared_login(&self.config, &self.surroundings).await {
+            Ok(Some(login)) => {
+                !matches!(login.bearer().await, Ok(None) | Err(OAuthError::LoginNeeded { .. }))
+            }
+            Ok(None) => false,
+            Err(_) => true,
+        };
+        self.has_login.store(has_login, Ordering::Relaxed);
+    }
+
     /// What it said when it last refused us for want of authorization.
     pub(super) fn challenge(&self) -> Option<String> {
         self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -233,7 +260,14 @@ impl Server {
         }
         self.send(ServerEventKind::Offer);
         // Nobody waits for it any more.
-        self.status.send_modify(|told| told.settled = true);
+        let mut was_announced = false;
+        self.status.send_modify(|told| {
+            told.settled = true;
+            was_announced = std::mem::take(&mut told.is_announced);
+        });
+        if was_announced {
+            self.announce_end(Some("it was stopped".to_owned()));
+        }
         for task in self.tasks().drain(..) {
             task.abort();
         }

@@ -60,6 +60,9 @@ pub struct ServerStatus {
     pub server: Option<String>,
     /// How many tools of it can be used.
     pub tools: usize,
+    /// Their names here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tool_names: Vec<String>,
     /// How many resources it lists.
     pub resources: usize,
     /// How many prompts it lists.

@@ -1,6 +1,7 @@
 //! Tests against real counterparts.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod announced;
 mod approvals;
 mod calls;
 mod conformance;

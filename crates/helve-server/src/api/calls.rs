@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use helve::approvals::Standing;
 use helve::{Advice, AdvisedAction, ApprovalId, Call, CallId, Caller, Outcome, Status};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -124,7 +125,7 @@ impl std::str::FromStr for CallRef {
     }
 }
 
-/// What became of a call, for the one who made it. One that a person has approved meanwhile runs now.
+/// What became of a call, for the one who made it. Looking runs nothing: [`run`] does.
 pub(super) async fn outcome(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
@@ -133,11 +134,38 @@ pub(super) async fn outcome(
     let api = app.api()?;
     match (id, &visitor) {
         (CallRef::Approval(id), Visitor::Caller(caller)) => {
-            Ok(answer(&Box::pin(api.runtime.outcome_of(id, caller)).await?))
+            Ok(stands(&Box::pin(api.runtime.standing_of(id, caller)).await?))
         }
         (CallRef::Approval(_), Visitor::Decider(_)) => Err(Problem::not_found()),
         (CallRef::Call(id), _) => Ok(json(&own_record(api, &visitor, id).await?.body)),
     }
+}
+
+/// Runs a call that a person has approved, once, and answers how it ended.
+pub(super) async fn run(
+    State(app): State<Arc<App>>,
+    Calling(caller): Calling,
+    Id(id): Id<ApprovalId>,
+) -> Result<Response<Body>, Problem> {
+    Ok(answer(&Box::pin(app.api()?.runtime.outcome_of(id, &caller)).await?))
+}
+
+/// Where a call stands as an answer: 202 until it has ended.
+fn stands(standing: &Standing) -> Response<Body> {
+    let so_far = match standing {
+        Standing::Pending(outcome) | Standing::Ended(outcome) => return answer(outcome),
+        Standing::Ready(ready) => serde_json::json!({
+            "call_id": ready.call_id, "tool": ready.tool, "status": "approved",
+            "approval_id": ready.approval_id, "expires_at": ready.expires_at,
+            "run": { "method": "POST", "path": format!("/v1/calls/{}/run", ready.approval_id) },
+        }),
+        Standing::Running { call_id, tool } => {
+            serde_json::json!({ "call_id": call_id, "tool": tool, "status": "running" })
+        }
+    };
+    let mut response = json(&so_far);
+    *response.status_mut() = StatusCode::ACCEPTED;
+    response
 }
 
 /// An outcome as an answer: 200, 202 while a person is asked, or a problem.

@@ -11,7 +11,7 @@ use axum::http::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::event::EventKind;
-use helve::{Delivery, Event, Subscription, ToolName};
+use helve::{Action, Delivery, Event, Subscription, ToolName};
 
 use super::extract::Guest;
 use crate::mcp::App;
@@ -70,10 +70,15 @@ impl Listener {
             (Visitor::Caller(caller), None) => caller.access.allows(tool),
             (Visitor::Decider(_), _) => true,
         };
+        let administers = || self.visitor.may(Action::Administer, &api.runtime);
         match &event.kind {
             EventKind::Registered { tool, .. }
             | EventKind::Replaced { tool, .. }
             | EventKind::Unregistered { tool, .. } => may_know(tool),
+            // Who may call none of a server's tools need not know of it; before it has any, who administers does.
+            EventKind::McpConnected { tools, .. } => tools.iter().any(may_know) || administers(),
+            // Why it ended may be its own words.
+            EventKind::McpDisconnected { .. } => administers(),
             _ => self.visitor.sees(event.principal.as_deref(), &api.runtime),
         }
     }

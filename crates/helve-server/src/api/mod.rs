@@ -28,7 +28,7 @@ pub(crate) use self::approvals::{may_approve, may_remember};
 pub(crate) use self::extract::{Id, Params, chain};
 use self::metrics::Metrics;
 pub(crate) use self::routes::routes;
-pub(crate) use self::session::signed_in;
+pub(crate) use self::session::{end_login, signed_in};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::Records;

@@ -48,7 +48,10 @@ fn make() -> Value {
             "schemas": schemas,
             "securitySchemes": {
                 "bearer": { "type": "http", "scheme": "bearer" },
-                "cookie": { "type": "apiKey", "in": "cookie", "name": "helve_session" },
+                "cookie": {
+                    "type": "apiKey", "in": "cookie", "name": "helve_session",
+                    "description": "Counts only on paths that begin with the `place` of the sign-in: `PLACE/v1/me`.",
+                },
             },
         },
         "security": [{ "bearer": [] }, { "cookie": [] }],

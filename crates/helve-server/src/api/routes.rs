@@ -131,14 +131,20 @@ pub(crate) fn routes() -> Routes {
             post("/v1/calls", "call", "Call a tool")
                 .takes::<calls::CallRequest>()
                 .gives::<Object>()
-                .also(202, "A person is asked; `Location` says where the outcome will be"),
+                .also(202, "A person is asked; `Location` says where to look"),
             calls::call,
         )
         .route(
             get("/v1/calls/{id}", "outcome", "What became of a call, by its id or that of its approval")
                 .gives::<Object>()
-                .also(202, "A person is still asked"),
+                .also(202, "It has not ended: `status` is `pending`, `approved` or `running`"),
             calls::outcome,
+        )
+        .route(
+            post("/v1/calls/{id}/run", "run_call", "Run a call of your own that a person has approved")
+                .gives::<Object>()
+                .also(202, "A person is still asked, or asked about something later in it"),
+            calls::run,
         )
         .route(
             get("/v1/tools", "tools", "The tools that you may use, in the form of a model provider")

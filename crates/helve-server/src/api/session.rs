@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -16,7 +17,7 @@ use super::extract::{Guest, Id, Json, Params, json};
 use crate::login;
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::visitor::{Deciding, Visitor};
+use crate::visitor::{Deciding, Pass, Visitor};
 
 /// What a cookie is given for.
 #[derive(Deserialize, JsonSchema)]
@@ -41,16 +42,23 @@ pub(super) struct Me {
     /// What every change must carry as `X-Helve-CSRF`, for who came with a cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
     csrf: Option<String>,
+    /// What every path begins with, for who came with a cookie: it counts nowhere else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
 }
 
 impl From<&Visitor> for Me {
     fn from(visitor: &Visitor) -> Self {
         let person = visitor.person();
-        let (purpose, csrf) = match visitor {
-            Visitor::Caller(_) => (Purpose::Call, None),
-            Visitor::Decider(deciding) => (Purpose::Decide, deciding.csrf.clone()),
+        let (purpose, csrf, place) = match visitor {
+            Visitor::Caller(_) => (Purpose::Call, None, None),
+            Visitor::Decider(deciding) => {
+                let place = (!deciding.place.is_none()).then(|| deciding.place.to_string());
+                (Purpose::Decide, deciding.csrf.clone(), place)
+            }
         };
-        Self { name: person.principal.clone(), kind: person.kind, roles: person.roles.clone(), purpose, csrf }
+        let (name, roles) = (person.principal.clone(), person.roles.clone());
+        Self { name, kind: person.kind, roles, purpose, csrf, place }
     }
 }
 
@@ -182,12 +190,18 @@ pub(super) async fn end(
 
 pub(super) async fn sign_out(
     State(app): State<Arc<App>>,
-    Guest(_): Guest,
-    headers: HeaderMap,
+    Extension(pass): Extension<Pass>,
 ) -> Response<Body> {
-    login::cookie(&headers).into_iter().for_each(|cookie| app.guard.logins.remove(cookie));
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    response.headers_mut().insert(header::SET_COOKIE, login::no_cookie());
+    end_login(&app, &pass, &mut response);
     response
+}
+
+/// Signs out whoever came with a cookie, and takes it away.
+pub(crate) fn end_login(app: &App, pass: &Pass, response: &mut Response<Body>) {
+    if let Pass::Login(login) = pass {
+        app.guard.logins.remove(login);
+        response.headers_mut().insert(header::SET_COOKIE, login::no_cookie(&login.deciding.place));
+    }
 }

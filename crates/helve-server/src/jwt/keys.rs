@@ -40,8 +40,9 @@ pub(super) struct Keys {
 enum Place {
     /// The keys themselves.
     Keys(Url),
-    /// The issuer's OpenID configuration, which says where they are.
-    Configuration(Option<Url>),
+    /// The issuer's own metadata, which says where they are: what OpenID calls its configuration, or
+    /// else that of an authorization server (RFC 8414).
+    Configuration(Vec<Url>),
 }
 
 #[derive(Default, Clone)]
@@ -80,8 +81,12 @@ enum FetchError {
 impl Keys {
     pub(super) fn new(client: Client, issuer: String, address: &Url, jwks: Option<Url>) -> Self {
         let configuration = || {
-            let base = address.as_str().trim_end_matches('/');
-            Url::parse(&format!("{base}/.well-known/openid-configuration")).ok()
+            let path = address.path().trim_end_matches('/');
+            let paths = [
+                format!("{path}/.well-known/openid-configuration"),
+                format!("/.well-known/oauth-authorization-server{path}"),
+            ];
+            paths.iter().filter_map(|path| address.join(path).ok()).collect()
         };
         let place = jwks.map_or_else(|| Place::Configuration(configuration()), Place::Keys);
         Self {
@@ -135,23 +140,35 @@ impl Keys {
     async fn fetch(&self) -> Result<Vec<PublicKey>, FetchError> {
         let url = match &self.place {
             Place::Keys(url) => url.clone(),
-            Place::Configuration(None) => return Err(FetchError::Document("the issuer is no address")),
-            Place::Configuration(Some(url)) => {
-                let document = self.document(url.clone()).await?;
-                if document["issuer"].as_str() != Some(&self.issuer) {
-                    return Err(FetchError::Document("`issuer` is another one"));
-                }
-                let keys = document["jwks_uri"].as_str().and_then(|keys| Url::parse(keys).ok());
-                let keys = keys.ok_or(FetchError::Document("`jwks_uri` is no address"))?;
-                if keys.scheme() != url.scheme() && keys.scheme() != "https" {
-                    return Err(FetchError::Document("`jwks_uri` is less safe than the issuer"));
-                }
-                keys
-            }
+            Place::Configuration(urls) => self.find_out(urls).await?,
         };
         let document = self.document(url).await?;
         let keys = document["keys"].as_array().ok_or(FetchError::Document("there are no `keys`"))?;
         Ok(keys.iter().take(KEYS_MAX).filter_map(public_key).collect())
+    }
+
+    /// Where the keys are, as the first of these says that is there.
+    async fn find_out(&self, urls: &[Url]) -> Result<Url, FetchError> {
+        let mut failed = FetchError::Document("the issuer is no address");
+        for url in urls {
+            let document = match self.document(url.clone()).await {
+                Ok(document) => document,
+                Err(error) => {
+                    failed = error;
+                    continue;
+                }
+            };
+            if document["issuer"].as_str() != Some(&self.issuer) {
+                return Err(FetchError::Document("`issuer` is another one"));
+            }
+            let keys = document["jwks_uri"].as_str().and_then(|keys| Url::parse(keys).ok());
+            let keys = keys.ok_or(FetchError::Document("`jwks_uri` is no address"))?;
+            if keys.scheme() != url.scheme() && keys.scheme() != "https" {
+                return Err(FetchError::Document("`jwks_uri` is less safe than the issuer"));
+            }
+            return Ok(keys);
+        }
+        Err(failed)
     }
 
     async fn document(&self, url: Url) -> Result<Value, FetchError> {

@@ -5,14 +5,17 @@
 //! advisory.
 
 mod keys;
+mod resource;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod token;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderValue;
 use helve::approvals::Vouch;
 use helve::identity::LOCAL;
 use helve::{Caller, Channel, PrincipalKind};
@@ -24,8 +27,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use self::keys::Keys;
+pub(crate) use self::resource::Lacking;
+use self::resource::Resource;
+pub use self::scope::Scope;
 use self::token::Refused;
-use crate::visitor::{Deciding, Visitor};
+use crate::visitor::{Deciding, Pass, Visitor};
 
 /// How long a token that was verified is not verified again.
 const VERIFIED_FOR: Duration = Duration::from_secs(60);
@@ -40,8 +46,17 @@ const ROLES_MAX: usize = 64;
 pub struct JwtConfig {
     /// Who signs them, exactly as `iss` says it: `https://login.example.com`.
     pub issuer: String,
-    /// Whom they are for: one of `aud` must be this.
+    /// Whom they are for: one of `aud` must be this. Left out: `resource`.
     pub audience: String,
+    /// The address at which clients reach MCP here, such as `https://helve.example.com/mcp`. Clients that
+    /// come without a token are told it, with the issuer and its scopes, and sign in there. Left out: the
+    /// address that `helve up` listens on.
+    pub resource: Option<String>,
+    /// What tokens with a scope let their holder do, by the scope's name. A token with none of these is
+    /// refused. Empty: scopes do not matter.
+    pub scopes: BTreeMap<String, Scope>,
+    /// The scopes that clients are told to ask for at first. Empty: all of `scopes`.
+    pub first_scopes: Vec<String>,
     /// Where the issuer's keys are. Absent: where its OpenID configuration says.
     pub jwks_url: Option<String>,
     /// Signatures that are taken.
@@ -55,6 +70,9 @@ pub struct JwtConfig {
     /// The role whose holders decide questions to people, and call nothing. Absent: nobody of this
     /// issuer decides.
     pub approver_role: Option<String>,
+    /// The scope that a token must have besides, for its holder to decide. Clients are not told of it, so
+    /// the token that a person's MCP client gets calls and does not decide. Needed where there are `scopes`.
+    pub approver_scope: Option<String>,
 }
 
 impl Default for JwtConfig {
@@ -62,12 +80,16 @@ impl Default for JwtConfig {
         Self {
             issuer: String::new(),
             audience: String::new(),
+            resource: None,
+            scopes: BTreeMap::new(),
+            first_scopes: Vec::new(),
             jwks_url: None,
             algorithms: Algorithm::ALL.to_vec(),
             principal_claim: "sub".to_owned(),
             roles_claim: None,
             kind: PrincipalKind::User,
             approver_role: None,
+            approver_scope: None,
         }
     }
 }
@@ -99,77 +121,136 @@ pub enum JwtError {
     /// Not an address.
     #[error("`identity.jwt.{0}` is not an http or https address")]
     Address(&'static str),
+    /// Not a scope, or not one of those that are known.
+    #[error("`{0}` in `identity.jwt.{1}` is no scope that can be used")]
+    Scope(String, &'static str),
+    /// A client could ask for the right to decide.
+    #[error("`identity.jwt.scopes.{0}` gives the role of those who decide; only the claim of roles may")]
+    Approver(String),
 }
 
 /// Whoever else says who people are.
 pub struct Issuer {
     config: JwtConfig,
     keys: Keys,
+    resource: Option<Resource>,
     verified: Mutex<HashMap<[u8; 32], Verified>>,
 }
 
+/// Whom a token stands for, until when and with which scopes.
+#[derive(Clone)]
+pub(crate) struct Vouched {
+    pub(crate) visitor: Visitor,
+    pub(crate) until: Timestamp,
+    /// Those that count here.
+    pub(crate) scopes: Arc<[String]>,
+}
+
+impl Vouched {
+    pub(crate) fn admitted(self) -> (Visitor, Pass) {
+        (self.visitor, Pass::Token { until: self.until, scopes: self.scopes })
+    }
+}
+
+/// What a token is worth.
+pub(crate) enum Worth {
+    /// It is none of this issuer's, or not good.
+    Nothing,
+    /// It is good, and has no scope that counts here.
+    NoScope,
+    /// It stands for somebody.
+    Good(Vouched),
+}
+
 struct Verified {
-    visitor: Visitor,
-    expires_at: Timestamp,
+    vouched: Vouched,
     at: Instant,
 }
 
 impl Issuer {
     /// An issuer whose keys are fetched with this client, when they are first needed.
-    pub fn new(config: JwtConfig, client: Client) -> Result<Self, JwtError> {
+    pub fn new(mut config: JwtConfig, client: Client) -> Result<Self, JwtError> {
+        let resource = Resource::configured(&config)?;
+        if let Some(resource) = resource.as_ref().filter(|_| config.audience.is_empty()) {
+            config.audience = resource::identifier(resource).to_owned();
+        }
         for (name, value) in [("issuer", &config.issuer), ("audience", &config.audience)] {
             if value.is_empty() {
                 return Err(JwtError::Missing(name));
             }
         }
+        scope::check(&config)?;
         let issuer = address(&config.issuer).ok_or(JwtError::Address("issuer"))?;
         let jwks = match &config.jwks_url {
             Some(url) => Some(address(url).ok_or(JwtError::Address("jwks_url"))?),
             None => None,
         };
         let keys = Keys::new(client, config.issuer.clone(), &issuer, jwks);
-        Ok(Self { config, keys, verified: Mutex::default() })
+        let resource = resource.map(|url| Resource::new(&config, &url));
+        Ok(Self { config, keys, resource, verified: Mutex::default() })
     }
 
-    /// Whom a token stands for, and until when. None: it is none of this issuer's, or not good.
-    pub(crate) async fn visitor(&self, text: &str) -> Option<(Visitor, Timestamp)> {
+    /// Tells clients that MCP is reached here, unless the configuration says where.
+    pub(crate) fn reached_at(&mut self, mcp: &Url) {
+        if self.resource.is_none() {
+            self.resource = Some(Resource::new(&self.config, mcp));
+        }
+    }
+
+    /// What is said of this server at a path, to everybody.
+    pub(crate) fn metadata_at(&self, path: &str) -> Option<&str> {
+        self.resource.as_ref()?.metadata_at(path)
+    }
+
+    /// What `WWW-Authenticate` says. None where nobody knows how clients reach this server.
+    pub(crate) fn challenge(&self, lacking: Lacking<'_>) -> Option<HeaderValue> {
+        self.resource.as_ref()?.challenge(lacking)
+    }
+
+    /// What a token is worth.
+    pub(crate) async fn worth(&self, text: &str) -> Worth {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let now = Timestamp::now();
         if let Some(found) = self.remembered(&digest, now) {
-            return Some(found);
+            return Worth::Good(found);
         }
         match self.verify(text, now).await {
-            Ok((visitor, expires_at)) => {
-                self.remember(digest, Verified { visitor: visitor.clone(), expires_at, at: Instant::now() });
-                Some((visitor, expires_at))
+            Ok(vouched) => {
+                self.remember(digest, Verified { vouched: vouched.clone(), at: Instant::now() });
+                Worth::Good(vouched)
             }
             Err(refused) => {
                 tracing::debug!(%refused, "a token was refused");
-                None
+                if refused == Refused::Scope { Worth::NoScope } else { Worth::Nothing }
             }
         }
     }
 
-    async fn verify(&self, text: &str, now: Timestamp) -> Result<(Visitor, Timestamp), Refused> {
+    async fn verify(&self, text: &str, now: Timestamp) -> Result<Vouched, Refused> {
         let token = token::Token::parse(text)?;
         if !self.config.algorithms.contains(&token.algorithm) {
             return Err(Refused::Algorithm);
         }
         // Before any key is fetched, so that a stranger's token causes no request.
-        let expires_at = token.check_claims(&self.config.issuer, &self.config.audience, now)?;
+        let until = token.check_claims(&self.config.issuer, &self.config.audience, now)?;
         let key = self.keys.find(token.key_id.as_deref(), token.algorithm).await.ok_or(Refused::Key)?;
         token.check_signature(&key)?;
-        Ok((self.visitor_of(&token.claims)?, expires_at))
+        let said = scope::said(&token.claims);
+        let visitor = self.visitor_of(&token.claims, &said)?;
+        let scopes = said.into_iter().filter(|name| self.config.scopes.contains_key(name)).collect();
+        Ok(Vouched { visitor, until, scopes })
     }
 
-    fn visitor_of(&self, claims: &Value) -> Result<Visitor, Refused> {
+    fn visitor_of(&self, claims: &Value, scopes: &[String]) -> Result<Visitor, Refused> {
         let name = claims[&self.config.principal_claim].as_str().unwrap_or_default();
         let fits = !name.trim().is_empty() && name.len() <= NAME_BYTES_MAX;
         if !fits || name.chars().any(char::is_control) || name.eq_ignore_ascii_case(LOCAL) {
             return Err(Refused::Principal);
         }
-        let roles = self.config.roles_claim.as_ref().map(|claim| roles(&claims[claim])).unwrap_or_default();
-        if self.config.approver_role.as_ref().is_some_and(|approver| roles.contains(approver)) {
+        let mut roles =
+            self.config.roles_claim.as_ref().map(|claim| roles(&claims[claim])).unwrap_or_default();
+        let may_decide = self.config.approver_scope.as_ref().is_none_or(|scope| scopes.contains(scope));
+        if may_decide && self.config.approver_role.as_ref().is_some_and(|approver| roles.contains(approver)) {
             let vouch = Vouch::Token(self.config.issuer.clone());
             return Ok(Visitor::Decider(Arc::new(Deciding::new(name, vouch, &roles))));
         }
@@ -177,15 +258,22 @@ impl Issuer {
             PrincipalKind::Agent => Caller::agent(name),
             PrincipalKind::User | PrincipalKind::Service => Caller::principal(name),
         };
+        if !self.config.scopes.is_empty() {
+            let granted: Vec<_> = scopes.iter().filter_map(|name| self.config.scopes.get(name)).collect();
+            if granted.is_empty() {
+                return Err(Refused::Scope);
+            }
+            caller = caller.allow_only(granted.iter().flat_map(|scope| &scope.tools));
+            roles.extend(granted.iter().flat_map(|scope| scope.roles.iter().cloned()));
+        }
         caller = caller.kind(self.config.kind).roles(roles).channel(Channel::Http);
         Ok(Visitor::Caller(Arc::new(caller)))
     }
 
-    fn remembered(&self, digest: &[u8; 32], now: Timestamp) -> Option<(Visitor, Timestamp)> {
+    fn remembered(&self, digest: &[u8; 32], now: Timestamp) -> Option<Vouched> {
         let verified = self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         let found = verified.get(digest)?;
-        (found.at.elapsed() < VERIFIED_FOR && now < found.expires_at)
-            .then(|| (found.visitor.clone(), found.expires_at))
+        (found.at.elapsed() < VERIFIED_FOR && now < found.vouched.until).then(|| found.vouched.clone())
     }
 
     fn remember(&self, digest: [u8; 32], one: Verified) {

@@ -139,6 +139,15 @@ impl Desk {
     }
 }
 
+impl Issuer {
+    async fn visitor(&self, token: &str) -> Option<(Visitor, Timestamp)> {
+        match self.worth(token).await {
+            Worth::Good(vouched) => Some((vouched.visitor, vouched.until)),
+            Worth::NoScope | Worth::Nothing => None,
+        }
+    }
+}
+
 fn name(found: Option<(Visitor, Timestamp)>) -> Option<String> {
     found.and_then(|(visitor, _)| visitor.person().principal.clone())
 }
@@ -316,5 +325,159 @@ fn half_a_configuration_is_refused() {
     };
     for (issuer, audience) in [("", "a"), ("https://a.example.com", ""), ("file:///etc", "a"), ("a", "a")] {
         assert!(Issuer::new(config(issuer, audience), client()).is_err(), "{issuer} {audience}");
+    }
+}
+
+fn scopes() -> BTreeMap<String, Scope> {
+    let scope = |tools: &[&str], roles: &[&str]| Scope {
+        tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+    };
+    [("reads", scope(&["files/read", "web/*"], &[])), ("all", scope(&["*"], &["auditor"]))]
+        .map(|(name, scope)| (name.to_owned(), scope))
+        .into()
+}
+
+#[tokio::test]
+async fn scopes_say_what_a_token_is_good_for() {
+    let signer = Signer::ed();
+    let desk = Desk::open(vec![signer.jwk("a")]).await;
+    let config = JwtConfig {
+        scopes: scopes(),
+        approver_role: Some("gatekeeper".to_owned()),
+        approver_scope: Some("decides".to_owned()),
+        ..desk.config()
+    };
+    let issuer = desk.issuer(config);
+    let worth = async |claim: &str, scope: Value, roles: Value| {
+        let mut claims = desk.claims();
+        (claims[claim], claims["roles"]) = (scope, roles);
+        issuer.worth(&signer.sign(&json!({ "alg": "EdDSA", "kid": "a" }), &claims)).await
+    };
+    for (claim, scope, tools) in [
+        ("scope", json!("reads"), vec!["files/read", "web/*"]),
+        ("scope", json!("openid reads other"), vec!["files/read", "web/*"]),
+        ("scp", json!(["all"]), vec!["*"]),
+        ("scp", json!("all reads"), vec!["*", "files/read", "web/*"]),
+    ] {
+        let Worth::Good(Vouched { visitor: Visitor::Caller(caller), .. }) =
+            worth(claim, scope, json!([])).await
+        else {
+            panic!("{claim} {tools:?}")
+        };
+        let tools = tools.into_iter().map(str::to_owned).collect();
+        assert_eq!(caller.access, helve::Access::Only(tools));
+        assert_eq!(caller.has_role("auditor"), caller.access.allows(&helve::ToolName::new("x").unwrap()));
+    }
+    for scope in [
+        json!(""),
+        json!("Reads"),
+        json!("read"),
+        json!(["reads x"]),
+        json!(7),
+        json!(null),
+        json!("decides"),
+    ] {
+        assert!(matches!(worth("scope", scope.clone(), json!([])).await, Worth::NoScope), "{scope}");
+    }
+    // A person who decides signs in with a client that calls: its token calls, whatever it asks for at first.
+    for (scope, decides) in [("reads", false), ("all reads", false), ("decides", true), ("decides all", true)]
+    {
+        let Worth::Good(vouched) = worth("scope", json!(scope), json!(["gatekeeper"])).await else {
+            panic!("{scope}")
+        };
+        assert_eq!(matches!(vouched.visitor, Visitor::Decider(_)), decides, "{scope}");
+    }
+    let has = ["reads".to_owned()];
+    for (tool, needed) in
+        [("files/read", None), ("web/fetch", None), ("files/write", Some(vec!["reads", "all"]))]
+    {
+        let name = helve::ToolName::new(tool).unwrap();
+        assert_eq!(issuer.needed(&has, &[name]), needed, "{tool}");
+    }
+    let fetch = helve::ToolName::new("web/fetch").unwrap();
+    assert_eq!(issuer.needed(&[], &[fetch]), Some(vec!["reads"]), "the narrowest");
+    assert_eq!(issuer.needed(&has, &[]), None, "no tool has such a name");
+}
+
+#[tokio::test]
+async fn a_token_is_for_the_resource_where_no_other_audience_is_named() {
+    let signer = Signer::ed();
+    let desk = Desk::open(vec![signer.jwk("a")]).await;
+    let resource = "https://helve.example.com/mcp";
+    let config =
+        JwtConfig { audience: String::new(), resource: Some(format!("{resource}/")), ..desk.config() };
+    let issuer = desk.issuer(config);
+    for (audience, is_good) in [
+        (json!(resource), true),
+        (json!(["other", format!("{resource}/")]), true),
+        (json!("https://helve.example.com"), false),
+        (json!("https://helve.example.com/mcp/x"), false),
+        (json!("http://helve.example.com/mcp"), false),
+        (json!("https://helve.example.com.evil.com/mcp"), false),
+        (json!("helve"), false),
+        (json!([]), false),
+    ] {
+        let mut claims = desk.claims();
+        claims["aud"] = audience.clone();
+        let token = signer.sign(&json!({ "alg": "EdDSA", "kid": "a" }), &claims);
+        assert_eq!(issuer.visitor(&token).await.is_some(), is_good, "{audience}");
+    }
+}
+
+/// An authorization server that is no OpenID provider publishes its metadata elsewhere.
+#[tokio::test]
+async fn keys_are_found_by_the_metadata_of_an_authorization_server() {
+    let signer = Signer::ed();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/tenant", listener.local_addr().unwrap());
+    let (issuer, jwk) = (url.clone(), signer.jwk("a"));
+    let metadata =
+        move || async move { axum::Json(json!({ "issuer": issuer, "jwks_uri": format!("{issuer}/keys") })) };
+    let router = Router::new()
+        .route("/.well-known/oauth-authorization-server/tenant", get(metadata))
+        .route("/tenant/keys", get(move || async move { axum::Json(json!({ "keys": [jwk] })) }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let desk = Desk { url, keys: Arc::default(), asked: Arc::default() };
+    let token = signer.sign(&json!({ "alg": "EdDSA", "kid": "a" }), &desk.claims());
+    assert_eq!(name(desk.issuer(desk.config()).visitor(&token).await).as_deref(), Some("ada"));
+}
+
+#[test]
+fn scopes_that_cannot_be_used_are_refused() {
+    let base = || JwtConfig {
+        issuer: "https://a.example.com".to_owned(),
+        audience: "a".to_owned(),
+        scopes: scopes(),
+        ..JwtConfig::default()
+    };
+    let said = |config: JwtConfig| {
+        let client = Client::new(NetPolicy::default()).unwrap();
+        Issuer::new(config, client).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(said(base()), "");
+    let approver = JwtConfig { approver_role: some("gatekeeper"), ..base() };
+    assert_eq!(said(approver.clone()), "`identity.jwt.approver_scope` is missing");
+    assert_eq!(said(JwtConfig { approver_scope: some("decides"), ..approver.clone() }), "");
+    let is_no_scope =
+        |name: &str, key: &str| format!("`{name}` in `identity.jwt.{key}` is no scope that can be used");
+    assert_eq!(
+        said(JwtConfig { approver_scope: some("all"), ..approver }),
+        is_no_scope("all", "approver_scope")
+    );
+    assert_eq!(
+        said(JwtConfig { first_scopes: vec!["al".into()], ..base() }),
+        is_no_scope("al", "first_scopes")
+    );
+    let odd = [("a \"b".to_owned(), Scope::default())].into();
+    assert_eq!(said(JwtConfig { scopes: odd, ..base() }), is_no_scope("a \"b", "scopes"));
+    let gives = JwtConfig { approver_role: some("auditor"), approver_scope: some("decides"), ..base() };
+    assert!(said(gives).contains("`identity.jwt.scopes.all` gives the role of those who decide"));
+    for resource in
+        ["mcp", "ftp://a.example.com", "https://a.example.com/mcp?x", "https://a:b@a.example.com/mcp"]
+    {
+        let wrong = JwtConfig { resource: some(resource), ..base() };
+        assert_eq!(said(wrong), "`identity.jwt.resource` is not an http or https address", "{resource}");
     }
 }

@@ -48,6 +48,8 @@ pub(super) enum Refused {
     Early,
     #[error("it names no principal that may come in")]
     Principal,
+    #[error("it has no scope that counts here")]
+    Scope,
 }
 
 impl<'a> Token<'a> {
@@ -88,8 +90,10 @@ impl<'a> Token<'a> {
             return Err(Refused::Issuer);
         }
         let is_ours = match &self.claims["aud"] {
-            Value::String(one) => one == audience,
-            Value::Array(list) => list.iter().any(|one| one.as_str() == Some(audience)),
+            Value::String(one) => is_same(one, audience),
+            Value::Array(list) => {
+                list.iter().any(|one| one.as_str().is_some_and(|one| is_same(one, audience)))
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
         };
         if !is_ours {
@@ -127,6 +131,12 @@ impl<'a> Token<'a> {
         };
         checked.map_err(|_| Refused::Signature)
     }
+}
+
+/// Whether an audience is this one. Some write an address with a slash at its end.
+fn is_same(said: &str, audience: &str) -> bool {
+    let is_address = audience.contains("://");
+    said == audience || (is_address && said.trim_end_matches('/') == audience.trim_end_matches('/'))
 }
 
 /// A part of a token: an object without a key twice.

@@ -109,7 +109,7 @@ impl Desk {
                 let state = HeaderValue::from_static(approval.state.as_str());
                 let mut response = match wants_part(&self.headers) {
                     true => self.show(StatusCode::OK, Stage::Look).await?,
-                    false => see(&format!("/approvals/{}", self.id)),
+                    false => see(&format!("{}/approvals/{}", self.deciding.place, self.id)),
                 };
                 response.headers_mut().insert("x-helve-decided", state);
                 Ok(response)

@@ -136,7 +136,11 @@ impl Shown<'_> {
 
     fn head(&self, html: &mut Html) {
         let Self { approval, now, .. } = self;
-        html.raw("<header class=\"head\"><a class=\"back\" href=\"/\">← Inbox</a><div class=\"what\"><h2 tabindex=\"-1\">");
+        html.put(
+            "<header class=\"head\"><a class=\"back\" href=\"{}/\">← Inbox</a>",
+            &[&self.deciding.place],
+        );
+        html.raw("<div class=\"what\"><h2 tabindex=\"-1\">");
         html.shown(&approval.tool).raw("</h2>");
         risk(html, approval);
         html.raw("</div><p class=\"sub\">asked by <b>").shown(who(approval)).raw("</b> ");
@@ -180,7 +184,7 @@ impl Shown<'_> {
         match hidden_in(bytes) {
             0 => {}
             count => {
-                html.put("<p class=\"notice warn\"><b>{}</b> hidden ", &[&count]);
+                html.put("<p class=\"notice warn\"><b>{}</b> hidden or deceptive ", &[&count]);
                 html.raw(if count == 1 { "character" } else { "characters" });
                 html.raw(", shown as <mark class=\"hid\">\\u{…}</mark></p>");
             }
@@ -292,8 +296,8 @@ impl Shown<'_> {
             }
             if let Some(rule) = ruling.rule {
                 html.put(
-                    "<p>The like is not asked again in this session: <a href=\"/rules\">{}</a></p>",
-                    &[&rule],
+                    "<p>The like is not asked again in this session: <a href=\"{}/rules\">{}</a></p>",
+                    &[&self.deciding.place, &rule],
                 );
             }
         } else {
@@ -327,8 +331,8 @@ impl Shown<'_> {
             "<div class=\"buttons\"><button class=\"go\" data-first>Approve with these arguments</button>",
         );
         html.put(
-            "<a class=\"quiet button\" href=\"/approvals/{}\" data-reload>Back</a></div></form></section>",
-            &[&self.approval.id],
+            "<a class=\"quiet button\" href=\"{}/approvals/{}\" data-reload>Back</a></div></form></section>",
+            &[&self.deciding.place, &self.approval.id],
         );
     }
 
@@ -394,16 +398,17 @@ impl Shown<'_> {
             html.shown(&gist).raw("</span></label>");
         }
         html.raw("</div><p class=\"muted\">With all of them checked, nothing may be added either. ");
-        html.raw(
-            "With none, any arguments will do. Can be taken back under <a href=\"/rules\">Rules</a>.</p>",
+        html.put(
+            "With none, any arguments will do. Can be taken back under <a href=\"{}/rules\">Rules</a>.</p>",
+            &[&self.deciding.place],
         );
         html.raw("<div class=\"buttons\"><button class=\"go\">Approve, and always for this session</button></div></form></details>");
     }
 
     fn form(&self, html: &mut Html, action: &'static str) {
         html.put(
-            "<form method=\"post\" action=\"/approvals/{}/{}\" data-part>",
-            &[&self.approval.id, &action],
+            "<form method=\"post\" action=\"{}/approvals/{}/{}\" data-part>",
+            &[&self.deciding.place, &self.approval.id, &action],
         );
         token(html, self.deciding);
     }

@@ -17,6 +17,7 @@ use super::layout::{Room, page};
 use super::time;
 use crate::api::Params;
 use crate::mcp::App;
+use crate::place::Place;
 use crate::problem::Problem;
 
 const PAGE: usize = 50;
@@ -62,14 +63,15 @@ pub(super) async fn show(
     found.truncate(PAGE);
     let mut html = Html::default();
     html.raw("<main id=\"main\" class=\"wide\"><h1>History</h1>");
-    filters(&mut html, &wanted);
-    table(&mut html, &found);
+    let place = &deciding.place;
+    filters(&mut html, &wanted, place);
+    table(&mut html, &found, place);
     html.raw("<nav class=\"pager\" aria-label=\"Pages\">");
     if wanted.before.is_some() {
-        html.put("<a href=\"/history?{}\">Newest</a>", &[&wanted.query(None)]);
+        html.put("<a href=\"{}/history?{}\">Newest</a>", &[place, &wanted.query(None)]);
     }
     if let Some(last) = found.last().filter(|_| more) {
-        html.put("<a href=\"/history?{}\">Older</a>", &[&wanted.query(Some(last.id))]);
+        html.put("<a href=\"{}/history?{}\">Older</a>", &[place, &wanted.query(Some(last.id))]);
     }
     html.raw("</nav></main>");
     Ok(page(Room::History, "History", &deciding, &html))
@@ -95,8 +97,9 @@ impl Wanted {
     }
 }
 
-fn filters(html: &mut Html, wanted: &Wanted) {
-    html.raw("<form class=\"filters\" method=\"get\" action=\"/history\"><label>State<select name=\"state\"><option value=\"\">any</option>");
+fn filters(html: &mut Html, wanted: &Wanted, place: &Place) {
+    html.put("<form class=\"filters\" method=\"get\" action=\"{}/history\">", &[place]);
+    html.raw("<label>State<select name=\"state\"><option value=\"\">any</option>");
     for state in ApprovalState::ALL.into_iter().filter(|state| *state != ApprovalState::Pending) {
         html.put("<option value=\"{}\"", &[&state]);
         html.raw(if wanted.state == state.as_str() { " selected>" } else { ">" });
@@ -116,7 +119,7 @@ fn filters(html: &mut Html, wanted: &Wanted) {
     html.raw("<button>Filter</button></form>");
 }
 
-fn table(html: &mut Html, found: &[Approval]) {
+fn table(html: &mut Html, found: &[Approval], place: &Place) {
     if found.is_empty() {
         html.raw("<p class=\"none\">Nothing was decided that fits.</p>");
         return;
@@ -127,7 +130,7 @@ fn table(html: &mut Html, found: &[Approval]) {
     for approval in found {
         let ruling = approval.ruling.as_ref();
         html.put("<tr><td><span class=\"st {}\">{}</span></td>", &[&approval.state, &approval.state]);
-        html.put("<td class=\"tool\"><a href=\"/approvals/{}\">", &[&approval.id])
+        html.put("<td class=\"tool\"><a href=\"{}/approvals/{}\">", &[place, &approval.id])
             .shown(&approval.tool)
             .raw("</a></td><td>");
         risk(html, approval);

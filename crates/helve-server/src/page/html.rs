@@ -5,7 +5,9 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::visible::{self, is_hidden};
+use helve::hidden;
+
+use super::visible;
 
 /// HTML in the making.
 #[derive(Default)]
@@ -85,7 +87,7 @@ impl std::fmt::Write for Escaped<'_> {
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
                 '\'' => self.0.push_str("&#39;"),
-                c if is_hidden(c) => self.0.extend(c.escape_unicode()),
+                c if hidden::kind(c).is_some() => self.0.extend(c.escape_unicode()),
                 c => self.0.push(c),
             }
         }

@@ -17,6 +17,7 @@ use super::layout::{Room, page, respond};
 use super::time;
 use crate::api::{Id, Params};
 use crate::mcp::App;
+use crate::place::Place;
 use crate::problem::Problem;
 use crate::visitor::Deciding;
 
@@ -91,7 +92,7 @@ pub(super) async fn index(
     let runtime = &app.api()?.runtime;
     let list = List::load(runtime, &params, &deciding).await?;
     if wants_part(&headers) {
-        return Ok(respond(StatusCode::OK, rows(&list, &params, None)));
+        return Ok(respond(StatusCode::OK, rows(&list, &params, None, &deciding.place)));
     }
     let first = list.found.first();
     let shown = match first {
@@ -148,14 +149,14 @@ fn whole(
     let name = if view == View::List { "list" } else { "detail" };
     html.put("<main id=\"main\" class=\"inbox\" data-view=\"{}\">", &[&name]);
     html.raw("<section class=\"list\" aria-label=\"Waiting\"><div class=\"listhead\"><h1>Inbox</h1>");
-    html.raw(
-        "<form method=\"get\" action=\"/\" role=\"search\"><input type=\"search\" name=\"q\" id=\"filter\" ",
-    );
+    html.put("<form method=\"get\" action=\"{}/\" role=\"search\">", &[&deciding.place]);
+    html.raw("<input type=\"search\" name=\"q\" id=\"filter\" ");
     html.put(
         "aria-label=\"Filter\" placeholder=\"Filter\" value=\"{}\" maxlength=\"200\"></form></div>",
         &[&params.q],
     );
-    html.raw("<div id=\"rows\">").add(&rows(list, params, current)).raw("</div></section>");
+    let rows = rows(list, params, current, &deciding.place);
+    html.raw("<div id=\"rows\">").add(&rows).raw("</div></section>");
     html.raw("<section class=\"detail\" id=\"detail\" aria-label=\"Question\" tabindex=\"-1\">");
     html.add(shown).raw("</section></main>");
     let title = match list.count {
@@ -169,38 +170,40 @@ fn counted(count: usize) -> String {
     if count > COUNT_MAX { format!("{COUNT_MAX}+") } else { count.to_string() }
 }
 
-fn rows(list: &List, params: &ListParams, current: Option<ApprovalId>) -> Html {
+fn rows(list: &List, params: &ListParams, current: Option<ApprovalId>, place: &Place) -> Html {
     let now = Timestamp::now();
     let mut html = Html::default();
     html.put("<p class=\"tally\" data-count=\"{}\"><b>{}</b> waiting", &[&list.count, &counted(list.count)]);
     if !params.q.is_empty() {
         let some = if list.more { "+" } else { "" };
-        html.put(" · {}{} with “{}” · <a href=\"/\">all</a>", &[&list.found.len(), &some, &params.q]);
+        html.put(" · {}{} with “{}”", &[&list.found.len(), &some, &params.q]);
+        html.put(" · <a href=\"{}/\">all</a>", &[place]);
     }
     html.raw("</p><ol class=\"rows\">");
-    list.found.iter().for_each(|approval| row(&mut html, approval, current == Some(approval.id), now));
+    for approval in &list.found {
+        let is_current = if current == Some(approval.id) { "true" } else { "false" };
+        html.put("<li><a class=\"row\" href=\"{}/approvals/{}\" ", &[place, &approval.id]);
+        html.put("data-id=\"{}\" aria-current=\"{}\">", &[&approval.id, &is_current]);
+        row(&mut html, approval, now);
+    }
     html.raw("</ol>");
     if list.found.is_empty() {
         html.raw("<p class=\"none\">Nothing waits here.</p>");
     }
     html.raw("<nav class=\"pager\" aria-label=\"Pages\">");
     if params.before.is_some() {
-        html.put("<a href=\"/?q={}\">Newest</a>", &[&encoded(&params.q)]);
+        html.put("<a href=\"{}/?q={}\">Newest</a>", &[place, &encoded(&params.q)]);
     }
     if let Some(last) = list.found.last().filter(|_| list.more) {
-        html.put("<a href=\"/?before={}&amp;q={}\" rel=\"next\">Older</a>", &[&last.id, &encoded(&params.q)]);
+        let q = encoded(&params.q);
+        html.put("<a href=\"{}/?before={}&amp;q={}\" rel=\"next\">Older</a>", &[place, &last.id, &q]);
     }
     html.raw("</nav>");
     html
 }
 
-fn row(html: &mut Html, approval: &Approval, is_current: bool, now: Timestamp) {
-    let current = if is_current { "true" } else { "false" };
-    let id = approval.id;
-    html.put(
-        "<li><a class=\"row\" href=\"/approvals/{}\" data-id=\"{}\" aria-current=\"{}\">",
-        &[&id, &id, &current],
-    );
+/// What a row says, up to its end.
+fn row(html: &mut Html, approval: &Approval, now: Timestamp) {
     html.put("<span class=\"tool\">{}</span>", &[&approval.tool]);
     risk(html, approval);
     html.put("<span class=\"from\">{}", &[&who(approval)]);

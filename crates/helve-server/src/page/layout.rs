@@ -49,14 +49,20 @@ const KEYS: [(&str, &str); 9] = [
 pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) -> Response<Body> {
     let mut html = Html::default();
     html.raw(HEAD).put("<title>{} · Helve</title>", &[&title]);
-    html.raw("<script src=\"/assets/page.js\" defer></script></head><body>");
+    html.raw("<script src=\"/assets/page.js\" defer></script></head>");
+    match deciding.only {
+        Some(only) => html.put("<body data-only=\"{}\">", &[&only]),
+        None => html.raw("<body>"),
+    };
     html.raw("<a class=\"skip\" href=\"#main\">Skip to content</a>");
-    html.raw("<header class=\"bar\"><a class=\"brand\" href=\"/\">").raw(MARK).raw("<span>Helve</span></a>");
+    let place = &deciding.place;
+    html.put("<header class=\"bar\"><a class=\"brand\" href=\"{}/\">", &[place]);
+    html.raw(MARK).raw("<span>Helve</span></a>");
     html.raw("<nav aria-label=\"Rooms\">");
     let rooms = if deciding.only.is_some() { &ROOMS[..1] } else { &ROOMS[..] };
     for (own, path, name) in rooms {
         let current: &dyn std::fmt::Display = if *own == room { &"page" } else { &"false" };
-        html.put("<a href=\"{}\" aria-current=\"{}\">{}</a>", &[path, current, name]);
+        html.put("<a href=\"{}{}\" aria-current=\"{}\">{}</a>", &[place, path, current, name]);
     }
     html.raw("</nav><div class=\"me\">");
     let name = deciding.person.principal.as_deref().unwrap_or("somebody");
@@ -65,7 +71,7 @@ pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) ->
     html.raw(
         "<button type=\"button\" class=\"icon\" id=\"theme\" aria-label=\"Light or dark\" hidden>◐</button>",
     );
-    html.raw("<form method=\"post\" action=\"/sign-out/form\">");
+    html.put("<form id=\"sign-out\" method=\"post\" action=\"{}/sign-out/form\">", &[place]);
     token(&mut html, deciding);
     html.raw("<button class=\"quiet\">Sign out</button></form></div></header>");
     html.add(main);

@@ -10,6 +10,10 @@
 //! | `/changes` | which questions changed, as server-sent events |
 //! | `/sign-in` | a cookie, from a code or a key |
 //!
+//! Somebody who is signed in finds all of it below the [`Place`](crate::place::Place) of their sign-in, and
+//! every link leads there. The addresses as they stand above are those that others are given: they lead
+//! to the sign-in, whose script goes on to the place that it remembers.
+//!
 //! INVARIANT: `GET` decides nothing. A `POST` gets here only past the guard, which has compared the
 //! form's token and where it comes from.
 
@@ -84,8 +88,8 @@ async fn guarded(mut response: Response<Body>) -> Response<Body> {
         ("content-security-policy", POLICY),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        // Others learn nothing from it. With `no-referrer`, browsers would send our own forms with
-        // `Origin: null`, which is what those of others look like.
+        // Others learn nothing from it, not even another port of this machine. With `no-referrer`,
+        // browsers would send our own forms with `Origin: null`, which is what those of others look like.
         ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),

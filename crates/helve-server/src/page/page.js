@@ -8,6 +8,41 @@ const part = { "x-helve-part": "1" };
 const detail = $("#detail");
 const inbox = $("main.inbox");
 
+// ---- The place of this sign-in ----------------------------------------------------------------
+
+// What every address begins with: the cookie is sent and counts only below it.
+const place = location.pathname.match(/^\/~[0-9a-f]{64}(?=\/)/)?.[0] ?? "";
+const here = (path) => place + path;
+const only = document.body.dataset.only;
+// A link's sign-in is for one question, and must not take the place of another that is for all.
+const slot = only ? `helve-place-${only}` : "helve-place";
+const slotsMax = 20;
+
+// The sign-in page goes on to this place when somebody follows a link to `/approvals/ID`. No other origin can
+// read it, nor can another port of this machine.
+function remember() {
+  if (!place) return;
+  try {
+    localStorage.setItem(slot, place);
+    // Ids begin with their time, so the last ones are the newest.
+    const slots = Object.keys(localStorage).filter((name) => name.startsWith("helve-place-")).sort();
+    slots.slice(0, -slotsMax).forEach((name) => localStorage.removeItem(name));
+  } catch {
+    // Without storage, links from elsewhere lead to the sign-in.
+  }
+}
+
+function forget() {
+  try {
+    if (localStorage.getItem(slot) === place) localStorage.removeItem(slot);
+  } catch {
+    // Then there is nothing to forget.
+  }
+}
+
+remember();
+$("#sign-out").addEventListener("submit", forget);
+
 // ---- Times that go on -------------------------------------------------------------------------
 
 function span(seconds) {
@@ -111,7 +146,7 @@ function focusOn(element) {
 
 async function open(id, { push = true, view = "detail", focus = true } = {}) {
   const turn = ++asked;
-  const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
+  const answer = await fetched(here(`/approvals/${encodeURIComponent(id)}`));
   const text = await answer.text();
   // Somebody may have gone on meanwhile, or begun to write an answer to what is shown.
   if (turn !== asked || isWriting(detail)) return;
@@ -119,7 +154,7 @@ async function open(id, { push = true, view = "detail", focus = true } = {}) {
   fill(text);
   mark(id);
   inbox.dataset.view = view;
-  if (push) history.pushState({ id }, "", `/approvals/${id}${before ? `?before=${before}` : ""}`);
+  if (push) history.pushState({ id }, "", here(`/approvals/${id}${before ? `?before=${before}` : ""}`));
   if (focus) focusOn($("h2", detail));
 }
 
@@ -164,7 +199,7 @@ async function reload() {
   if (reloading) return void (again = true);
   reloading = true;
   try {
-    const address = new URL("/", location.origin);
+    const address = new URL(here("/"), location.origin);
     const words = typed();
     if (words) address.searchParams.set("q", words);
     if (before) address.searchParams.set("before", before);
@@ -311,7 +346,7 @@ function startInbox() {
     } else if (back) {
       event.preventDefault();
       inbox.dataset.view = "list";
-      history.pushState({ id: null }, "", before ? `/?before=${before}` : "/");
+      history.pushState({ id: null }, "", here(before ? `/?before=${before}` : "/"));
       $(`#rows .row[aria-current="true"]`)?.focus();
     }
   });
@@ -339,7 +374,7 @@ function startInbox() {
     reload();
     $("#filter").blur();
   });
-  follow("/changes", { change: changed, missed: catchUp, ready: catchUp });
+  follow(here("/changes"), { change: changed, missed: catchUp, ready: catchUp });
 }
 
 // Nothing was told for a while: since the page was made, while it was hidden, while there was no network.
@@ -347,7 +382,7 @@ async function catchUp() {
   reload();
   const id = current();
   if (!id || !isPending() || mine.has(id)) return;
-  const answer = await fetched(`/approvals/${encodeURIComponent(id)}`);
+  const answer = await fetched(here(`/approvals/${encodeURIComponent(id)}`));
   if (!answer.ok) return;
   const state = $("article", new DOMParser().parseFromString(await answer.text(), "text/html"))?.dataset.state;
   // A question that still waits stays as it is: somebody may be writing an answer.
@@ -420,7 +455,7 @@ function startLive() {
     state.append(pill);
     if (payload.approval_id) {
       const link = document.createElement("a");
-      link.href = `/approvals/${encodeURIComponent(payload.approval_id)}`;
+      link.href = here(`/approvals/${encodeURIComponent(payload.approval_id)}`);
       link.textContent = payload.tool;
       cell(row, "", "tool").append(link);
     } else {
@@ -452,7 +487,7 @@ function startLive() {
   const names = ["executed", "failed", "pending", "registered", "replaced", "unregistered"];
   const handlers = Object.fromEntries(names.map((name) => [`tools.${name}`, heard]));
   handlers.missed = (event) => toast(`${JSON.parse(event.data).missed} events were too fast to show`, "warn");
-  follow("/v1/events", handlers, (state) => ($("#live-state").textContent = state));
+  follow(here("/v1/events"), handlers, (state) => ($("#live-state").textContent = state));
 }
 
 tick();

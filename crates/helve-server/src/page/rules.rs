@@ -59,7 +59,8 @@ fn cards(rules: &[&Rule], deciding: &Deciding, now: Timestamp) -> Html {
         };
         html.raw(" · by ").shown(&rule.by).raw(" ");
         time::age(&mut html, rule.made_at, now);
-        html.put(" · <a href=\"/approvals/{}\">question</a> · ", &[&rule.approval_id]);
+        let place = &deciding.place;
+        html.put(" · <a href=\"{}/approvals/{}\">question</a> · ", &[place, &rule.approval_id]);
         match &rule.revoked_by {
             Some(by) => html.raw("taken back by ").shown(by),
             None => {
@@ -69,7 +70,7 @@ fn cards(rules: &[&Rule], deciding: &Deciding, now: Timestamp) -> Html {
         };
         html.raw("</p></div>");
         if rule.holds(now) {
-            html.put("<form method=\"post\" action=\"/rules/{}/revoke\">", &[&rule.id]);
+            html.put("<form method=\"post\" action=\"{}/rules/{}/revoke\">", &[place, &rule.id]);
             token(&mut html, deciding);
             html.raw("<button class=\"no\">Revoke</button></form>");
         }
@@ -88,5 +89,5 @@ pub(super) async fn revoke(
     let runtime = &app.api()?.runtime;
     may_approve(&deciding, runtime)?;
     runtime.approvals().revoke(id, &deciding.decider).await?.ok_or_else(Problem::not_found)?;
-    Ok(see("/rules"))
+    Ok(see(&format!("{}/rules", deciding.place)))
 }

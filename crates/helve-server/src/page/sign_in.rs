@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -14,8 +15,8 @@ use super::form::Form;
 use super::html::Html;
 use super::layout::{MARK, bare, see};
 use crate::api;
-use crate::login;
 use crate::mcp::App;
+use crate::visitor::Pass;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -35,8 +36,8 @@ pub(super) async fn sign_in(
 ) -> Result<Response<Body>, Failed> {
     let next = own(&sent.text("next").unwrap_or_default());
     match api::signed_in(&app, &headers, &sent.text("code").unwrap_or_default()).await {
-        Ok((_, cookie)) => {
-            let mut response = see(&next);
+        Ok((deciding, cookie)) => {
+            let mut response = see(&format!("{}{next}", deciding.place));
             response.headers_mut().insert(header::SET_COOKIE, cookie);
             Ok(response)
         }
@@ -44,10 +45,12 @@ pub(super) async fn sign_in(
     }
 }
 
-pub(super) async fn sign_out(State(app): State<Arc<App>>, headers: HeaderMap) -> Response<Body> {
-    login::cookie(&headers).into_iter().for_each(|cookie| app.guard.logins.remove(cookie));
+pub(super) async fn sign_out(
+    State(app): State<Arc<App>>,
+    Extension(pass): Extension<Pass>,
+) -> Response<Body> {
     let mut response = see("/sign-in");
-    response.headers_mut().insert(header::SET_COOKIE, login::no_cookie());
+    api::end_login(&app, &pass, &mut response);
     response
 }
 

@@ -1,7 +1,7 @@
-//! What hides in text, made visible: characters that turn the direction, take no room or steer a
-//! terminal. A person must see the bytes that will run, not what they pretend to be.
+//! What hides in text, made visible: characters that turn the direction, take no room, steer a terminal or
+//! pass for another letter. A person must see the bytes that will run, not what they pretend to be.
 
-use helve::hidden::name;
+use helve::hidden::deceptive;
 
 /// A piece of a text.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,23 +17,20 @@ pub(super) enum Piece<'t> {
     },
 }
 
-/// Whether a character cannot be seen, or makes others look like what they are not.
-pub(super) fn is_hidden(c: char) -> bool {
-    name(c).is_some()
-}
-
 /// The pieces of a text. A JSON escape that stands for a control character is one that hides too.
 pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let (mut found, mut start, mut at) = (Vec::new(), 0, 0);
+    let mut deceptive = deceptive(text).into_iter().peekable();
     while let Some(c) = text[at..].chars().next() {
-        let (len, hidden) = match c {
-            '\\' => match control_escape(&text[at..]) {
-                Some(len) => (len, Some((text[at..at + len].to_owned(), "control character"))),
-                // The next character belongs to this one, so that `\\u001b` is no escape.
-                None => (1 + text[at + 1..].chars().next().map_or(0, plain_len), None),
+        let (len, hidden) = match deceptive.next_if(|(place, _)| *place == at) {
+            Some((_, name)) => (c.len_utf8(), Some((c.escape_unicode().to_string(), name))),
+            None => match escape_at(&text[at..]) {
+                Some((len, Escape::Control)) => {
+                    (len, Some((text[at..at + len].to_owned(), "control character")))
+                }
+                Some((len, Escape::Other)) => (len, None),
+                None => (c.len_utf8(), None),
             },
-            c if is_hidden(c) => (c.len_utf8(), name(c).map(|name| (c.escape_unicode().to_string(), name))),
-            c => (c.len_utf8(), None),
         };
         if let Some((escape, name)) = hidden {
             if start < at {
@@ -50,9 +47,21 @@ pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     found
 }
 
-/// How long what follows a backslash is: a hidden character is looked at by itself.
-fn plain_len(c: char) -> usize {
-    if is_hidden(c) { 0 } else { c.len_utf8() }
+enum Escape {
+    /// A control character, as in `\u001b`.
+    Control,
+    /// A backslash and what belongs to it, so that `\\u001b` is no escape.
+    Other,
+}
+
+/// The length of what begins with a backslash, and what it stands for.
+fn escape_at(text: &str) -> Option<(usize, Escape)> {
+    let rest = text.strip_prefix('\\')?;
+    Some(match control_escape(text) {
+        Some(len) => (len, Escape::Control),
+        // What is not ASCII is looked at by itself: it may hide.
+        None => (1 + usize::from(rest.starts_with(|c: char| matches!(c, ' '..='~'))), Escape::Other),
+    })
 }
 
 /// The length of an escape like `\u001b`.
@@ -67,17 +76,19 @@ pub(super) fn hidden_in(text: &str) -> usize {
     pieces(text).iter().filter(|piece| matches!(piece, Piece::Hidden { .. })).count()
 }
 
-/// JSON whose hidden characters are written as its own escapes: the same value, safe to edit.
+/// JSON whose hidden and deceptive characters are written as its own escapes: the same value, safe to edit.
 pub(super) fn json_escaped(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
-    for c in json.chars() {
-        match is_hidden(c) {
-            true => {
-                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
-            }
-            false => text.push(c),
-        }
+    let mut from = 0;
+    for (at, _) in deceptive(json) {
+        text.push_str(&json[from..at]);
+        let mut rest = json[at..].chars();
+        let mut buffer = [0; 2];
+        let units = rest.next().map(|c| &*c.encode_utf16(&mut buffer)).unwrap_or_default();
+        units.iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")));
+        from = json.len() - rest.as_str().len();
     }
+    text.push_str(&json[from..]);
     text
 }
 
@@ -108,6 +119,14 @@ mod tests {
         assert_eq!(hidden_in("\\\u{202e}"), 1);
         assert_eq!(hidden_in("\\"), 0);
         assert_eq!(hidden_in("\\u00é"), 0);
+    }
+
+    #[test]
+    fn letters_that_pass_for_others_are_marked() {
+        let found = pieces("{\"to\":\"p\u{430}ypal.com\"}");
+        let mark = |piece: &Piece<'_>| matches!(piece, Piece::Hidden { escape, .. } if escape == "\\u{430}");
+        assert!(found.len() == 3 && mark(&found[1]), "{found:?}");
+        assert_eq!(hidden_in("а это просто письмо"), 0);
     }
 
     #[test]

@@ -284,7 +284,7 @@ async fn edits_are_validated_and_the_like_is_remembered_for_the_session() {
     }
     let edited = json!({ "decision": "approve", "edited": { "n": 5 } });
     assert_eq!(api.ask(&line, &decider, edited).await.status, 200);
-    let done = api.get(&format!("/v1/calls/{id}"), BOB).await.json();
+    let done = api.ask(&format!("POST /v1/calls/{id}/run"), BOB, json!({})).await.json();
     assert_eq!(done["result"], json!({ "did": 5 }), "what a person wrote is what runs");
     let asked = api.ask("POST /v1/calls", BOB, deed(2)).await.json();
     let line = format!("POST /v1/approvals/{}/decision", asked["approval_id"].as_str().unwrap());

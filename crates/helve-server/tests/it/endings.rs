@@ -11,7 +11,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::Message as Frame;
 
 use crate::harness::request;
-use crate::identity::{Api, api, cookie};
+use crate::identity::{Api, api, cookie, place};
 
 /// Longest that a test waits for what must come.
 const LONG: Duration = Duration::from_secs(10);
@@ -46,10 +46,11 @@ async fn streams_end_when_their_reader_signs_out() {
         let (_, code) = api.key("ada", Purpose::SignIn).await;
         let signed_in = api.sign_in(&code).await;
         let (session, csrf) = (cookie(&signed_in), signed_in.json()["csrf"].as_str().unwrap().to_owned());
+        let place = place(&signed_in);
         let headers = [("authorization", "-"), ("cookie", session.as_str())];
-        ends_after(&api, path, &headers, async || {
+        ends_after(&api, &format!("{place}{path}"), &headers, async || {
             let headers = [headers[0], headers[1], ("x-helve-csrf", csrf.as_str())];
-            let out = api.server.send("POST /sign-out", &headers, "").await;
+            let out = api.server.send(&format!("POST {place}/sign-out"), &headers, "").await;
             assert_eq!(out.status, 204, "{out:?}");
         })
         .await;
@@ -60,9 +61,10 @@ async fn streams_end_when_their_reader_signs_out() {
 async fn the_pages_stream_ends_with_the_key_that_signed_in() {
     let api = api().await;
     let (key, text) = api.key("ada", Purpose::Decide).await;
-    let session = cookie(&api.sign_in(&text).await);
+    let signed_in = api.sign_in(&text).await;
+    let (session, changes) = (cookie(&signed_in), format!("{}/changes", place(&signed_in)));
     let headers = [("authorization", "-"), ("cookie", session.as_str())];
-    ends_after(&api, "/changes", &headers, async || revoke(&api, &key).await).await;
+    ends_after(&api, &changes, &headers, async || revoke(&api, &key).await).await;
 }
 
 #[tokio::test]

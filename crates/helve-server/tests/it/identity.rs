@@ -109,6 +109,11 @@ pub(crate) fn cookie(reply: &Reply) -> String {
     reply.headers["set-cookie"].split(';').next().unwrap().to_owned()
 }
 
+/// What every path begins with on which that cookie counts.
+pub(crate) fn place(reply: &Reply) -> String {
+    reply.json()["place"].as_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn a_key_calls_until_it_is_taken_back() {
     let api = api().await;
@@ -135,6 +140,24 @@ async fn a_key_calls_until_it_is_taken_back() {
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(900)).await;
     assert_eq!(api.ask("POST /v1/calls", &text, echo()).await.status, 401, "within a second");
+}
+
+/// A session was begun with a key for everything: another key of the same principal has its own rights in it.
+#[tokio::test]
+async fn a_session_lends_nobody_the_rights_that_it_was_begun_with() {
+    let api = api().await;
+    let (_, wide) = api.key("ci", Purpose::Call).await;
+    let only_echo = |key: &mut Key| key.access = Access::Only(vec!["echo".to_owned()]);
+    let (_, narrow) = api.key_with("ci", Purpose::Call, only_echo).await;
+    let secret_echo = call(1, "secret__echo", json!({ "message": "hi" }));
+    for (begun_with, other, works) in [(&wide, &narrow, false), (&narrow, &wide, true)] {
+        let session = api.server.session(begun_with, json!({})).await;
+        let headers = [("authorization", &*format!("Bearer {other}")), ("mcp-session-id", &session)];
+        let reply = api.server.post(&headers, &secret_echo).await;
+        assert_eq!(reply.body.contains(r#""text":"hi""#), works, "{reply:?}");
+        let listed = api.server.post(&headers, &request(2, "tools/list", json!({}))).await;
+        assert_eq!(listed.body.contains("secret__echo"), works, "{listed:?}");
+    }
 }
 
 /// What is known of keys counts for half a second, and a new one is good at once all the same.
@@ -182,7 +205,7 @@ async fn a_deciding_key_decides_and_never_calls() {
     let decided = api.ask(&line, &decider, approve.clone()).await;
     assert_eq!((decided.status, &decided.json()["state"]), (200, &json!("approved")), "{decided:?}");
     assert_eq!(api.ask(&line, &decider, approve).await.status, 409, "whoever comes second is told");
-    let done = api.get(&format!("/v1/calls/{id}"), BOB).await;
+    let done = api.ask(&format!("POST /v1/calls/{id}/run"), BOB, json!({})).await;
     assert_eq!((done.status, &done.json()["result"]), (200, &json!({ "did": 1 })), "{done:?}");
     assert_eq!(api.get(&format!("/v1/calls/{id}"), BOB).await.status, 200);
     assert_eq!(api.ran(), 1, "however often it is asked for");
@@ -213,7 +236,8 @@ async fn nobody_decides_about_their_own_call() {
     assert_eq!(signed_in.status, 200, "{signed_in:?}");
     let (pair, csrf) = (cookie(&signed_in), signed_in.json()["csrf"].as_str().unwrap().to_owned());
     let headers = [("authorization", "-"), ("cookie", pair.as_str()), ("x-helve-csrf", csrf.as_str())];
-    assert_eq!(api.server.send(&line, &headers, &approve().to_string()).await.status, 403);
+    let own_line = format!("POST {}/v1/approvals/{id}/decision", place(&signed_in));
+    assert_eq!(api.server.send(&own_line, &headers, &approve().to_string()).await.status, 403);
     // A call made with the deciding key, to be decided with it.
     let made =
         api.ask("POST /v1/calls", &same_name, json!({ "tool": "deed", "arguments": { "n": 2 } })).await;
@@ -236,8 +260,10 @@ async fn a_code_signs_in_once_and_its_cookie_cannot_be_borrowed() {
     let set = &signed_in.headers["set-cookie"];
     assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict"), "{set}");
     let (pair, csrf) = (cookie(&signed_in), signed_in.json()["csrf"].as_str().unwrap().to_owned());
+    let place = place(&signed_in);
+    assert!(set.ends_with(&format!("; Path={place}/")), "{set}");
     let id = api.question(3).await;
-    let line = format!("POST /v1/approvals/{id}/decision");
+    let line = format!("POST {place}/v1/approvals/{id}/decision");
     let approve = json!({ "decision": "approve" }).to_string();
     let own = format!("http://{}", api.server.address);
     let base = [("authorization", "-"), ("cookie", pair.as_str())];
@@ -254,27 +280,33 @@ async fn a_code_signs_in_once_and_its_cookie_cannot_be_borrowed() {
     }
     let form = [base[0], base[1], ("x-helve-csrf", &csrf), ("content-type", "text/plain")];
     assert_eq!(api.server.send(&line, &form, &approve).await.status, 415);
-    assert_eq!(api.server.send("POST /mcp", &base, "{}").await.status, 401, "no cookies for MCP");
-    assert_eq!(api.server.send("GET /v1/me", &base, "").await.json()["csrf"], json!(csrf));
+    for mcp in ["POST /mcp".to_owned(), format!("POST {place}/mcp")] {
+        assert_eq!(api.server.send(&mcp, &base, "{}").await.status, 401, "no cookies for MCP");
+    }
+    let me = format!("GET {place}/v1/me");
+    assert_eq!(api.server.send(&me, &base, "").await.json()["csrf"], json!(csrf));
     assert_eq!(api.get(&format!("/v1/calls/{id}"), BOB).await.status, 202);
     assert_eq!(api.ran(), 0);
     let own_page =
         [base[0], base[1], ("x-helve-csrf", &csrf), ("origin", &own), ("sec-fetch-site", "same-origin")];
     assert_eq!(api.server.send(&line, &own_page, &approve).await.status, 200);
-    assert_eq!(api.server.send("POST /sign-out", &own_page, "").await.status, 204);
-    assert_eq!(api.server.send("GET /v1/me", &base, "").await.status, 401);
+    let out = api.server.send(&format!("POST {place}/sign-out"), &own_page, "").await;
+    assert_eq!(out.status, 204);
+    assert!(out.headers["set-cookie"].ends_with(&format!("; Path={place}/; Max-Age=0")), "{out:?}");
+    assert_eq!(api.server.send(&me, &base, "").await.status, 401);
 }
 
 #[tokio::test]
 async fn a_cookie_dies_with_its_key() {
     let api = api().await;
     let (key, text) = api.key("grace", Purpose::Decide).await;
-    let pair = cookie(&api.sign_in(&text).await);
+    let signed_in = api.sign_in(&text).await;
+    let (pair, line) = (cookie(&signed_in), format!("GET {}/v1/approvals", place(&signed_in)));
     let headers = [("authorization", "-"), ("cookie", pair.as_str())];
-    assert_eq!(api.server.send("GET /v1/approvals", &headers, "").await.status, 200);
+    assert_eq!(api.server.send(&line, &headers, "").await.status, 200);
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(900)).await;
-    assert_eq!(api.server.send("GET /v1/approvals", &headers, "").await.status, 401);
+    assert_eq!(api.server.send(&line, &headers, "").await.status, 401);
 }
 
 #[tokio::test]

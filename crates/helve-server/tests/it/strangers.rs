@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::harness::{ADA, BOB, call};
-use crate::identity::{Api, api, cookie};
+use crate::identity::{Api, api, cookie, place};
 
 /// The routes that the OpenAPI document does not tell of, as the source writes them: one that is added
 /// is walked too.
@@ -17,7 +17,7 @@ const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 /// All that strangers could change.
 #[derive(Debug, PartialEq)]
-struct Standing {
+pub(crate) struct Standing {
     ran: usize,
     questions: Value,
     rules: Value,
@@ -25,7 +25,7 @@ struct Standing {
     sessions: String,
 }
 
-async fn standing(api: &Api) -> Standing {
+pub(crate) async fn standing(api: &Api) -> Standing {
     let runtime = &api.server.runtime;
     let questions = runtime.approvals().list(ApprovalQuery::default()).await.unwrap();
     let rules = runtime.approvals().rules(100).await.unwrap();
@@ -44,7 +44,7 @@ async fn standing(api: &Api) -> Standing {
 }
 
 /// Every path, with real ids in the place of parameters.
-async fn paths(api: &Api, question: &str, rule: &str) -> Vec<String> {
+pub(crate) async fn paths(api: &Api, question: &str, rule: &str) -> Vec<String> {
     let document = api.get("/v1/openapi.json", ADA).await.json();
     let told = document["paths"].as_object().unwrap().keys().cloned();
     let written = SOURCES.iter().flat_map(|source| source.split(".route(\"").skip(1));
@@ -106,7 +106,9 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
     let line = format!("POST /v1/approvals/{other}/decision");
     assert_eq!(api.ask(&line, &decider, always).await.status, 200);
     let rule = api.server.runtime.approvals().rules(10).await.unwrap()[0].id.to_string();
-    let signed_in = cookie(&api.sign_in(&decider).await);
+    let signed_in = api.sign_in(&decider).await;
+    let (place, csrf) = (place(&signed_in), signed_in.json()["csrf"].as_str().unwrap().to_owned());
+    let signed_in = cookie(&signed_in);
     let before = standing(&api).await;
 
     let wrong_key = format!("Bearer {}", nearly(&decider));
@@ -129,12 +131,22 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
             for headers in &nobody {
                 api.server.open(&format!("{method} {path}"), headers, &sent).await.ended().await;
             }
-            // Somebody's cookie, in the hands of a page that does not know the token.
+            // Somebody's cookie, in the hands of a page that does not know the token, or of a server that does
+            // not know its place; and the place without the cookie.
             if method != "GET" && method != "HEAD" {
                 for media in ["application/json", "application/x-www-form-urlencoded"] {
-                    let forged =
-                        [("authorization", "-"), ("cookie", signed_in.as_str()), ("content-type", media)];
-                    api.server.open(&format!("{method} {path}"), &forged, &sent).await.ended().await;
+                    for (place, cookie, csrf) in
+                        [(&*place, &*signed_in, "-"), ("", &*signed_in, &*csrf), (&*place, "-", &*csrf)]
+                    {
+                        let forged = [
+                            ("authorization", "-"),
+                            ("cookie", cookie),
+                            ("x-helve-csrf", csrf),
+                            ("content-type", media),
+                        ];
+                        let line = format!("{method} {place}{path}");
+                        api.server.open(&line, &forged, &sent).await.ended().await;
+                    }
                 }
             }
         }
@@ -143,7 +155,8 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
     // The same question is decided and runs once whoever may has come: it could have been.
     let line = format!("POST /v1/approvals/{question}/decision");
     assert_eq!(api.ask(&line, &decider, json!({ "decision": "approve" })).await.status, 200);
-    assert_eq!(api.get(&format!("/v1/calls/{question}"), BOB).await.status, 200);
+    let line = format!("POST /v1/calls/{question}/run");
+    assert_eq!(api.ask(&line, BOB, json!({})).await.status, 200);
     assert_eq!(api.ran(), before.ran + 1);
 }
 
@@ -166,6 +179,9 @@ async fn no_way_of_writing_a_path_leads_around_the_guard() {
         "/assets/page.js/../../v1/calls",
         "/assets/..%2f..%2fv1/calls",
         "/./v1/calls",
+        "/~0000000000000000000000000000000000000000000000000000000000000000/v1/calls",
+        "/~0000000000000000000000000000000000000000000000000000000000000000//healthz/../v1/calls",
+        "/~0000000000000000000000000000000000000000000000000000000000000000",
         "\\v1\\calls",
         "http://localhost/v1/calls",
         "http://localhost/healthz/../v1/calls",

@@ -14,7 +14,7 @@ use ring::hmac;
 use serde_json::{Value, json};
 
 use crate::harness::BOB;
-use crate::identity::{Api, api, cookie};
+use crate::identity::{Api, api, cookie, place};
 
 type Heard = Arc<Mutex<Vec<(HeaderMap, String)>>>;
 
@@ -84,24 +84,24 @@ async fn whoever_should_decide_is_told_and_the_link_signs_in_once() {
     assert_eq!(approval.state, ApprovalState::Pending, "signing in decides nothing");
     // With the cookie alone nothing is decided either: it takes the token against forged requests.
     let decision = json!({ "decision": "approve" }).to_string();
-    let line = format!("POST /v1/approvals/{id}/decision");
-    let session = cookie(&signed_in);
+    let (session, place) = (cookie(&signed_in), place(&signed_in));
+    let line = format!("POST {place}/v1/approvals/{id}/decision");
     let forged = api.server.send(&line, &[("authorization", "-"), ("cookie", &session)], &decision).await;
     assert_eq!(forged.status, 403, "{forged:?}");
     assert_eq!(api.ran(), 0);
     telling.abort();
     let csrf = signed_in.json()["csrf"].as_str().unwrap().to_owned();
-    opens_its_own_question_only(&api, &id, &session, &csrf).await;
+    opens_its_own_question_only(&api, &id, &place, &session, &csrf).await;
 }
 
 /// Whoever has the link sees and decides its question, and is elsewhere as good as not signed in.
-async fn opens_its_own_question_only(api: &Api, id: &str, session: &str, csrf: &str) {
+async fn opens_its_own_question_only(api: &Api, id: &str, place: &str, session: &str, csrf: &str) {
     let other = api.question(8).await;
     let send = |line: String, body: Value| {
         let headers = [("authorization", "-"), ("cookie", session), ("x-helve-csrf", csrf)];
         async move { api.server.send(&line, &headers, &body.to_string()).await }
     };
-    let get = |path: &str| send(format!("GET {path}"), json!({}));
+    let get = |path: &str| send(format!("GET {place}{path}"), json!({}));
     assert_eq!(get("/v1/me").await.json()["roles"], json!(["approver"]), "it administers nothing");
     for path in
         ["/v1/approvals", "/v1/rules", "/v1/audit", "/v1/runs", "/v1/sessions", "/v1/events", "/metrics"]
@@ -114,7 +114,7 @@ async fn opens_its_own_question_only(api: &Api, id: &str, session: &str, csrf: &
     }
     assert_eq!(get(&format!("/v1/approvals/{other}")).await.status, 401);
     let approve = json!({ "decision": "approve" });
-    let decided = send(format!("POST /v1/approvals/{other}/decision"), approve.clone()).await;
+    let decided = send(format!("POST {place}/v1/approvals/{other}/decision"), approve.clone()).await;
     assert_eq!(decided.status, 401, "{decided:?}");
     for path in ["/", &format!("/approvals/{id}")] {
         let page = get(path).await;
@@ -122,9 +122,9 @@ async fn opens_its_own_question_only(api: &Api, id: &str, session: &str, csrf: &
         assert!(!page.body.contains("/history"), "there is nothing else to go to");
     }
     let always = json!({ "decision": "approve", "remember": {} });
-    let more = send(format!("POST /v1/approvals/{id}/decision"), always).await;
+    let more = send(format!("POST {place}/v1/approvals/{id}/decision"), always).await;
     assert_eq!(more.status, 403, "one question, and not the like of it: {more:?}");
-    let decided = send(format!("POST /v1/approvals/{id}/decision"), approve).await;
+    let decided = send(format!("POST {place}/v1/approvals/{id}/decision"), approve).await;
     assert_eq!(decided.status, 200, "{decided:?}");
     let by = decided.json()["ruling"]["by"].as_str().unwrap().to_owned();
     assert!(by.starts_with("link of the webhook"), "{by}");

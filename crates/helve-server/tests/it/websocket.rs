@@ -22,10 +22,10 @@ use crate::harness::{ADA, BOB, Server, call, request, serve_until, serve_with};
 /// Longest that a test waits for what must come.
 const LONG: Duration = Duration::from_secs(20);
 
-type Socket = WebSocketStream<TcpStream>;
+pub(crate) type Socket = WebSocketStream<TcpStream>;
 
 /// A WebSocket, or how the handshake was refused.
-async fn open(server: &Server, token: &str) -> Result<Socket, (u16, String)> {
+pub(crate) async fn open(server: &Server, token: &str) -> Result<Socket, (u16, String)> {
     let mut handshake = server.url("/mcp/ws").replace("http://", "ws://").into_client_request().unwrap();
     let headers = handshake.headers_mut();
     headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
@@ -56,11 +56,17 @@ async fn next(socket: &mut Socket) -> Option<Value> {
     }
 }
 
-async fn greet(socket: &mut Socket) {
+pub(crate) async fn greet(socket: &mut Socket) {
     let hello = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
     say(socket, request(0, "initialize", hello)).await;
     assert_eq!(next(socket).await.unwrap()["id"], 0);
     say(socket, json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+}
+
+/// Says something, and waits for what comes next.
+pub(crate) async fn ask(socket: &mut Socket, message: Value) -> Value {
+    say(socket, message).await;
+    next(socket).await.unwrap()
 }
 
 /// Until there is room: a place is free a moment after its connection has ended.
@@ -101,18 +107,25 @@ async fn one_principal_has_so_many_and_one_that_ends_makes_room() {
 
 #[tokio::test]
 async fn a_websocket_is_one_of_the_connections_that_there_may_be() {
-    let config = ServerConfig { connections_max: 2, ..ServerConfig::default() };
+    // Four for strangers, two for who decides, and ten for callers: five for each.
+    let config = ServerConfig { connections_max: 16, ..ServerConfig::default() };
     let server = serve_with(ServerOptions::default(), config).await;
-    let mut sockets = vec![open(&server, ADA).await.unwrap(), open(&server, ADA).await.unwrap()];
-    for socket in &mut sockets {
-        greet(socket).await;
+    let mut adas = Vec::new();
+    for _ in 0..20 {
+        let mut socket = open(&server, ADA).await.unwrap();
+        greet(&mut socket).await;
+        adas.push(socket);
     }
-    let third = open(&server, BOB);
-    tokio::pin!(third);
-    // It is not even looked at while the others last.
-    assert!(tokio::time::timeout(Duration::from_millis(300), third.as_mut()).await.is_err());
-    drop(sockets);
-    tokio::time::timeout(LONG, third).await.expect("there is no room").unwrap();
+    let mut bobs = open(&server, BOB).await.expect("somebody else has room");
+    greet(&mut bobs).await;
+    // Beyond her share, the oldest had to go; what is left of it is no more than there may be.
+    let ended = |socket| async move {
+        let mut socket: Socket = socket;
+        tokio::time::timeout(Duration::from_millis(500), socket.next()).await.is_ok()
+    };
+    let ended = futures_util::future::join_all(adas.into_iter().map(ended)).await;
+    let left = ended.iter().filter(|ended| !**ended).count();
+    assert!((5..=9).contains(&left) && ended[..5].iter().all(|ended| !ended), "{ended:?}");
 }
 
 #[tokio::test]

@@ -1,49 +1,13 @@
 //! Finds secrets that somebody wrote into the configuration itself.
 
+use helve::secret::{is_secret_name, is_token};
+
 use super::plan::is_literal;
 use super::template::{Part, Template};
-
-/// How names end whose values are secret, compared without case, `-` and `_`. Ends alone, since
-/// `token_type` and `max_tokens` are harmless.
-const SECRET_NAMES: [&str; 13] = [
-    "authorization",
-    "proxyauthorization",
-    "cookie",
-    "apikey",
-    "token",
-    "secret",
-    "password",
-    "passwd",
-    "credential",
-    "credentials",
-    "privatekey",
-    "accesskey",
-    "signature",
-];
-
-/// How tokens of well-known services start.
-const TOKEN_PREFIXES: [&str; 14] = [
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "sk-",
-    "sk_live_",
-    "rk_live_",
-    "xoxb-",
-    "xoxp-",
-    "AKIA",
-    "AIza",
-    "eyJhbGci",
-    "-----BEGIN",
-];
 
 /// Why a template is refused, if it holds a secret in plain text.
 pub(crate) fn refusal(name: &str, template: &Template) -> Option<String> {
     const HINT: &str = "a secret does not belong in the configuration; put it into an environment variable and write `${env:NAME}`";
-    let folded: String =
-        name.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
     let texts = || {
         template.parts().iter().filter_map(|part| match part {
             Part::Text(text) => Some(text.as_str()),
@@ -51,15 +15,9 @@ pub(crate) fn refusal(name: &str, template: &Template) -> Option<String> {
         })
     };
     let looks_like_token = texts().any(|text| text.split([' ', '=', ':', ';', '"']).any(is_token));
-    let under_secret_name = !folded.is_empty()
-        && SECRET_NAMES.iter().any(|secret| folded.ends_with(secret))
-        && is_literal(template)
-        && texts().any(|text| !text.trim().is_empty());
+    let under_secret_name =
+        is_secret_name(name) && is_literal(template) && texts().any(|text| !text.trim().is_empty());
     (looks_like_token || under_secret_name).then(|| HINT.to_owned())
-}
-
-fn is_token(word: &str) -> bool {
-    word.len() >= 16 && TOKEN_PREFIXES.iter().any(|prefix| word.starts_with(prefix))
 }
 
 #[cfg(test)]

@@ -16,11 +16,12 @@ pub(crate) mod render;
 pub mod secrets;
 pub(crate) mod template;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use helve::{
-    Annotations, BoxFuture, Category, Context, DefinitionError, Handler, Implementation, Risk, Tool,
-    ToolError,
+    Annotations, Assumed, BoxFuture, Category, Context, DefinitionError, Facet, Handler, Implementation,
+    Risk, Tool, ToolError,
 };
 use helve_net::{Client, Method};
 use serde_json::{Map, Value};
@@ -57,7 +58,36 @@ pub fn http_tool_with(config: HttpToolConfig, backend: Backend) -> Result<Tool, 
     let refuse = |problems| DefinitionError { tool: config.common.name.clone(), problems };
     let plan = plan::compile(&config).map_err(refuse)?;
     let defaults = defaults_of(&plan.method);
-    config.common.into_builder(defaults).shared_handler(Arc::new(HttpHandler::new(plan, backend))).build()
+    let assumed = assumed_of(&plan.method, holds_secret(&config));
+    let builder = config.common.into_builder(defaults).assumed(assumed);
+    builder.shared_handler(Arc::new(HttpHandler::new(plan, backend))).build()
+}
+
+/// Whether a request shows who asks: what comes back is then for them alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shows {
+    Nobody,
+    Somebody,
+}
+
+fn holds_secret(config: &HttpToolConfig) -> Shows {
+    let text = serde_json::to_string(config).unwrap_or_default();
+    match config.common.integrations.is_empty() && !text.contains("${env:") {
+        true => Shows::Nobody,
+        false => Shows::Somebody,
+    }
+}
+
+/// What labels assume of a request whose tool does not say its facets.
+pub(crate) fn assumed_of(method: &Method, shows: Shows) -> Assumed {
+    let mut facets = BTreeSet::from([Facet::ReadsUntrusted, Facet::Egress]);
+    if shows == Shows::Somebody {
+        facets.insert(Facet::ReadsPrivate);
+    }
+    if !defaults_of(method).annotations.read_only {
+        facets.insert(Facet::Mutates);
+    }
+    Assumed { facets, ..Assumed::default() }
 }
 
 /// What a method says of a tool: reading is harmless, deleting is not.

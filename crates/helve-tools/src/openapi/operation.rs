@@ -17,7 +17,7 @@ use crate::http::config::ResponseConfig;
 use crate::http::plan::{BodyPlan, RequestPlan};
 use crate::http::render::is_dots;
 use crate::http::template::{Part, Template};
-use crate::http::{Backend, HttpHandler, defaults_of};
+use crate::http::{Backend, HttpHandler, Shows, assumed_of, defaults_of};
 
 const DESCRIPTION_CHARS_MAX: usize = 1_500;
 const TITLE_CHARS_MAX: usize = 120;
@@ -65,7 +65,9 @@ fn build(shared: &Shared<'_>, operation: &Operation<'_>, name: &str, detail: Det
         text(operation.value, "summary").map(|summary| naming::prose(summary, TITLE_CHARS_MAX));
     let defaults = defaults_of(&operation.method);
     let handler = Arc::new(HttpHandler::new(plan, shared.backend.clone()));
-    let built = common.into_builder(defaults).shared_handler(handler).build();
+    let shows = if shared.config.integrations.is_empty() { Shows::Nobody } else { Shows::Somebody };
+    let assumed = assumed_of(&operation.method, shows);
+    let built = common.into_builder(defaults).assumed(assumed).shared_handler(handler).build();
     built.map(|tool| Made { tool, left_out }).map_err(|error| {
         let problems: Vec<_> = error.problems.iter().take(3).map(ToString::to_string).collect();
         naming::prose(&problems.join("; "), 300)

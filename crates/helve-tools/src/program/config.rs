@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::ports::{Access, Launcher};
-use helve::{Annotations, Category, DefinitionError, Problem, Risk, Tool};
+use helve::{Annotations, Assumed, Category, DefinitionError, Facet, Problem, Risk, Tool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,7 +117,8 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
     let handler = ProgramHandler { launcher, command, args, variables, work_dir, output_bytes_max, access };
     let defaults =
         ToolDefaults { category: Category::Custom, risk: Risk::Medium, annotations: Annotations::default() };
-    match common.into_builder(defaults).shared_handler(Arc::new(handler)).build() {
+    let assumed = assumed(&handler.access);
+    match common.into_builder(defaults).assumed(assumed).shared_handler(Arc::new(handler)).build() {
         Ok(tool) if problems.is_empty() => Ok(tool),
         Ok(_) => Err(DefinitionError { tool: name, problems }),
         Err(mut error) => {
@@ -125,6 +126,21 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
             Err(error)
         }
     }
+}
+
+/// What labels assume of a program whose tool does not say its facets: what its box lets it do. What the
+/// operator's own program without a box writes is not taken for a stranger's words.
+fn assumed(access: &Access) -> Assumed {
+    let has = |paths: &[PathBuf]| !paths.is_empty();
+    let reaches = !access.network.is_empty();
+    let facets = [
+        (Facet::ReadsUntrusted, reaches),
+        (Facet::ReadsPrivate, has(&access.read)),
+        (Facet::Egress, reaches || access.unconfined),
+        (Facet::Mutates, has(&access.write) || access.unconfined),
+    ];
+    let facets = facets.into_iter().filter(|(_, does)| *does).map(|(facet, _)| facet).collect();
+    Assumed { facets, ..Assumed::default() }
 }
 
 fn check_command(command: &Path, args: &[String]) -> Vec<Problem> {

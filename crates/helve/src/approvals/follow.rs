@@ -35,6 +35,8 @@ const ROUNDS_MAX: usize = 4;
 impl Runtime {
     /// What became of a question and of the call that it is about, for the one who asked.
     ///
+    /// [`Runtime::standing_of`] tells the same without running anything.
+    ///
     /// One that is approved runs now, once, however often this is asked and by however many at a time, and
     /// goes on if whoever asked goes away. It runs by the rights that `caller` has now, whatever they were
     /// when it was asked; a run that waited goes on by those it began with. One that was used answers with
@@ -91,7 +93,7 @@ impl Runtime {
 }
 
 /// The run that a question belongs to, once there is one.
-fn run_of(approval: &Approval) -> Option<CallId> {
+pub(super) fn run_of(approval: &Approval) -> Option<CallId> {
     approval.part.as_ref().map(|part| part.run).or(approval.used_by)
 }
 
@@ -135,7 +137,7 @@ fn call_of(approval: &Approval, mut caller: Caller) -> Call {
 }
 
 /// Why an approved call can be made only by whoever has asked for it.
-fn out_of_reach(parts: &Parts, approval: &Approval) -> Option<ToolError> {
+pub(super) fn out_of_reach(parts: &Parts, approval: &Approval) -> Option<ToolError> {
     let why = if approval.withheld {
         "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
     } else if parts.registry.tool(&approval.tool).is_none() {
@@ -205,14 +207,14 @@ pub(super) fn end_of(entries: &[Entry], call_id: CallId) -> Option<&Finished> {
 }
 
 /// The last time that a run said that it waits for a person.
-struct Wait {
+pub(super) struct Wait {
     /// The question, where it waits for an approval.
-    question: Option<ApprovalId>,
+    pub(super) question: Option<ApprovalId>,
     /// Whether nothing has happened since but that somebody decided.
-    is_last_word: bool,
+    pub(super) is_last_word: bool,
 }
 
-fn last_wait(entries: &[Entry]) -> Option<Wait> {
+pub(super) fn last_wait(entries: &[Entry]) -> Option<Wait> {
     let (at, question) = entries.iter().enumerate().rev().find_map(|(at, entry)| {
         let Entry::Step(step) = entry else { return None };
         let StepKind::Waiting { reason, approval_id } = step.kind else { return None };
@@ -240,14 +242,14 @@ pub(super) fn lost() -> ToolError {
         .suggest("ask again; the journal may know by then")
 }
 
-fn not_kept() -> ToolError {
+pub(super) fn not_kept() -> ToolError {
     ToolError::new(
         ErrorCode::OutcomeUnknown,
         "the call has ended, but how was not kept: its result holds a secret or is too large",
     )
 }
 
-fn waits(run: CallId) -> ToolError {
+pub(super) fn waits(run: CallId) -> ToolError {
     ToolError::new(
         ErrorCode::OutcomeUnknown,
         format!("{run} has begun, and waits for a person to look at it"),

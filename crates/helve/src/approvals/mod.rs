@@ -9,6 +9,7 @@ mod flight;
 mod follow;
 mod outside;
 mod repeat;
+mod standing;
 mod waiting;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub(crate) use flight::Flights;
 pub(crate) use follow::{go_on, pending};
 pub(crate) use outside::leads_outside;
 pub(crate) use repeat::outcome_of_repeated;
+pub use standing::{Ready, Standing};
 pub use waiting::Changes;
 pub(crate) use waiting::{Bulletin, until_decided};
 

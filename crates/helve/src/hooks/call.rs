@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
-use super::{Fired, Listed, Matched, Names, Spoken, combine, run_all};
+use super::{Behalf, Fired, Listed, Matched, Names, Spoken, combine, run_all};
 use crate::runtime::Parts;
 use crate::sessions;
 
@@ -77,7 +77,7 @@ impl OfCall<'_> {
         if matched.is_empty() {
             return Ok(None);
         }
-        let answers = run_all(parts, &matched, taken_back).await?;
+        let answers = run_all(parts, &matched, &Behalf::Helve, taken_back).await?;
         Ok(Some(combine(self.event, answers)))
     }
 
@@ -87,7 +87,7 @@ impl OfCall<'_> {
             let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
             let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
             one.listed = &listed;
-            super::run::in_background(parts, &one);
+            super::run::in_background(parts, &one, &Behalf::Helve);
         }
     }
 }

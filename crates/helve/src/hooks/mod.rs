@@ -10,15 +10,17 @@ mod combine;
 mod elicitation;
 mod matcher;
 mod names;
+mod raised;
 mod run;
 mod tool;
+mod turns;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use helve_core::hook::{Hook, HookEvent, HookInput, OnFailure};
-use helve_core::{BoxFuture, Caller, PrincipalKind};
+use helve_core::{BoxFuture, Caller, PrincipalKind, Tool};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -29,11 +31,15 @@ pub use combine::{Answered, Fired, Said};
 pub(crate) use elicitation::hooked;
 pub use matcher::{Matcher, MatcherError};
 pub(crate) use names::{Names, Spoken};
+pub(crate) use raised::{Behalf, limits as raise_limits};
+pub use raised::{RAISE, raise_definition};
 pub(crate) use run::{Matched, run_all};
 pub use tool::ToolHook;
 
 /// Hooks that run in the background at a time; further ones are not started.
 const BACKGROUND_MAX: u32 = 64;
+/// The same for events that somebody outside raises.
+const RAISED_BACKGROUND_MAX: u32 = 16;
 /// Most that the end of a session waits for its hooks, whatever they ask for.
 const SESSION_END_MAX: Duration = Duration::from_secs(60);
 /// Longest part of a hook's label that is shown.
@@ -155,6 +161,9 @@ pub struct Hooks(Arc<Inner>);
 struct Inner {
     snapshot: Live<Snapshot>,
     background: Arc<Semaphore>,
+    raised_background: Arc<Semaphore>,
+    raise_tool: OnceLock<Tool>,
+    turns: turns::Turns,
     /// Ends what still runs in the background.
     ending: CancellationToken,
     caller: Arc<Caller>,
@@ -184,6 +193,9 @@ impl Hooks {
         Self(Arc::new(Inner {
             snapshot: Live::new(Snapshot::new(set), |snapshot| snapshot.by_event.is_empty()),
             background: Arc::new(Semaphore::new(BACKGROUND_MAX as usize)),
+            raised_background: Arc::new(Semaphore::new(RAISED_BACKGROUND_MAX as usize)),
+            raise_tool: OnceLock::new(),
+            turns: turns::Turns::default(),
             ending: CancellationToken::new(),
             caller: Arc::new(Caller::principal("hook").kind(PrincipalKind::Service)),
         }))
@@ -202,7 +214,9 @@ impl Hooks {
     /// Waits until hooks that run in the background have ended, at most this long.
     pub async fn settle(&self, at_most: Duration) {
         // All room is free once nothing runs; whether it came to that in time makes no difference.
-        let _ = tokio::time::timeout(at_most, self.0.background.acquire_many(BACKGROUND_MAX)).await;
+        let own = self.0.background.acquire_many(BACKGROUND_MAX);
+        let raised = self.0.raised_background.acquire_many(RAISED_BACKGROUND_MAX);
+        let _ = tokio::time::timeout(at_most, async { tokio::join!(own, raised) }).await;
     }
 
     /// The same before the runtime ends: those that have not ended by then are stopped, and none starts
@@ -213,8 +227,8 @@ impl Hooks {
     }
 
     /// Runs the rest of a hook that has answered. False where there is no room.
-    pub(crate) fn go_on(&self, rest: BoxFuture<'static, ()>) -> bool {
-        let Ok(room) = Arc::clone(&self.0.background).try_acquire_owned() else { return false };
+    pub(crate) fn go_on(&self, room: &Arc<Semaphore>, rest: BoxFuture<'static, ()>) -> bool {
+        let Ok(room) = Arc::clone(room).try_acquire_owned() else { return false };
         let ending = self.0.ending.clone();
         tokio::spawn(async move {
             ending.run_until_cancelled_owned(rest).await;
@@ -241,6 +255,19 @@ impl Hooks {
 
     pub(crate) fn background(&self) -> &Arc<Semaphore> {
         &self.0.background
+    }
+
+    pub(crate) fn raised_background(&self) -> &Arc<Semaphore> {
+        &self.0.raised_background
+    }
+
+    fn turns(&self) -> &turns::Turns {
+        &self.0.turns
+    }
+
+    /// Where the tool is kept that tells of events from outside.
+    fn raise_tool(&self) -> &OnceLock<Tool> {
+        &self.0.raise_tool
     }
 
     /// Cancelled when nothing runs in the background any more.

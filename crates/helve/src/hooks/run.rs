@@ -12,7 +12,7 @@ use helve_core::BoxFuture;
 use helve_core::hook::{HookContext, HookFailure, HookInput, HookOutput};
 use tokio_util::sync::CancellationToken;
 
-use super::{Answered, Listed, Spoken};
+use super::{Answered, Behalf, Listed, Spoken};
 use crate::runtime::Parts;
 
 /// A hook that is told, and what.
@@ -33,15 +33,16 @@ type Answer = Result<HookOutput, HookFailure>;
 pub(crate) async fn run_all(
     parts: &Arc<Parts>,
     matched: &[Matched<'_>],
+    behalf: &Behalf,
     taken_back: Option<&CancellationToken>,
 ) -> Result<Vec<Answered>, TakenBack> {
     let token = taken_back.map_or_else(CancellationToken::new, CancellationToken::child_token);
-    let context = HookContext::new(token.clone(), Arc::clone(parts) as _);
+    let context = HookContext::new(token.clone(), behalf.host(parts));
     let mut answers: Vec<Answered> = Vec::with_capacity(matched.len());
     let mut going = Vec::new();
     for (index, one) in matched.iter().enumerate() {
         let answer = if one.listed.entry.in_background {
-            in_background(parts, one);
+            in_background(parts, one, behalf);
             Ok(HookOutput::none())
         } else {
             match poll_fn(|cx| Poll::Ready(first_step(one, &context, cx))).await {
@@ -122,14 +123,14 @@ fn crashed() -> HookFailure {
 }
 
 /// Runs a hook while everything goes on. Nobody hears its answer but the log.
-pub(super) fn in_background(parts: &Arc<Parts>, one: &Matched<'_>) {
+pub(super) fn in_background(parts: &Arc<Parts>, one: &Matched<'_>, behalf: &Behalf) {
     let by = Arc::clone(&one.listed.by);
-    let Ok(room) = Arc::clone(parts.hooks.background()).try_acquire_owned() else {
+    let Ok(room) = Arc::clone(behalf.room(&parts.hooks)).try_acquire_owned() else {
         tracing::warn!(%by, "a hook was not told: too many run in the background");
         return;
     };
     let (entry, input) = (one.listed.entry.clone(), Arc::clone(&one.input));
-    let context = HookContext::new(parts.hooks.ending(), Arc::clone(parts) as _);
+    let context = HookContext::new(parts.hooks.ending(), behalf.host(parts));
     tokio::spawn(async move {
         let time = entry.time();
         let answer = within(time, Box::pin(async { entry.hook.fire(input, context).await })).await;

@@ -9,7 +9,7 @@ mod places;
 
 use std::sync::Arc;
 
-use helve_core::gate::{Stance, Voice};
+use helve_core::gate::{Speaker, Stance, Voice};
 use helve_core::permission::{Destination, PermissionMode, PermissionSet, PermissionUpdate};
 use helve_core::{BoxFuture, Category, Facet, Tool};
 use serde_json::Value;
@@ -54,11 +54,14 @@ fn said<'p>(
             };
             let rule = set.rules(stance).iter().find(fits)?;
             let by = format!("rule {stance} {rule}");
-            Some(Voice::new(by, stance).because(format!("a rule of the {} says so", place_words(place))))
+            Some(
+                Voice::named(Speaker::Rule, by, stance)
+                    .because(format!("a rule of the {} says so", place_words(place))),
+            )
         })
     };
     let mode = places.clone().filter_map(|(_, set)| set.mode).last().unwrap_or_default();
-    let by_mode = |stance| Voice::new(format!("mode {}", mode.as_str()), stance);
+    let by_mode = |stance| Voice::named(Speaker::Mode, format!("mode {}", mode.as_str()), stance);
     let plan = (mode == PermissionMode::Plan && tool.definition().changes_world() && !tool.is_composed())
         .then(|| by_mode(Stance::Deny).because("in the mode `plan` nothing runs that may change the world"));
     let objection = rule(Stance::Deny).or(plan).or_else(|| rule(Stance::Ask));

@@ -1,8 +1,8 @@
 //! May this caller use this tool?
 
 use helve_core::{
-    Access, Action, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Stance, Tool, ToolError,
-    Voice,
+    Access, Action, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Speaker, Stance, Tool,
+    ToolError, Voice,
 };
 
 use super::hear;
@@ -35,7 +35,7 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall, origin: &Origin) ->
     if parts.settings.require_authentication && caller.principal.is_none() {
         let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is")
             .suggest("call with a principal; this runtime requires authentication");
-        return Some((error, Voice::new("authentication", Stance::Deny)));
+        return Some((error, Voice::new(Speaker::Authentication, Stance::Deny)));
     }
     let who = caller.principal.as_deref().unwrap_or("this caller");
     if !caller.access.allows(name) {
@@ -47,7 +47,7 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall, origin: &Origin) ->
             )),
             Access::Only(_) | Access::All => error,
         };
-        return Some((error, Voice::new("access list", Stance::Deny)));
+        return Some((error, Voice::new(Speaker::AccessList, Stance::Deny)));
     }
     let voice = match origin.served() {
         Some(served) => {

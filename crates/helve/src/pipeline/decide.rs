@@ -10,8 +10,8 @@ use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool, ToolError,
-    Voice,
+    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Speaker, Stance, Tool,
+    ToolError, Voice,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -84,7 +84,7 @@ pub(super) fn permitted_before(
         record.keep_arguments(&arguments);
         call.arguments = arguments;
     }
-    record.heard(Voice::new("permitted before", Stance::Allow));
+    record.heard(Voice::new(Speaker::Earlier, Stance::Allow));
     ControlFlow::Break(PermittedCall { tool, call, grant: None })
 }
 
@@ -125,7 +125,7 @@ async fn ask(
         && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
     {
         record.tell_step(StepKind::RuleUsed { rule_id });
-        record.heard(Voice::new(format!("approval rule {rule_id}"), Stance::Allow));
+        record.heard(Voice::named(Speaker::Person, format!("approval rule {rule_id}"), Stance::Allow));
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
     }
     if let Some(voice) = reasons.never_ask.take() {
@@ -260,7 +260,7 @@ async fn ask_program(
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
     };
     let broken = |why: &str| {
-        let voice = Voice::new("can_use_tool", Stance::Deny).because(why);
+        let voice = Voice::new(Speaker::Program, Stance::Deny).because(why);
         (denial(&voice), voice)
     };
     let answer = match answer {
@@ -276,7 +276,7 @@ async fn ask_program(
     match answer {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionResult::Deny { message, .. }) => {
-            let voice = Voice::new("can_use_tool", Stance::Deny).because(message);
+            let voice = Voice::new(Speaker::Program, Stance::Deny).because(message);
             let error = denial(&voice);
             record.heard(voice);
             Err(error)
@@ -288,7 +288,7 @@ async fn ask_program(
                 record.keep_arguments(&call.arguments);
                 record.changed_by("the program that was asked", &call.arguments);
             }
-            record.heard(Voice::new("can_use_tool", Stance::Allow));
+            record.heard(Voice::new(Speaker::Program, Stance::Allow));
             still_allowed(parts, &tool, &call, record).await?;
             sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
@@ -334,7 +334,7 @@ fn permitted_by(
     approval: Approval,
     record: &mut OpenRecord<'_>,
 ) -> PermittedCall {
-    record.heard(Voice::new(format!("approval {}", approval.id), Stance::Allow));
+    record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {

@@ -1,9 +1,9 @@
 //! Everybody who has a say in a call is heard: hooks, the calling agent, policies, rules, the mode,
 //! labels, the tool's risk. The strictest wins.
 
-use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve_core::session::SessionState;
-use helve_core::{AdvisedAction, Call, ErrorCode, LabelSet, Tool, ToolError};
+use helve_core::{AdvisedAction, Call, LabelSet, Tool, ToolError};
 
 use super::labels;
 use super::origin::Origin;
@@ -137,17 +137,27 @@ pub(super) async fn still_allowed(
 
 /// Who says that nobody may be asked, if anybody does.
 fn never_ask(by_mode: bool, origin: &Origin) -> Option<Voice> {
-    let (by, why) = match origin.served().map(|served| served.asks) {
-        Some(Asks::Nobody) => ("completion", "nobody is asked about what completes an argument"),
-        Some(Asks::Person) | None if by_mode => ("mode dontAsk", "nobody may be asked in this mode"),
+    let (voice, why) = match origin.served().map(|served| served.asks) {
+        None if origin.is_event() => {
+            let voice = Voice::new(Speaker::Event, Stance::Deny);
+            (voice, "nobody is asked about an event; it is allowed or denied")
+        }
+        Some(Asks::Nobody) => {
+            let voice = Voice::new(Speaker::Completion, Stance::Deny);
+            (voice, "nobody is asked about what completes an argument")
+        }
+        Some(Asks::Person) | None if by_mode => {
+            let voice = Voice::named(Speaker::Mode, "mode dontAsk", Stance::Deny);
+            (voice, "nobody may be asked in this mode")
+        }
         Some(Asks::Person) | None => return None,
     };
-    Some(Voice::new(by, Stance::Deny).because(why))
+    Some(voice.because(why))
 }
 
 /// A session that was ended is closed for good.
 fn ended(session: Option<&SessionState>) -> Option<Voice> {
-    session?.ended_at.map(|_| Voice::new("session", Stance::Deny).because("this session was ended"))
+    session?.ended_at.map(|_| Voice::new(Speaker::Session, Stance::Deny).because("this session was ended"))
 }
 
 fn advice(call: &Call) -> Option<Voice> {
@@ -160,12 +170,12 @@ fn advice(call: &Call) -> Option<Voice> {
                 Some(why) => format!("the calling agent asks for approval: {why}"),
                 None => "the calling agent asks for approval".to_owned(),
             };
-            Some(Voice::new("agent", Stance::Ask).because(reason))
+            Some(Voice::new(Speaker::Agent, Stance::Ask).because(reason))
         }
         AdvisedAction::Deny => {
             let why = why.unwrap_or("it gave no reason");
             let reason = format!("the calling agent decided against this call: {why}");
-            Some(Voice::new("agent", Stance::Deny).because(reason))
+            Some(Voice::new(Speaker::Agent, Stance::Deny).because(reason))
         }
     }
 }
@@ -190,16 +200,38 @@ fn risk(parts: &Parts, tool: &Tool) -> impl Iterator<Item = Voice> {
     let risky = (definition.risk >= parts.settings.ask_from && !tool.is_composed())
         .then(|| format!("`{}` is of {} risk", definition.name, definition.risk));
     let always = definition.requires_approval.then(|| format!("`{}` always needs approval", definition.name));
-    let voice = |reason: String| Voice::new("risk", Stance::Ask).because(reason);
+    let voice = |reason: String| Voice::new(Speaker::Risk, Stance::Ask).because(reason);
     risky.into_iter().chain(always).map(voice)
 }
 
 /// What a voice says, for a person who is asked.
 fn words(voice: &Voice) -> String {
-    match (&voice.reason, &*voice.by) {
-        (Some(reason), "risk" | "agent" | "labels") => reason.clone(),
-        (Some(reason), by) => format!("{by}: {reason}"),
-        (None, by) => format!("{by} asks"),
+    let by = &voice.by;
+    match (&voice.reason, says_all_in_its_reason(voice.speaker)) {
+        (Some(reason), true) => reason.clone(),
+        (Some(reason), false) => format!("{by}: {reason}"),
+        (None, _) => format!("{by} asks"),
+    }
+}
+
+/// Whether a speaker's reason tells who speaks, so that a person need not read it twice.
+fn says_all_in_its_reason(speaker: Speaker) -> bool {
+    match speaker {
+        Speaker::Risk | Speaker::Agent | Speaker::Labels => true,
+        Speaker::Authentication
+        | Speaker::AccessList
+        | Speaker::Role
+        | Speaker::Policy
+        | Speaker::Trust
+        | Speaker::Rule
+        | Speaker::Mode
+        | Speaker::Hook
+        | Speaker::Program
+        | Speaker::Session
+        | Speaker::Completion
+        | Speaker::Event
+        | Speaker::Person
+        | Speaker::Earlier => false,
     }
 }
 
@@ -207,28 +239,38 @@ fn words(voice: &Voice) -> String {
 pub(super) fn denial(voice: &Voice) -> ToolError {
     let by = &voice.by;
     let why = voice.reason.as_deref();
-    let error = |code, message: String| ToolError::new(code, message);
-    match &**by {
-        "agent" => {
-            error(ErrorCode::PermissionDenied, why.unwrap_or("the calling agent decided so").to_owned())
-        }
-        "labels" => {
-            let message =
-                format!("not in this session: {}", why.unwrap_or("untrusted text met private data"));
-            error(ErrorCode::PermissionDenied, message)
-                .suggest("tell the user; a new session that has not read both may do it")
-        }
-        "session" => error(ErrorCode::PermissionDenied, why.unwrap_or("this session was ended").to_owned())
-            .suggest("nothing runs in it any more; begin a new session"),
-        by if by.starts_with("policy") => {
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            error(ErrorCode::NotAuthorized, format!("denied by {by}{why}"))
-                .suggest("do not repeat it; `helve policy explain` tells the operator why")
-        }
-        by => {
-            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            error(ErrorCode::PermissionDenied, format!("denied by `{by}`{why}"))
-                .suggest("do not repeat it; do something else, or ask the user what they want instead")
-        }
+    let because = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let (message, hint) = match voice.speaker {
+        Speaker::Agent => (why.unwrap_or("the calling agent decided so").to_owned(), None),
+        Speaker::Labels => (
+            format!("not in this session: {}", why.unwrap_or("untrusted text met private data")),
+            Some("tell the user; a new session that has not read both may do it"),
+        ),
+        Speaker::Session => (
+            why.unwrap_or("this session was ended").to_owned(),
+            Some("nothing runs in it any more; begin a new session"),
+        ),
+        Speaker::Authentication | Speaker::AccessList | Speaker::Role | Speaker::Policy => (
+            format!("denied by {by}{because}"),
+            Some("do not repeat it; `helve policy explain` tells the operator why"),
+        ),
+        Speaker::Trust
+        | Speaker::Rule
+        | Speaker::Mode
+        | Speaker::Hook
+        | Speaker::Program
+        | Speaker::Risk
+        | Speaker::Completion
+        | Speaker::Event
+        | Speaker::Person
+        | Speaker::Earlier => (
+            format!("denied by `{by}`{because}"),
+            Some("do not repeat it; do something else, or ask the user what they want instead"),
+        ),
+    };
+    let error = ToolError::new(voice.speaker.denial(), message);
+    match hint {
+        Some(hint) => error.suggest(hint),
+        None => error,
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::hook::HookEvent;
-use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Output, Source, Speaker, Stage, Stance, Status, Tool, ToolError, Voice};
 use serde_json::{Value, json};
 
 use super::execute::Answer;
 use super::hooks_before::{listening, of_call, without_secrets};
+use super::origin::Origin;
 use super::prepare::fit;
 use super::record::OpenRecord;
 use super::{check_output, decide::PermittedCall};
@@ -26,10 +27,10 @@ pub(super) struct Watched {
 }
 
 /// Remembers what hooks will be told, where there are any.
-pub(super) fn watch(parts: &Parts, permitted: &PermittedCall) -> Option<Box<Watched>> {
+pub(super) fn watch(parts: &Parts, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
     let call = permitted.call();
-    let answered = listening(parts, &HookEvent::PostToolUse, call);
-    let failed = listening(parts, &HookEvent::PostToolUseFailure, call);
+    let answered = listening(parts, &HookEvent::PostToolUse, call, origin);
+    let failed = listening(parts, &HookEvent::PostToolUseFailure, call, origin);
     if answered.is_none() && failed.is_none() {
         return None;
     }
@@ -98,7 +99,10 @@ impl Watched {
         let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
         let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
         record.attach(None);
-        record.heard(Voice::new(Arc::clone(&replaced.by), Stance::Allow).because("with another result"));
+        record.heard(
+            Voice::named(Speaker::Hook, Arc::clone(&replaced.by), Stance::Allow)
+                .because("with another result"),
+        );
         record.note_conflicts(&fired.conflicts);
         let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), deed: None };
         check_output::check(parts, answer, record).map_err(|error| {
@@ -160,8 +164,8 @@ pub(super) struct Denial {
 }
 
 /// Remembers what hooks will be told if the call is denied, where there are any.
-pub(super) fn watch_denial(parts: &Parts, call: &Call) -> Option<Box<Denial>> {
-    let hooks = listening(parts, &HookEvent::PermissionDenied, call)?;
+pub(super) fn watch_denial(parts: &Parts, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
+    let hooks = listening(parts, &HookEvent::PermissionDenied, call, origin)?;
     Some(Box::new(Denial { call: call.clone(), hooks }))
 }
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
 use helve_core::json::check as check_limits;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, ErrorCode, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Speaker, Stage, Stance, Tool, ToolError, Voice};
 use serde_json::{Map, Value};
 
+use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
 use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
@@ -22,9 +23,14 @@ use crate::runtime::Parts;
 /// Longest reason that is passed on, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
 
-/// The hooks of an event, where there are some and the call is not a hook's own.
-pub(super) fn listening(parts: &Parts, event: &HookEvent, call: &Call) -> Option<Arc<[Listed]>> {
-    parts.hooks.of(event).filter(|_| !parts.hooks.is_own(&call.caller))
+/// The hooks of an event, where there are some, and the call is neither a hook's own nor an event itself.
+pub(super) fn listening(
+    parts: &Parts,
+    event: &HookEvent,
+    call: &Call,
+    origin: &Origin,
+) -> Option<Arc<[Listed]>> {
+    parts.hooks.of(event).filter(|_| !parts.hooks.is_own(&call.caller) && !origin.is_event())
 }
 
 /// Tells hooks that a tool is about to be called, and does what they say.
@@ -67,7 +73,9 @@ pub(super) async fn permission_request(
     suggestions: Vec<Value>,
     record: &mut OpenRecord<'_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call) else { return Ok(None) };
+    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call, record.origin()) else {
+        return Ok(None);
+    };
     let mut of = of_call(HookEvent::PermissionRequest, tool, call, record);
     if !suggestions.is_empty() {
         of.more.push(("permission_suggestions", Value::Array(suggestions)));
@@ -155,7 +163,7 @@ fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
 }
 
 fn voice(by: &Arc<str>, stance: Stance, why: Option<String>) -> Voice {
-    let voice = Voice::new(Arc::clone(by), stance);
+    let voice = Voice::named(Speaker::Hook, Arc::clone(by), stance);
     match why {
         Some(why) => voice.because(why),
         None => voice,

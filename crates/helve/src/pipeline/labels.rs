@@ -3,19 +3,16 @@
 
 use std::sync::Arc;
 
-use helve_core::gate::{Stance, Voice};
+use helve_core::gate::{Speaker, Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{ErrorCode, Facet, Outcome, Stage, Status, Tool, ToolError};
+use helve_core::{ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
-use crate::sessions::{self, Fresh, WhenMet};
-
-/// Who says it, as the record names them.
-const BY: &str = "labels";
+use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
 /// What labels say to a call, if anything.
 pub(super) async fn say(
@@ -44,16 +41,33 @@ pub(super) async fn say(
     if let Some(carrier) = carrier
         && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
     {
-        return Ok(Some(Voice::new(BY, stance).because(reason)));
+        return Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)));
     }
-    let Some(session) = session.filter(|_| before.has_met() && (egress || mutates)) else { return Ok(None) };
+    let asks = |session: &Arc<SessionState>| {
+        before.has_met() && (egress || mutates) && !looks_up_at_its_source(settings, tool, session)
+    };
+    let Some(session) = session.filter(asks) else { return Ok(None) };
     let does = match (egress, mutates) {
         (true, true) => "may send something out and change something",
         (true, false) => "may send something out",
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new(BY, stance).because(reason)))
+    Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)))
+}
+
+/// Whether a call only looks something up at the server that everything private in the session came from:
+/// that server learns nothing that it did not have. Otherwise reading twice from one server would ask.
+fn looks_up_at_its_source(settings: &LabelSettings, tool: &Tool, session: &SessionState) -> bool {
+    let definition = tool.definition();
+    let is_assumed = definition.facets.is_none() && settings.unlabelled == Unlabelled::Assumed;
+    if !is_assumed || definition.source != Source::Mcp || definition.assumed.sends_to != SendsTo::ItsServer {
+        return false;
+    }
+    tool.name().namespace().is_some_and(|own| {
+        let of_others = session.labels_beside(own);
+        !of_others.has(Label::Private) && !of_others.has(Label::Secret)
+    })
 }
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
@@ -107,7 +121,7 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
     let brought = brought(parts, &tool);
     let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
-    let was_judged = record.voices().iter().any(|voice| &*voice.by == BY);
+    let was_judged = record.voices().iter().any(|voice| voice.speaker == Speaker::Labels);
     if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
@@ -193,7 +207,10 @@ async fn raise(
         return Ok(None);
     }
     let known = sessions::of(parts, &caller, Fresh::known()).await.map_err(unavailable)?;
-    let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |session| session.labels()));
+    // A label is noted once for each namespace that brought it: what may go back to one server may not
+    // because another brought the same.
+    let namespace = record.tool().and_then(|tool| tool.name().namespace());
+    let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |known| known.labels_from(namespace)));
     let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
@@ -208,13 +225,29 @@ async fn raise(
     Ok(Some(session))
 }
 
-/// Whether a tool's output schema leaves no room for words of others: numbers, truth values and
-/// words from a list, and objects and lists of those.
+/// Whether a tool's output schema leaves no room for words of others: numbers, truth values and a word
+/// from a list, objects of those, and lists of numbers and truth values.
+///
+/// INVARIANT: the schema is the operator's or the tool author's. A server that says what its own results look
+/// like takes no label off: it, or a stranger who can write there, chooses what the listed words are.
 fn is_closed(tool: &Tool) -> bool {
-    tool.output().is_some_and(|schema| leaves_no_room(schema.json(), 0))
+    match tool.definition().source {
+        Source::Mcp => false,
+        Source::Builtin | Source::Function | Source::Plugin => {
+            tool.output().is_some_and(|schema| leaves_no_room(schema.json(), Times::Once, 0))
+        }
+    }
 }
 
-fn leaves_no_room(schema: &Value, depth: usize) -> bool {
+/// How often a value can be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Times {
+    Once,
+    /// In a list, where listed words make sentences.
+    Many,
+}
+
+fn leaves_no_room(schema: &Value, times: Times, depth: usize) -> bool {
     const DEPTH_MAX: usize = 16;
     let Some(schema) = schema.as_object().filter(|_| depth < DEPTH_MAX) else { return false };
     // Under these, what stands beside them says less than it seems to.
@@ -222,24 +255,33 @@ fn leaves_no_room(schema: &Value, depth: usize) -> bool {
         return false;
     }
     if schema.contains_key("enum") || schema.contains_key("const") {
-        return true;
+        let listed = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
+        return times == Times::Once || listed.chain(schema.get("const")).all(is_no_word);
     }
     match schema.get("type").and_then(Value::as_str) {
         Some("integer" | "number" | "boolean" | "null") => true,
-        Some("array") => schema.get("items").is_some_and(|items| leaves_no_room(items, depth + 1)),
+        Some("array") => {
+            schema.get("items").is_some_and(|items| leaves_no_room(items, Times::Many, depth + 1))
+        }
         Some("object") => {
             let fields = schema.get("properties").and_then(Value::as_object);
             schema.get("additionalProperties") == Some(&Value::Bool(false))
                 && !schema.contains_key("patternProperties")
-                && fields.is_some_and(|fields| fields.values().all(|field| leaves_no_room(field, depth + 1)))
+                && fields.is_some_and(|fields| {
+                    fields.values().all(|field| leaves_no_room(field, times, depth + 1))
+                })
         }
         Some(_) | None => false,
     }
 }
 
+fn is_no_word(value: &Value) -> bool {
+    matches!(value, Value::Null | Value::Bool(_) | Value::Number(_))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::leaves_no_room;
+    use super::{Times, leaves_no_room};
     use serde_json::json;
 
     #[test]
@@ -248,9 +290,10 @@ mod tests {
             json!({ "type": "integer" }),
             json!({ "enum": ["a", "b"] }),
             json!({ "type": "array", "items": { "type": "boolean" } }),
+            json!({ "type": "array", "items": { "enum": [1, 2, null] } }),
             json!({ "type": "object", "properties": { "n": { "type": "number" } }, "additionalProperties": false }),
         ] {
-            assert!(leaves_no_room(&closed, 0), "{closed}");
+            assert!(leaves_no_room(&closed, Times::Once, 0), "{closed}");
         }
         for open in [
             json!({ "type": "string" }),
@@ -258,13 +301,16 @@ mod tests {
             json!({}),
             json!(true),
             json!({ "type": "array" }),
+            json!({ "type": "array", "items": { "enum": ["send", "it", "to", "eve"] } }),
+            json!({ "type": "array", "items": { "type": "object", "additionalProperties": false,
+                "properties": { "word": { "enum": ["send", "it"] } } } }),
             json!({ "type": "object", "properties": { "n": { "type": "number" } } }),
             json!({ "type": "object", "properties": { "n": { "type": "string" } }, "additionalProperties": false }),
             json!({ "$ref": "#/$defs/x" }),
             json!({ "$ref": "#/$defs/x", "type": "integer" }),
             json!({ "type": "array", "prefixItems": [{ "type": "string" }], "items": { "type": "integer" } }),
         ] {
-            assert!(!leaves_no_room(&open, 0), "{open}");
+            assert!(!leaves_no_room(&open, Times::Once, 0), "{open}");
         }
     }
 }

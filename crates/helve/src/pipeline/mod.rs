@@ -44,7 +44,7 @@ use record::OpenRecord;
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {
     let mut record = OpenRecord::open(parts, &call, origin);
-    let denial = hooks_after::watch_denial(parts, &call);
+    let denial = hooks_after::watch_denial(parts, &call, record.origin());
     let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
         stages(parts, call, &mut record).await
@@ -96,7 +96,9 @@ async fn stages(
     let permitted = match decide::permitted_before(prepared, record) {
         ControlFlow::Break(permitted) => permitted,
         ControlFlow::Continue(prepared) => {
-            let prepared = match hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call) {
+            let listening =
+                hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call, record.origin());
+            let prepared = match listening {
                 Some(hooks) => Box::pin(hooks_before::ask(parts, hooks, prepared, record)).await?,
                 None => prepared,
             };
@@ -129,7 +131,7 @@ async fn stages(
         }
     };
 
-    let watched = hooks_after::watch(parts, &permitted);
+    let watched = hooks_after::watch(parts, &permitted, record.origin());
     let result = perform(parts, permitted, record).await;
     match watched {
         Some(watched) => Box::pin(watched.tell(parts, result, record)).await,

@@ -15,6 +15,8 @@ pub(crate) enum Origin {
     Outside,
     /// Somebody reads what a server behind this runtime has, which is no tool of the registry.
     Served(Box<Served>),
+    /// Somebody outside tells of an event: a call of this tool, which is in no registry.
+    Raised(Box<Tool>),
     /// Somebody came back for a call that a person has approved: it runs by that approval or not at all.
     Approved(ApprovalId),
     /// A running call makes it, as one of its parts.
@@ -35,7 +37,7 @@ pub(crate) struct PartOf {
 impl Origin {
     pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
         match self {
-            Self::Outside | Self::Served(_) | Self::Approved(_) => None,
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => None,
             Self::Part(part) => Some(&part.run),
             Self::Resumed(run) => Some(run),
         }
@@ -43,7 +45,7 @@ impl Origin {
 
     pub(super) fn part(&self) -> Option<&Part> {
         match self {
-            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => None,
             Self::Part(part) => Some(&part.part),
         }
     }
@@ -52,7 +54,7 @@ impl Origin {
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Part(part) => part.until,
-            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -60,7 +62,7 @@ impl Origin {
     pub(super) fn served(&self) -> Option<&Served> {
         match self {
             Self::Served(served) => Some(served),
-            Self::Outside | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -68,7 +70,7 @@ impl Origin {
     pub(super) fn is_outside(&self) -> bool {
         match self {
             Self::Outside => true,
-            Self::Served(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => false,
+            Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => false,
         }
     }
 
@@ -76,20 +78,29 @@ impl Origin {
     pub(super) fn approval(&self) -> Option<ApprovalId> {
         match self {
             Self::Approved(id) => Some(*id),
-            Self::Outside | Self::Served(_) | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
     /// The tool that comes with the call, so that nobody looks for it by its name.
     pub(super) fn tool(&self) -> Option<&Tool> {
-        self.served().map(|served| &served.tool)
+        match self {
+            Self::Served(served) => Some(&served.tool),
+            Self::Raised(tool) => Some(tool),
+            Self::Outside | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
+        }
+    }
+
+    /// Whether it is an event. Hooks hear of the event itself, not also of the call that carries it.
+    pub(super) fn is_event(&self) -> bool {
+        matches!(self, Self::Raised(_))
     }
 
     /// The id that the call has already.
     pub(super) fn call_id(&self) -> Option<CallId> {
         match self {
             Self::Resumed(run) => Some(run.id),
-            Self::Outside | Self::Served(_) | Self::Approved(_) | Self::Part(_) => {
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) => {
                 self.cut_short().map(|(call_id, _)| call_id)
             }
         }
@@ -98,7 +109,7 @@ impl Origin {
     /// The same call before its run was cut short, where it had started and not ended.
     pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
         let (call_id, earlier) = match self {
-            Self::Outside | Self::Served(_) | Self::Approved(_) => return None,
+            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => return None,
             Self::Part(part) => part.run.history.part(&part.part.path)?,
             Self::Resumed(run) => (run.id, run.history.call(run.id)?),
         };

@@ -11,7 +11,7 @@ mod snapshot;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use helve_core::event::EventKind;
@@ -42,6 +42,17 @@ pub const TOOLS_MAX: usize = 1_000;
 /// ```
 #[derive(Clone)]
 pub struct Registry(Arc<Inner>);
+
+/// A registry that is there as long as somebody else holds it.
+#[derive(Clone)]
+pub struct WeakRegistry(Weak<Inner>);
+
+impl WeakRegistry {
+    /// The registry, if it is still there.
+    pub fn upgrade(&self) -> Option<Registry> {
+        self.0.upgrade().map(Registry)
+    }
+}
 
 struct Inner {
     snapshot: ArcSwap<Snapshot>,
@@ -76,6 +87,14 @@ pub enum RegistryError {
         tool: ToolName,
         /// The tool that has it.
         owner: ToolName,
+    },
+    /// The name stands for something that is no tool.
+    #[error("`{name}` stands for the events that agents raise; choose another name for `{tool}`")]
+    Reserved {
+        /// The name, alias or provider name.
+        name: String,
+        /// The tool that was refused.
+        tool: ToolName,
     },
     /// The registry is full.
     #[error("the registry holds {tools_max} tools, its limit; raise `registry.tools_max`")]
@@ -267,6 +286,16 @@ impl Registry {
     /// Learns of changes, and of the calls of a runtime with this registry.
     pub fn subscribe(&self) -> Subscription {
         self.0.bus.subscribe()
+    }
+
+    /// Tells whoever subscribed of something that happened to whoever provides tools.
+    pub fn announce(&self, make: impl FnOnce() -> EventKind) {
+        self.0.bus.publish(make);
+    }
+
+    /// The same registry, for a tool in it: one that held the registry itself would keep it forever.
+    pub fn downgrade(&self) -> WeakRegistry {
+        WeakRegistry(Arc::downgrade(&self.0))
     }
 
     pub(crate) fn bus(&self) -> &Bus {

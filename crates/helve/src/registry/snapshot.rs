@@ -12,6 +12,7 @@ use super::RegistryError;
 use super::index::Index;
 use super::shards::Shards;
 use crate::formats::{ExportOptions, Format, export};
+use crate::hooks::RAISE;
 
 /// All tools at one moment. Never changes, so whatever is derived from it is derived once.
 #[derive(Default)]
@@ -234,6 +235,10 @@ impl Snapshot {
             tool: name.clone(),
             owner: owner.clone(),
         };
+        // Whoever may use it must not find another tool behind the name.
+        if let Some(reserved) = other_names(tool).chain([name.as_str()]).find(|name| *name == RAISE) {
+            return Err(RegistryError::Reserved { name: reserved.to_owned(), tool: name.clone() });
+        }
         if let Some(owner) = self.other_names.get(name.as_str()).filter(|owner| *owner != name) {
             return Err(taken(name.as_str(), owner));
         }

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{Caller, LabelSet, Tool, ToolError};
+use helve_core::{Caller, LabelSet, Tool, ToolError, ToolName};
 
 use super::Runtime;
 use crate::live::Live;
 use crate::pipeline;
 use crate::registry::{Filter, Registered};
 use crate::sessions::{self, Fresh};
+
+/// How many like names are looked at for one that the caller may know of.
+const NEAR_MAX: usize = 3;
 
 /// The policy in force. It may be replaced while calls are made.
 pub(crate) struct LivePolicy(Live<Option<Arc<dyn Policy>>>);
@@ -25,7 +28,7 @@ impl LivePolicy {
 
     /// What it says to a request. Nothing, where there is none.
     pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
-        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()))
+        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
     }
 }
 
@@ -39,6 +42,15 @@ impl Runtime {
     pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
         (caller.principal.is_some() || !self.settings().require_authentication)
             && pipeline::may_see(self.parts(), caller, tool)
+    }
+
+    /// The tool whose name is most like this one, of those that a caller may know of.
+    pub fn nearest(&self, name: &str, caller: &Caller) -> Option<ToolName> {
+        let seen = |near: &ToolName| {
+            let tool = self.registry().tool(near.as_str());
+            tool.is_some_and(|tool| self.may_see(caller, &tool))
+        };
+        self.registry().near(name, NEAR_MAX).into_iter().find(seen)
     }
 
     /// The tools that a caller may know of.
@@ -68,17 +80,17 @@ impl Runtime {
         }
         let roles: &[&str] = match action {
             Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {
-                return Voice::new("no policy", Stance::Allow);
+                return Voice::named(Speaker::Policy, "no policy", Stance::Allow);
             }
             Action::Approve => &["approver"],
             Action::Inspect => &["approver", "auditor", "admin"],
             Action::Administer => &["admin"],
         };
         if roles.iter().any(|role| caller.has_role(role)) {
-            return Voice::new("role", Stance::Allow);
+            return Voice::new(Speaker::Role, Stance::Allow);
         }
         let reason = format!("it takes the role {}", roles.join(" or "));
-        Voice::new("role", Stance::Deny).because(reason)
+        Voice::new(Speaker::Role, Stance::Deny).because(reason)
     }
 
     /// What is remembered of a caller's session: its labels and where they came from, and what was

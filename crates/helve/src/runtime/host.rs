@@ -19,7 +19,7 @@ impl HookHost for Parts {
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
-        self.hooks.go_on(rest)
+        self.hooks.go_on(self.hooks.background(), rest)
     }
 }
 

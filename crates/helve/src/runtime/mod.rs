@@ -24,7 +24,7 @@ use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin, Flights};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
-use crate::hooks::{Fired, HookSet, Hooks, Matcher, combine, run_all};
+use crate::hooks::{Behalf, Fired, HookSet, Hooks, Matcher, raise_limits};
 use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
@@ -55,6 +55,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
+    /// What holds for events from outside beside these.
+    pub(crate) raise_limits: Limits,
     pub(crate) health: Health,
     pub(crate) pulse: Pulse,
     pub(crate) runs: ActiveRuns,
@@ -156,23 +158,16 @@ impl Runtime {
 
     /// Tells the hooks of an event, and what they say together. The pipeline tells of calls by itself;
     /// this is for all else that happens to an agent, and for calls that do not come by here.
-    pub async fn fire(&self, mut input: HookInput) -> Fired {
-        if input.cwd.is_empty() {
-            input.cwd = self.0.hooks.folder();
-        }
-        let mode = || self.0.permissions.mode(None).as_str().into();
-        input.permission_mode = Some(input.permission_mode.unwrap_or_else(mode));
-        let input = Arc::new(input);
-        let listed = self.0.hooks.of(&input.event).unwrap_or_default();
-        let matched = Hooks::matching(&listed, &input);
-        // Nobody can take this back but by dropping it.
-        let answers = run_all(&self.0, &matched, None).await.unwrap_or_default();
-        combine(input.event.clone(), answers)
+    /// What hooks call is called as the principal `hook`: for what somebody outside tells of, there is
+    /// [`Runtime::raise`].
+    pub async fn fire(&self, input: HookInput) -> Fired {
+        self.tell(input, &Behalf::Helve).await
     }
 
     /// The same while everything goes on: nobody hears what they say. [`Hooks::settle`] waits for it.
     pub fn fire_in_background(&self, input: HookInput) {
-        let Ok(room) = Arc::clone(self.0.hooks.background()).try_acquire_owned() else {
+        // Others set it off, as often as they like: it takes no room from the hooks of calls.
+        let Ok(room) = Arc::clone(self.0.hooks.raised_background()).try_acquire_owned() else {
             tracing::warn!(event = %input.event, "hooks were not told: too many run in the background");
             return;
         };
@@ -401,7 +396,8 @@ impl RuntimeBuilder {
             conditions: self.conditions,
             hooks: Hooks::new(self.hooks),
             clock: self.clock,
-            limits: Limits::new(&self.settings.limits, limiter),
+            limits: Limits::new(&self.settings.limits, Arc::clone(&limiter)),
+            raise_limits: Limits::new(&raise_limits(&self.settings.limits), limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),

@@ -37,6 +37,30 @@ async fn every_call_whatever_its_end_is_one_record() {
     assert_eq!(record.payload.arguments.unwrap().get(), r#"{"x":1}"#);
 }
 
+/// A model's answer, and a tool that calls others, as `code-execute` does.
+#[tokio::test]
+async fn a_tool_that_is_not_there_is_recorded_also_where_a_model_or_a_tool_asks_for_it() {
+    let calls = Tool::builder("calls").description("Calls another.").handler(
+        |_, context: helve::Context| async move {
+            Ok(json!(context.call_part("one", Call::new("nobody", json!({}))).await.is_success()))
+        },
+    );
+    let bench = Bench::new([calls]);
+    let recorded = |principal: &str| {
+        bench.count(|entry| {
+            matches!(entry, Entry::Finished(end) if &*end.facts.tool == "nobody"
+                && end.facts.caller.principal.as_deref() == Some(principal)
+                && end.ending.code == Some(helve::ErrorCode::ToolNotFound))
+        })
+    };
+    let answer = json!({ "role": "assistant", "content": [
+        { "type": "tool_use", "id": "toolu_1", "name": "nobody", "input": {} } ] });
+    bench.runtime.answer(helve::formats::Format::Anthropic, &answer, Caller::agent("model")).await.unwrap();
+    assert_eq!(recorded("model"), 1);
+    let outcome = bench.runtime.call(Call::new("calls", json!({})).by(Caller::agent("code"))).await;
+    assert_eq!((outcome.into_result().unwrap(), recorded("code")), (json!(false), 1));
+}
+
 #[tokio::test]
 async fn a_record_tells_how_long_each_stage_took() {
     let bench = Bench::new([echo("echo")]);
@@ -235,6 +259,28 @@ async fn a_secret_argument_is_recorded_nowhere_whatever_becomes_of_the_call() {
                 assert!(!again.contains("hunter2"), "what is kept for the key: {again}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn headers_and_addresses_are_recorded_without_what_is_secret_in_them() {
+    for arguments in [
+        json!({ "headers": { "X-Api-Key": "hunter2" } }),
+        json!({ "headers": { "X-Auth-Token": "hunter2" } }),
+        json!({ "headers": { "Proxy-Authorization": "Basic hunter2" } }),
+        json!({ "headers": { "X-Vault-Token": "hunter2" } }),
+        json!({ "headers": { "PRIVATE-TOKEN": "hunter2" } }),
+        json!({ "headers": [{ "name": "X-Api-Key", "value": "hunter2" }] }),
+        json!({ "url": "https://api.example/a?token=hunter2&page=2" }),
+        json!({ "url": "https://me:hunter2@api.example/a" }),
+        json!({ "text": "look at /a?q=1&api_key=hunter2 once more" }),
+    ] {
+        // It answers what it got, so that the result has it too.
+        let bench = Bench::new([echo("echo")]);
+        let outcome = bench.runtime.call(Call::new("echo", arguments.clone())).await;
+        assert!(outcome.is_success(), "{outcome:?}");
+        let entries = format!("{:?}", bench.journal.entries());
+        assert!(!entries.contains("hunter2") && entries.contains("[redacted]"), "{arguments}: {entries}");
     }
 }
 

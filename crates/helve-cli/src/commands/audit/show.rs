@@ -1,8 +1,7 @@
 //! `helve audit show`: everything recorded of one call.
 
 use helve::Caller;
-use helve::Voice;
-use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson};
+use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoiceRecord};
 use helve_store::{CallRecord, Shown};
 
 use super::list;
@@ -144,7 +143,7 @@ fn gate_line(gate: &GateRecord) -> String {
     }
 }
 
-fn voice_line(voice: &Voice) -> Option<String> {
+fn voice_line(voice: &VoiceRecord) -> Option<String> {
     let reason = voice.reason.as_ref()?;
     Some(format!("{}: {}", escape::one_line(&voice.by, 200), escape::one_line(reason, 600)))
 }

@@ -107,12 +107,19 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
     wire::block_on(async {
-        // Only the server whose tool is called is started.
-        let attached = mcp::attach(&loaded, &registry, Which::With(&args.name), app).await?;
+        // Only servers that the call may need are started.
+        let calls_others = args.arguments.iter().any(|word| may_call_tools(word));
+        let which = if calls_others { Which::ForCode(&args.name) } else { Which::With(&args.name) };
+        let attached = mcp::attach(&loaded, &registry, which, app).await?;
         let done = call(args, &loaded, registry, &attached, app).await;
         attached.close().await;
         done
     })
+}
+
+/// Whether an argument may be code that calls tools: it names `helve`, or stands elsewhere.
+fn may_call_tools(word: &str) -> bool {
+    word.contains("helve") || word.starts_with('@') || word == "-"
 }
 
 async fn call(

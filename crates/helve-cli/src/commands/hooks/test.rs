@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         input = input.with("tool_name", tool.as_str()).with("tool_input", arguments);
         input.tool_use_id.get_or_insert_with(|| "test".to_owned());
     }
-    hook::fire(input, app, tell)
+    hook::fire(input, hook::Behalf::Helve, app, tell)
 }
 
 fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {

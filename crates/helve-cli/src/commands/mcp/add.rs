@@ -5,32 +5,34 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use helve_mcp::config::{Place, ServerConfig, Setting, TransportChoice};
+use helve_mcp::counted::{Account, By, Counted};
 use helve_mcp::import::insert_server;
 use helve_mcp::servers::{Probe, Report};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use super::{file, test};
+use super::ask::{Answer, ask, somebody_is_there};
+use super::grant::Grants;
+use super::{file, prepare, show, test};
 use crate::app::App;
 use crate::config::load;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::ui::escape;
+use crate::ui::table::{Cell, Tone};
+use crate::ui::{Table, escape};
 use crate::wire;
 use crate::wire::mcp::Configured;
 use crate::wire::trust::Store;
 
-/// Programs that fetch what they then run: they need the network, and a cache in your home.
-const RUNNERS: [&str; 12] =
-    ["npx", "bunx", "pnpx", "pnpm", "yarn", "npm", "bun", "deno", "uvx", "uv", "pipx", "docker"];
-
 const AFTER_HELP: &str = "\
 A secret does not belong in the file: `--env TOKEN=env:GITHUB_TOKEN` writes a reference to your
-environment variable. What you add is trusted as you typed it, and tested once.
+environment variable. A program is looked for on your PATH and where installers put programs below your
+home; its box shows it the code that it is made of and the files that its arguments name. What you add is
+trusted as it is shown, and tested once.
 
 Examples:
   helve mcp add time -- uvx mcp-server-time
-  helve mcp add files -- /usr/local/bin/mcp-files /srv/docs
+  helve mcp add files --write /srv/docs -- /usr/local/bin/mcp-files /srv/docs
   helve mcp add github --header 'Authorization=Bearer env:GITHUB_TOKEN' https://api.example.com/mcp
   helve mcp add --user notes http://127.0.0.1:3000/mcp";
 
@@ -55,9 +57,14 @@ pub(crate) struct Args {
     /// Write to your own helve.toml instead of the project's
     #[arg(long)]
     user: bool,
+    #[command(flatten)]
+    grants: Grants,
     /// Do not connect to it now
     #[arg(long)]
     no_test: bool,
+    /// Add it as it is shown, without a question
+    #[arg(long, short)]
+    yes: bool,
     /// The command and its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -110,7 +117,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             .hint(format!("take another name, or `helve mcp remove {name}` first"))
             .into());
     }
-    let (config, runner) = described(&args, &app.inputs.work_dir)?;
+    let target = file::target(&before, args.user, &app.inputs.work_dir)?;
+    let folder = target.parent().unwrap_or(&app.inputs.work_dir);
+    let Described { config, note, asks } = described(&args, &app.inputs.work_dir, folder)?;
     let problems = config.check(name);
     if !problems.is_empty() {
         return Err(Failure::usage(format!("`{name}` cannot be added like this"))
@@ -118,7 +127,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             .hint("`helve config keys mcp` documents what a server can have")
             .into());
     }
-    let target = file::target(&before, args.user, &app.inputs.work_dir)?;
+    if asks && !args.yes && somebody_is_there(app) {
+        app.ui.table(show::facts(name, &config))?;
+        if ask(&format!("Add {name} like this?"), args.yes, app)? == Answer::No {
+            return Ok(Exit::Denied);
+        }
+    }
     file::change(&target, |text| {
         insert_server(text, name, &config).map_err(|error| Failure::usage(error.to_string()))
     })?;
@@ -126,11 +140,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let one = wire::mcp::find_configured(&after, name)?;
     // Who typed it has seen it.
     wire::trust::open(Store::Servers)?.accept(&one.scope, name, &one.config)?;
-    if let Some(runner) = runner {
-        app.ui.note(format!(
-            "note: `{runner}` fetches what it runs, so `{name}` is written with `confined = false`: it can do all that \
-             you can. To confine it, install the server, name its program, and take that line out"
-        ))?;
+    if let Some(note) = note {
+        app.ui.note(format!("note: {note}"))?;
+    }
+    if let Some(shown) = shown(&one.config) {
+        app.ui.note(format!("note: its box shows it {shown}"))?;
     }
     let report = match args.no_test {
         true => None,
@@ -152,13 +166,21 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn print(one: &Configured, target: &Path, report: Option<&Report>, app: &mut App<'_>) -> anyhow::Result<()> {
     let name = &one.name;
     if app.ui.is_json() {
-        app.ui.json(&json!({ "added": name, "file": target, "test": report }))?;
+        let counted: Map<_, _> = counted(one, report)
+            .into_iter()
+            .map(|(tool, counted)| {
+                (tool, json!({ "facets": counted.facets, "said": counted.by != By::Nobody }))
+            })
+            .collect();
+        let document = json!({ "added": name, "file": target, "test": report, "counts_as": counted });
+        app.ui.json(&document)?;
         return Ok(());
     }
     let paint = app.ui.paint();
     app.ui.line(format!("{} added {} to {}", paint.good("✓"), paint.bold(name), short(target)))?;
     let Some(report) = report else { return Ok(()) };
     test::print(report, app.ui)?;
+    print_counted(one, report, app)?;
     match &report.error {
         None => {
             app.ui.note(format!("helve tools list --namespace {name} · helve call {name}/TOOL key=value"))?
@@ -167,12 +189,10 @@ fn print(one: &Configured, target: &Path, report: Option<&Report>, app: &mut App
             app.ui.note(format!("it wants somebody to log in: helve mcp login {name}"))?;
         }
         Some(_) => {
-            for path in unseen(&one.config) {
-                let path = escape::one_line(&path.display().to_string(), 300);
-                app.ui.note(format!(
-                    "its box does not show it {path}: add `read = [\"{path}\"]`, or the folder that it needs, to \
-                     [mcp.servers.{name}]"
-                ))?;
+            let said = report.error.iter().map(|error| error.message.clone());
+            let words: Vec<_> = report.stderr.iter().cloned().chain(said).collect();
+            if let Some(lacked) = show::lacked(name, &one.config, &words) {
+                app.ui.note(lacked)?;
             }
             app.ui.note(format!(
                 "it stays in {}; mend it and `helve mcp test {name}`, or `helve mcp remove {name}`",
@@ -183,25 +203,58 @@ fn print(one: &Configured, target: &Path, report: Option<&Report>, app: &mut App
     Ok(())
 }
 
-/// What its command line names and its box does not show.
-fn unseen(config: &ServerConfig) -> Vec<&Path> {
-    let shown: Vec<&Path> =
-        [&config.read, &config.write].into_iter().flatten().map(PathBuf::as_path).collect();
-    let is_shown =
-        |path: &Path| shown.iter().chain(&config.cwd.as_deref()).any(|seen| path.starts_with(seen));
-    let system = ["/usr", "/bin", "/lib", "/lib64", "/sbin", "/etc"];
-    let words = config.args.iter().map(Path::new);
-    let words = words.filter(|word| word.is_absolute() && word.exists() && !is_shown(word));
-    words.filter(|word| config.confined && !system.iter().any(|folder| word.starts_with(folder))).collect()
+/// What each tool counts as for labels.
+fn counted(one: &Configured, report: Option<&Report>) -> Vec<(String, Counted)> {
+    let tools = report.into_iter().flat_map(|report| &report.tools);
+    let read = tools.filter_map(|tool| serde_json::from_str::<Value>(tool.get()).ok());
+    read.map(|tool| {
+        let counted = Counted::tool(&one.name, &one.config, Account::Unknown, &tool);
+        (tool["name"].as_str().unwrap_or_default().to_owned(), counted)
+    })
+    .collect()
 }
 
-/// The server as it was typed, and the package runner that starts it, if one does.
-fn described(args: &Args, work_dir: &Path) -> Result<(ServerConfig, Option<String>), Failure> {
+/// Says what the tools count as, and loudly where nobody has said it.
+fn print_counted(one: &Configured, report: &Report, app: &mut App<'_>) -> anyhow::Result<()> {
+    let all = counted(one, Some(report));
+    if all.is_empty() {
+        return Ok(());
+    }
+    app.ui.heading("Count as")?;
+    let mut table = Table::bare().indented();
+    for (tool, counted) in &all {
+        let tone = if counted.by == By::Nobody { Tone::Warn } else { Tone::Plain };
+        table.row([Cell::new(escape::one_line(tool, 64), Tone::Strong), Cell::new(counted.words(), tone)]);
+    }
+    app.ui.table(table)?;
+    if let Some(unsaid) = show::unsaid(&one.name, &one.config) {
+        app.ui.note(format!("! {}", escape::one_line(&unsaid, 600)))?;
+    }
+    Ok(())
+}
+
+/// What its box shows it, in words.
+fn shown(config: &ServerConfig) -> Option<String> {
+    let paths: Vec<_> = config.read.iter().map(|path| short(path)).collect();
+    (config.confined && !paths.is_empty()).then(|| escape::one_line(&paths.join(", "), 600))
+}
+
+/// A server as it is to be added.
+struct Described {
+    config: ServerConfig,
+    /// What a person should know of it.
+    note: Option<String>,
+    /// Whether it may do more than was typed, so that a person is asked.
+    asks: bool,
+}
+
+/// The server as it was typed, with what it needs on this machine. `folder` is that of the file it goes into.
+fn described(args: &Args, work_dir: &Path, folder: &Path) -> Result<Described, Failure> {
     if let Some(url) = &args.url {
         let mut config = ServerConfig::remote(url);
         config.headers = settings("--header", &args.header)?;
         config.transport = args.transport.into();
-        return Ok((config, None));
+        return Ok(Described { config, note: None, asks: false });
     }
     let (program, rest) = args.command.split_first().ok_or_else(|| {
         let name = &args.name;
@@ -210,14 +263,23 @@ fn described(args: &Args, work_dir: &Path) -> Result<(ServerConfig, Option<Strin
     })?;
     let mut config = ServerConfig::program(program, rest);
     config.env = settings("--env", &args.env)?;
-    // A path was typed from here, and is read from the file's folder.
+    // Paths were typed from here, and are read from the file's folder.
     if let Some(Place::Command(command)) = config.place()
         && command.components().count() > 1
     {
         config.command = Some(work_dir.join(command));
     }
-    let runner = Path::new(program).file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let runner = runner.filter(|name| RUNNERS.contains(&name.as_str()) || name == "podman");
-    config.confined = runner.is_none();
-    Ok((config, runner))
+    let typed = |paths: &[PathBuf]| paths.iter().map(|path| work_dir.join(path)).collect::<Vec<_>>();
+    config.read = typed(&args.grants.read);
+    config.write = typed(&args.grants.write);
+    config.network.clone_from(&args.grants.network);
+    config.confined = !args.grants.unconfined;
+    let mut prepared = prepare::program(config, folder);
+    let has_grants = !args.grants.is_empty() && !args.grants.unconfined;
+    // Whoever says what a package runner may do wants it in a box.
+    prepared.plan.config.confined |= has_grants;
+    let asks = !prepared.plan.worked_out.is_empty() || prepared.plan.runner.is_some();
+    let is_news = prepared.plan.runner.is_some() || prepared.plan.not_found.is_some();
+    let note = prepared.note(&args.name).filter(|_| is_news && !args.grants.unconfined);
+    Ok(Described { config: prepared.plan.config, note, asks })
 }

@@ -6,7 +6,7 @@ use helve_mcp::import::{self, Found, Imported, Kind, Scope};
 use serde_json::{Value, json};
 
 use super::ask::{Answer, ask};
-use super::{file, show};
+use super::{file, prepare, show};
 use crate::app::App;
 use crate::config::origin::short;
 use crate::config::{Loaded, load};
@@ -94,10 +94,12 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 escape::one_line(&refused.reason, 300)
             ))?;
         }
-        for server in &read.servers {
+        for mut server in read.servers {
             if !args.names.is_empty() && !args.names.contains(&server.name) {
                 continue;
             }
+            make_ready(&mut server, &loaded, app);
+            let server = &server;
             let became = one(server, args, app)?;
             if became == Became::Waits {
                 waiting += 1;
@@ -139,6 +141,16 @@ enum Became {
     Waits,
 }
 
+/// Works out how a server is started here, as `helve mcp add` does.
+fn make_ready(server: &mut Imported, loaded: &Loaded, app: &App<'_>) {
+    let own = server.scope == Scope::User;
+    let target = file::target(loaded, own, &app.inputs.work_dir).ok();
+    let folder = target.as_deref().and_then(Path::parent).unwrap_or(&app.inputs.work_dir);
+    let prepared = prepare::program(server.config.clone(), folder);
+    server.notes.extend(prepared.note(&server.name));
+    server.config = prepared.plan.config;
+}
+
 fn one(server: &Imported, args: &Args, app: &mut App<'_>) -> anyhow::Result<Became> {
     let loaded = load(&app.inputs)?;
     let name = &server.name;
@@ -149,7 +161,7 @@ fn one(server: &Imported, args: &Args, app: &mut App<'_>) -> anyhow::Result<Beca
     if !app.ui.is_json() {
         let paint = app.ui.paint();
         app.ui.line(format!("  {}", paint.bold(name)))?;
-        app.ui.table(show::facts(&server.config))?;
+        app.ui.table(show::facts(name, &server.config))?;
         for note in &server.notes {
             app.ui.line(format!("  {} {}", paint.warn("!"), escape::one_line(note, 600)))?;
         }

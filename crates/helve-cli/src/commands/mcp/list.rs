@@ -1,13 +1,14 @@
 //! `helve mcp list`: every server that is configured. Nothing is started.
 
+use helve_mcp::counted::{Standing, assumed_words};
 use helve_mcp::trust::{Scope, Verdict, shown};
 use serde_json::{Value, json};
 
 use super::show;
 use crate::app::App;
 use crate::exit::Exit;
-use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
+use crate::ui::{Table, escape};
 use crate::wire::mcp::{Configured, configured};
 
 pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -35,6 +36,11 @@ pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
         ]);
     }
     app.ui.table(table)?;
+    for one in servers.iter().filter(|one| one.config.enabled) {
+        if let Some(unsaid) = show::unsaid(&one.name, &one.config) {
+            app.ui.note(format!("! {}", escape::one_line(&unsaid, 600)))?;
+        }
+    }
     if servers.iter().any(|one| one.hold().is_some()) {
         app.ui.note("see what they would run, and let them: helve trust")?;
     } else if app.ui.on_terminal() {
@@ -54,6 +60,16 @@ fn word(one: &Configured) -> (&'static str, Tone) {
     }
 }
 
+/// Who says what its tools count as for labels.
+fn counted_by(one: &Configured) -> Value {
+    match Standing::of(&one.config) {
+        Standing::Said => json!({ "by": "operator" }),
+        Standing::Known(known) => json!({ "by": "helve", "as": known }),
+        Standing::PartlySaid => json!({ "by": "operator", "else": assumed_words(&one.name, &one.config) }),
+        Standing::Assumed => json!({ "by": "nobody", "else": assumed_words(&one.name, &one.config) }),
+    }
+}
+
 fn document(one: &Configured) -> Value {
     let (trust, diff) = match &one.verdict {
         Verdict::Trusted => ("trusted", None),
@@ -66,7 +82,7 @@ fn document(one: &Configured) -> Value {
     };
     let mut document = json!({
         "name": one.name, "enabled": one.config.enabled, "scope": scope, "origin": one.origin,
-        "trust": trust, "config": shown(&one.config),
+        "trust": trust, "config": shown(&one.config), "counted_by": counted_by(one),
     });
     if let Some(diff) = diff {
         document["diff"] = json!(diff);

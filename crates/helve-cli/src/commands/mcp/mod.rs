@@ -5,11 +5,13 @@ mod add;
 pub(crate) mod ask;
 mod diff;
 pub(crate) mod file;
+mod grant;
 mod import;
 pub(crate) mod instance;
 mod list;
 mod login;
 mod logs;
+mod prepare;
 mod remove;
 mod restart;
 mod serve;
@@ -28,6 +30,8 @@ pub(crate) enum Command {
     List,
     /// Add a server to helve.toml, and test it
     Add(add::Args),
+    /// Let a server's box do more: files, hosts, or no box
+    Grant(grant::Args),
     /// Take a server out of helve.toml
     Remove(remove::Args),
     /// Servers from the files of Claude Code, Claude Desktop, VS Code and Cursor
@@ -58,6 +62,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     match command {
         Command::List => list::run(app),
         Command::Add(args) => add::run(args, app),
+        Command::Grant(args) => grant::run(args, app),
         Command::Remove(args) => remove::run(&args, app),
         Command::Import(args) => import::run(&args, app),
         Command::Trust(args) => trust::run(&args, app),

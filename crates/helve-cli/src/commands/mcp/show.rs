@@ -1,6 +1,8 @@
 //! A server as a person must see it before it runs: exactly what is started, and what it may do.
 
 use helve_mcp::config::{Credentials, Place, Reference, ServerConfig, Setting};
+use helve_mcp::counted::{Standing, assumed_words};
+use helve_mcp::launch::missing;
 use helve_mcp::trust::shown;
 use serde_json::Value;
 
@@ -32,11 +34,11 @@ pub(in crate::commands) fn quoted(word: &str) -> String {
 }
 
 /// All that matters about it.
-pub(super) fn facts(config: &ServerConfig) -> Table {
+pub(super) fn facts(name: &str, config: &ServerConfig) -> Table {
     let mut table = Table::bare().indented();
-    let mut fact = |name: &str, value: String, tone: Tone| {
+    let mut fact = |what: &str, value: String, tone: Tone| {
         if !value.is_empty() {
-            table.row([Cell::new(name, Tone::Dim), Cell::new(value, tone)]);
+            table.row([Cell::new(what, Tone::Dim), Cell::new(value, tone)]);
         }
     };
     let paths = |paths: &[std::path::PathBuf]| {
@@ -74,6 +76,8 @@ pub(super) fn facts(config: &ServerConfig) -> Table {
         let more = if named.is_empty() { String::new() } else { format!("; set for {}", named.join(", ")) };
         fact("accounts", format!("each caller's own{more}"), Tone::Plain);
     }
+    let (counts, tone) = standing(name, config);
+    fact("counts as", counts, tone);
     fact("roots", paths(&config.roots), Tone::Plain);
     if config.sampling {
         fact("model", "may ask for a model's answers".to_owned(), Tone::Warn);
@@ -88,4 +92,40 @@ fn settings(settings: &std::collections::BTreeMap<String, Setting>) -> String {
         Setting::Reference(Reference { source, prefix }) => format!("{name}={prefix}… from {source}"),
     };
     settings.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What its tools count as for labels, and who says so.
+fn standing(name: &str, config: &ServerConfig) -> (String, Tone) {
+    let assumed = || assumed_words(name, config);
+    match Standing::of(config) {
+        Standing::Said => ("what `tools.facets` says".to_owned(), Tone::Plain),
+        Standing::Known(known) => (format!("what Helve knows of `{known}`"), Tone::Plain),
+        Standing::PartlySaid => {
+            let words = format!("what `tools.facets` says; of other tools is assumed: {}", assumed());
+            (words, Tone::Warn)
+        }
+        Standing::Assumed => (format!("nobody has said; of its tools is assumed: {}", assumed()), Tone::Warn),
+    }
+}
+
+/// What to say of a server of whose tools nobody has said what they count as.
+pub(crate) fn unsaid(name: &str, config: &ServerConfig) -> Option<String> {
+    let who = match Standing::of(config) {
+        Standing::Said | Standing::Known(_) => return None,
+        Standing::PartlySaid => "of some of its tools nobody has said what they read and send",
+        Standing::Assumed => "nobody has said what its tools read and send",
+    };
+    let assumed = assumed_words(name, config);
+    Some(format!("{name}: {who}, so this is assumed: {assumed}; say it in [mcp.servers.{name}.tools.facets]"))
+}
+
+/// The command that gives a server what its last words say that it lacked.
+pub(super) fn lacked(name: &str, config: &ServerConfig, words: &[String]) -> Option<String> {
+    let grants = missing(config, words);
+    if grants.is_empty() {
+        return None;
+    }
+    let flags: Vec<_> = grants.iter().map(ToString::to_string).collect();
+    let command = format!("helve mcp grant {} {}", quoted(name), flags.join(" "));
+    Some(format!("its box did not let it; to let it: {}", escape::one_line(&command, 600)))
 }

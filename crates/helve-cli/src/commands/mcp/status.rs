@@ -3,7 +3,9 @@
 use helve_mcp::servers::{ServerState, ServerStatus};
 
 use super::instance::Running;
+use super::show;
 use crate::app::App;
+use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
@@ -64,6 +66,17 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note("no MCP server is configured; `helve mcp add` adds one")?;
     } else {
         print(&status, app)?;
+        if args.name.is_some() {
+            print_tools(&status, app)?;
+        }
+        for one in &status {
+            let name = one["name"].as_str().unwrap_or_default();
+            if one["state"] == ServerState::Failed.as_str()
+                && let Some(lacked) = lacked(name, &loaded)
+            {
+                app.ui.note(format!("{name}: {lacked}"))?;
+            }
+        }
     }
     let state = |one: &serde_json::Value| one["state"].as_str().unwrap_or_default().to_owned();
     let good = |one: &serde_json::Value| {
@@ -77,6 +90,22 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(_) if status.iter().all(|one| good(one) || waits(one)) => Exit::Waiting,
         Some(_) => Exit::Failed,
     })
+}
+
+/// The tools of the one server that was asked for.
+fn print_tools(status: &[serde_json::Value], app: &mut App<'_>) -> anyhow::Result<()> {
+    let names = status.iter().filter_map(|one| one["tool_names"].as_array()).flatten();
+    for name in names.filter_map(serde_json::Value::as_str) {
+        app.ui.line(format!("  {}", escape::one_line(name, 200)))?;
+    }
+    Ok(())
+}
+
+/// What a server that failed says that its box did not let it do.
+fn lacked(name: &str, loaded: &Loaded) -> Option<String> {
+    let one = mcp::find_configured(loaded, name).ok()?;
+    let words: Vec<_> = mcp::kept_log(&one).ok()?.into_iter().map(|line| line.text).collect();
+    show::lacked(name, &one.config, &words[words.len().saturating_sub(40)..])
 }
 
 fn print(status: &[serde_json::Value], app: &mut App<'_>) -> anyhow::Result<()> {

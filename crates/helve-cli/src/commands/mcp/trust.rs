@@ -95,7 +95,7 @@ pub(in crate::commands) fn print(one: &Configured, app: &mut App<'_>) -> anyhow:
     let paint = app.ui.paint();
     let origin = one.origin.to_string();
     app.ui.line(format!("{}  {}", paint.bold(&one.name), paint.dim(escape::one_line(&origin, 200))))?;
-    app.ui.table(show::facts(&one.config))?;
+    app.ui.table(show::facts(&one.name, &one.config))?;
     if let Verdict::Changed { diff, .. } = &one.verdict {
         app.ui.line(format!("  {}", paint.warn("it has changed since it was trusted:")))?;
         print_diff(diff, app)?;

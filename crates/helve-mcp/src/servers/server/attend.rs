@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use helve::Tool;
+use helve::event::EventKind;
 use tokio::time::Instant;
 
 use super::super::ServerEventKind;
@@ -162,6 +163,13 @@ impl Server {
             tracing::warn!(server = &*self.name, "{remark}");
         }
         self.keep_offer(offer);
+        // Once for each connection: a list that changed is told of tool by tool.
+        let is_new = !self.status.borrow().is_announced;
+        if is_new {
+            self.status.send_modify(|told| told.is_announced = true);
+            let (server, tools) = (Arc::clone(&self.name), registered.clone());
+            self.registry.announce(|| EventKind::McpConnected { server, tools });
+        }
     }
 
     /// Hears of changes and reads again what changed.

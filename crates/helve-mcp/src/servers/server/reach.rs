@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::connect::connect;
+use super::super::connect::{Way, connect};
 use super::super::in_process;
 use super::super::lines::{Behalf, Failures, Line, Slot};
 use super::super::status::ServerState;
@@ -16,8 +16,8 @@ use crate::client::hub::Hub;
 use crate::client::link::LinkError;
 use crate::log::Source;
 
-/// How long connecting may take.
-const CONNECT_MAX: Duration = Duration::from_secs(30);
+/// How long we wait before connecting is tried again at once; each time twice as long.
+const RETRY_MIN: Duration = Duration::from_millis(100);
 /// How long we wait after a first failure, and at most.
 const BACKOFF_MIN: Duration = Duration::from_millis(500);
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(60);
@@ -82,8 +82,6 @@ impl Server {
         slot: &Arc<Slot>,
         failures: &mut Failures,
     ) -> Result<Arc<Connection>, LinkError> {
-        let hub = Hub::new(self.answers.identity(), self.answers.clone(), Arc::clone(&self.log));
-        let known = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
         let started = Instant::now();
         if failures.since.is_some() {
             self.restarts.fetch_add(1, Ordering::Relaxed);
@@ -92,16 +90,7 @@ impl Server {
         if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
             failures.count = 0;
         }
-        let made = match self.service.get() {
-            Some(service) => {
-                in_process::connect(service, hub, self.config.limits.message_bytes, CONNECT_MAX).await
-            }
-            None => {
-                let who = line.who();
-                connect(&self.name, who, &self.config, &self.surroundings, hub, known, CONNECT_MAX).await
-            }
-        };
-        match made {
+        match self.try_to_connect(line).await {
             Ok((connection, way)) => {
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
                 let connection = Arc::new(connection);
@@ -123,6 +112,36 @@ impl Server {
                     None => self.failed(&error),
                 }
                 Err(error)
+            }
+        }
+    }
+
+    /// Connects, and tries again where that may help.
+    async fn try_to_connect(&self, line: &Line) -> Result<(Connection, Way), LinkError> {
+        let (mut pause, mut left) = (RETRY_MIN, self.config.connect_retries);
+        loop {
+            match self.connect_once(line).await {
+                Err(error) if left > 0 && is_worth_another(&error) => {
+                    self.log.add(Source::Helve, &format!("{error}; it is tried again"));
+                    tokio::time::sleep(pause).await;
+                    (pause, left) = (pause * 2, left - 1);
+                    self.check_wanted()?;
+                }
+                made => return made,
+            }
+        }
+    }
+
+    async fn connect_once(&self, line: &Line) -> Result<(Connection, Way), LinkError> {
+        let hub = Hub::new(self.answers.identity(), self.answers.clone(), Arc::clone(&self.log));
+        let known = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let timeout = self.config.connect_timeout();
+        match self.service.get() {
+            Some(service) => {
+                in_process::connect(service, hub, self.config.limits.message_bytes, timeout).await
+            }
+            None => {
+                connect(&self.name, line.who(), &self.config, &self.surroundings, hub, known, timeout).await
             }
         }
     }
@@ -173,4 +192,10 @@ impl Server {
 pub(in crate::servers) fn backoff(failures: u32) -> Duration {
     let doubled = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
     doubled.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// Whether connecting may work a moment later: nothing answered in time. A program that ended says why, and
+/// would say it again; so would an address at which nothing listens.
+fn is_worth_another(error: &LinkError) -> bool {
+    matches!(error, LinkError::TimedOut { .. })
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use helve::event::EventKind;
 use jiff::Timestamp;
 
 use super::super::lines::Line;
@@ -22,15 +23,20 @@ pub(super) struct Told {
     pub(super) settled: bool,
     pub(super) latency: Option<Duration>,
     pub(super) greeting: Option<Greeting>,
+    /// The bus was told that it is connected, and not yet that it no longer is.
+    pub(super) is_announced: bool,
 }
 
 impl Server {
     /// Says that its connection is gone, unless a call has made another meanwhile: that one has said, or
     /// is about to say, how it is.
     pub(super) fn lost(&self, line: &Line, state: ServerState, reason: String) {
+        let mut was_announced = false;
+        let why = reason.clone();
         let is_lost = self.status.send_if_modified(|told| {
             let is_lost = self.live(line).is_none();
             if is_lost {
+                was_announced = std::mem::take(&mut told.is_announced);
                 (told.state, told.reason, told.since) = (state, Some(reason), Timestamp::now());
             }
             is_lost
@@ -38,6 +44,15 @@ impl Server {
         if is_lost {
             self.send(ServerEventKind::State(state));
         }
+        if was_announced {
+            self.announce_end(Some(why));
+        }
+    }
+
+    /// Tells the bus that it is no longer connected.
+    pub(super) fn announce_end(&self, reason: Option<String>) {
+        let server = Arc::clone(&self.name);
+        self.registry.announce(|| EventKind::McpDisconnected { server, reason });
     }
 
     /// Why it failed, with what it wrote last to standard error: for its status and its log, and for nobody who
@@ -85,6 +100,7 @@ impl Server {
             protocol: greeting.map(|greeting| greeting.version.clone()),
             server: greeting.and_then(|greeting| identity(&greeting.server_info)),
             tools: offer.tools.len(),
+            tool_names: offer.tools.keys().map(ToString::to_string).collect(),
             resources: offer.resources.len(),
             prompts: offer.prompts.len(),
             latency_ms: told.latency.map(|latency| (latency.as_secs_f64() * 100_000.0).round() / 100.0),

@@ -1,11 +1,13 @@
 //! The page on which people decide, in a real browser and by plain forms.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 mod deciding;
 mod hostile;
 mod looks;
+mod origin;
 
 use std::time::Duration;
 
@@ -192,28 +194,42 @@ impl Desk {
         browser
     }
 
-    /// Signs in by form; the cookie, and the token that stands in every form.
-    async fn sign_in(&self) -> (String, String) {
+    /// Signs in by form; the sign-in, and the token that stands in every form.
+    async fn sign_in(&self) -> (SignIn, String) {
         let body = format!("code={}&next=/", self.code().await);
-        let reply = self.form("/sign-in/form", "-", &body).await;
-        assert_eq!((reply.status, reply.headers["location"].as_str()), (303, "/"), "{reply:?}");
+        let reply = self.form("/sign-in/form", &STRANGER, &body).await;
+        assert_eq!(reply.status, 303, "{reply:?}");
+        let place = reply.headers["location"].strip_suffix('/').unwrap().to_owned();
         let cookie = reply.headers["set-cookie"].split(';').next().unwrap().to_owned();
-        let page = self.get("/", &cookie).await;
+        let ada = SignIn { place: place.into(), cookie: cookie.into() };
+        let page = self.get("/", &ada).await;
         let token = page.body.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-        (cookie, token.to_owned())
+        (ada, token.to_owned())
     }
 
-    async fn get(&self, path: &str, cookie: &str) -> Reply {
-        self.server.send(&format!("GET {path}"), &[("authorization", "-"), ("cookie", cookie)], "").await
+    async fn get(&self, path: &str, by: &SignIn) -> Reply {
+        let line = format!("GET {}{path}", by.place);
+        self.server.send(&line, &[("authorization", "-"), ("cookie", &by.cookie)], "").await
     }
 
-    async fn form(&self, path: &str, cookie: &str, body: &str) -> Reply {
+    async fn form(&self, path: &str, by: &SignIn, body: &str) -> Reply {
         let media = ("content-type", "application/x-www-form-urlencoded");
-        self.server
-            .send(&format!("POST {path}"), &[("authorization", "-"), ("cookie", cookie), media], body)
-            .await
+        let line = format!("POST {}{path}", by.place);
+        self.server.send(&line, &[("authorization", "-"), ("cookie", &by.cookie), media], body).await
     }
 }
+
+/// A sign-in as a browser keeps it: a cookie, and the place that it is for.
+struct SignIn {
+    place: Cow<'static, str>,
+    cookie: Cow<'static, str>,
+}
+
+/// Somebody who has not signed in.
+const STRANGER: SignIn = SignIn { place: Cow::Borrowed(""), cookie: Cow::Borrowed("-") };
+
+/// The path that a browser shows, without the place of the sign-in.
+const PATH: &str = "location.pathname.replace(/^\\/~[0-9a-f]{64}/, '')";
 
 /// Waits until keys count: the script takes none for a moment after another question came up, so that
 /// nothing moves under them.

@@ -7,9 +7,10 @@ use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
     AttachedRecord, Attempt, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd, Payload,
+    VoiceRecord,
 };
 use helve_core::schema::redact::scrub;
-use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError, Voice};
+use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -102,7 +103,14 @@ impl OpenRecord<'_> {
                 let Some(entry) = entry else { return Ok(()) };
                 return ledger.append(entry).inspect_err(|error| run.refused_by(error));
             }
-            (Some(run), Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_)) => {
+            (
+                Some(run),
+                Origin::Outside
+                | Origin::Served(_)
+                | Origin::Raised(_)
+                | Origin::Approved(_)
+                | Origin::Resumed(_),
+            ) => {
                 if self.wait == Wait::Yes && self.claim.is_none() {
                     return run.commit(&**ledger, entry).await;
                 }
@@ -266,13 +274,17 @@ impl OpenRecord<'_> {
     }
 
     /// Voices that have more to say than their name. What they say may repeat what they were told.
-    fn shown_voices(&self) -> Vec<Voice> {
+    fn shown_voices(&self) -> Vec<VoiceRecord> {
         let with_words = self.voices.iter().filter(|voice| voice.reason.is_some());
         with_words
             .map(|voice| {
                 let mut reason = Value::from(voice.reason.clone());
                 scrub(&mut reason, &self.secrets);
-                Voice { reason: reason.as_str().map(str::to_owned), ..voice.clone() }
+                VoiceRecord {
+                    by: Arc::clone(&voice.by),
+                    stance: voice.stance,
+                    reason: reason.as_str().map(str::to_owned),
+                }
             })
             .collect()
     }

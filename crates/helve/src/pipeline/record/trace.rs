@@ -53,7 +53,11 @@ pub(super) fn open(parts: &Parts, call: &Call, call_id: CallId, origin: &Origin)
         Origin::Part(part) => below(part.run.place()?.span),
         // It goes on where whoever called went away.
         Origin::Resumed(run) if run.place().is_some() => run.place()?,
-        Origin::Outside | Origin::Served(_) | Origin::Approved(_) | Origin::Resumed(_) => {
+        Origin::Outside
+        | Origin::Served(_)
+        | Origin::Raised(_)
+        | Origin::Approved(_)
+        | Origin::Resumed(_) => {
             match call.trace_parent {
                 // Whoever began the trace has decided.
                 Some(parent) => parent.sampled.then(|| below(parent))?,

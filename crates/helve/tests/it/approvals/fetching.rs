@@ -32,7 +32,7 @@ struct Operators;
 impl Policy for Operators {
     fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
         let may = request.action != Action::Call || request.caller.has_role("operator");
-        Voice::new("policy operators", if may { Stance::Allow } else { Stance::Deny })
+        Voice::policy("operators", if may { Stance::Allow } else { Stance::Deny })
     }
 }
 

@@ -46,8 +46,8 @@ struct Switch(Arc<AtomicBool>);
 impl Policy for Switch {
     fn rule(&self, _: &PolicyRequest<'_>) -> Voice {
         match self.0.load(Ordering::SeqCst) {
-            true => Voice::new("policy none", Stance::Deny),
-            false => Voice::new("policy all", Stance::Allow),
+            true => Voice::policy("none", Stance::Deny),
+            false => Voice::policy("all", Stance::Allow),
         }
     }
 }

@@ -351,3 +351,58 @@ async fn what_is_asked_each_time_cannot_be_allowed_for_the_session() {
     approvals.decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
     assert_eq!(word(&bench.call("change", json!({})).await), "done");
 }
+
+/// A tool of a server whose facets nobody has said.
+fn of_server(name: &str, facets: &[Facet], sends_to: helve::SendsTo) -> helve::ToolBuilder {
+    let assumed = helve::Assumed { facets: facets.iter().copied().collect(), sends_to };
+    let tool = Tool::builder(name).description("Looks.").annotations(Annotations::pure());
+    tool.source(helve::Source::Mcp).assumed(assumed).handler(async |_, _| Ok(json!("words")))
+}
+
+#[tokio::test]
+async fn what_came_from_a_server_may_be_looked_up_there_and_nowhere_else() {
+    use helve::SendsTo::{Anybody, ItsServer};
+    let labels = LabelSettings {
+        when_met: WhenMet::Deny,
+        unlabelled: helve::sessions::Unlabelled::Assumed,
+        ..LabelSettings::default()
+    };
+    let settings = Settings { labels, ..Settings::default() };
+    let all = [Facet::ReadsUntrusted, Facet::ReadsPrivate, Facet::Egress];
+    let bench = Bench::with_settings(settings, |builder| {
+        let diary = Tool::builder("diary").description("Reads.").annotations(Annotations::pure());
+        let diary = diary.facets([Facet::ReadsPrivate]).handler(async |_, _| Ok(json!("dear diary")));
+        [of_server("x/look", &all, ItsServer), of_server("x/send", &all, Anybody), diary]
+            .into_iter()
+            .chain([of_server("y/look", &all, ItsServer)])
+            .try_fold(builder, RuntimeBuilder::tool)
+            .unwrap()
+    });
+    let call = async |session: &str, tool: &str| {
+        let caller = Caller::agent("bot").session(session);
+        word(&bench.runtime.call(Call::new(tool, json!({})).by(caller)).await)
+    };
+    for _ in 0..3 {
+        assert_eq!(call("one", "x/look").await, "done", "it has it already");
+    }
+    assert_eq!(call("one", "x/send").await, "permission_denied", "others would get it");
+    assert_eq!(call("one", "y/look").await, "permission_denied", "another server would");
+    // That the label was there before does not hide that something else brought it too.
+    assert_eq!(call("two", "x/look").await, "done");
+    assert_eq!(call("two", "diary").await, "done");
+    assert_eq!(call("two", "x/look").await, "permission_denied");
+}
+
+/// The schema is the server's own word, however closed.
+#[tokio::test]
+async fn a_servers_schema_takes_no_label_off() {
+    let bench = bench(WhenMet::Deny);
+    let tool = Tool::builder("x/count").description("Counts.").annotations(Annotations::pure());
+    let tool = tool.source(helve::Source::Mcp).facets([Facet::ReadsUntrusted]);
+    let tool = tool.output_schema(json!({ "type": "integer" })).handler(async |_, _| Ok(json!(3)));
+    bench.runtime.registry().register(helve::Layer::Project, tool.build().unwrap()).unwrap();
+    for tool in ["diary", "x/count"] {
+        assert_eq!(word(&bench.call(tool, json!({})).await), "done");
+    }
+    assert_eq!(word(&bench.call("change", json!({})).await), "permission_denied");
+}

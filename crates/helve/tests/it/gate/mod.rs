@@ -103,6 +103,6 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn voice(by: &str, stance: Stance) -> Voice {
-    Voice::new(by, stance)
+fn voice(policy: &str, stance: Stance) -> Voice {
+    Voice::policy(policy, stance)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 use helve::ports::Policy;
 use helve::{Caller, Filter};
 use serde_json::json;
@@ -33,8 +33,8 @@ fn tool_of(request: &PolicyRequest<'_>) -> String {
 #[tokio::test]
 async fn what_a_policy_denies_does_not_run_and_is_recorded() {
     let bench = bench(|request| match (request.action, tool_of(request).as_str()) {
-        (Action::Call, "change") => voice("policy no-changes", Stance::Deny).because("not on Sundays"),
-        _ => voice("policy rest", Stance::Allow),
+        (Action::Call, "change") => voice("no-changes", Stance::Deny).because("not on Sundays"),
+        _ => voice("rest", Stance::Allow),
     });
     let outcome = bench.call("change", json!({})).await;
     assert_eq!(word(&outcome), "not_authorized");
@@ -54,8 +54,8 @@ async fn a_policy_sees_the_arguments_that_will_run() {
     let bench = bench(|request| {
         let to = request.arguments.and_then(|arguments| arguments.get("to")).and_then(|to| to.as_str());
         match (request.action, to) {
-            (Action::Call, Some("eve")) => voice("policy not-eve", Stance::Deny),
-            _ => voice("policy rest", Stance::Allow),
+            (Action::Call, Some("eve")) => voice("not-eve", Stance::Deny),
+            _ => voice("rest", Stance::Allow),
         }
     });
     // As models write it: the arguments in a string.
@@ -68,8 +68,8 @@ async fn a_policy_sees_the_arguments_that_will_run() {
 #[tokio::test]
 async fn who_may_not_see_a_tool_does_not_hear_of_it() {
     let bench = bench(|request| match (request.action, tool_of(request).as_str()) {
-        (Action::List, "risky") => voice("policy hidden", Stance::Deny),
-        _ => voice("policy rest", Stance::Allow),
+        (Action::List, "risky") => voice("hidden", Stance::Deny),
+        _ => voice("rest", Stance::Allow),
     });
     let names: Vec<_> = bench.runtime.tools_for(&bot(), &Filter::default());
     assert!(names.iter().all(|one| one.name().as_str() != "risky") && names.len() == 3);
@@ -83,8 +83,8 @@ async fn who_may_not_see_a_tool_does_not_hear_of_it() {
 async fn an_asking_policy_is_not_overruled_by_an_allow_rule() {
     let bench = Bench::new(|builder| {
         let policy = Says(|request: &PolicyRequest<'_>| match request.action {
-            Action::Call => voice("policy ask", Stance::Ask).because("somebody should look"),
-            _ => voice("policy rest", Stance::Allow),
+            Action::Call => voice("ask", Stance::Ask).because("somebody should look"),
+            _ => voice("rest", Stance::Allow),
         });
         builder.policy(Arc::new(policy)).permissions(super::permissions::user(json!({ "allow": ["*"] })))
     });
@@ -103,4 +103,31 @@ async fn roles_decide_where_there_is_no_policy() {
     assert_eq!(says(&Caller::principal("ada").roles(["approver"]), Action::Approve), Stance::Allow);
     assert_eq!(says(&Caller::principal("ada").roles(["admin"]), Action::Administer), Stance::Allow);
     assert_eq!(says(&Caller::principal("ada").roles(["admin"]), Action::Approve), Stance::Deny);
+}
+
+#[tokio::test]
+async fn a_policy_decides_as_a_policy_whatever_it_calls_itself() {
+    let names = ["labels", "agent", "session", "risk", "trust", "policy", "hook 1 (x)", "can_use_tool", ""];
+    for name in names {
+        let bench = bench(move |request| match request.action {
+            Action::Call => voice(name, Stance::Deny).because("no"),
+            _ => voice("rest", Stance::Allow),
+        });
+        let outcome = bench.call("change", json!({})).await;
+        let error = outcome.error().unwrap();
+        assert_eq!(error.code().as_str(), "not_authorized", "{name}");
+        let by = format!("policy {name}");
+        assert_eq!(error.message(), format!("denied by {}: no", by.trim_end()));
+        assert_eq!(&*bench.gate().by[0], by.trim_end());
+    }
+    for speaker in [Speaker::Labels, Speaker::Agent, Speaker::Session, Speaker::Person, Speaker::Hook] {
+        let bench = bench(move |request| match request.action {
+            Action::Call => Voice::new(speaker, Stance::Deny).because("no"),
+            _ => voice("rest", Stance::Allow),
+        });
+        let outcome = bench.call("change", json!({})).await;
+        assert_eq!(word(&outcome), "not_authorized", "{speaker:?}");
+        assert_eq!(&*bench.gate().by[0], format!("policy {}", speaker.as_str()));
+        assert!(bench.witness.ran().is_empty());
+    }
 }

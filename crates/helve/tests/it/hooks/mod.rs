@@ -7,6 +7,7 @@ mod after;
 mod batch;
 mod before;
 mod person;
+mod raised;
 mod running;
 mod together;
 mod told;
