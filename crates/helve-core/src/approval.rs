@@ -64,6 +64,9 @@ pub struct Approval {
     /// Where that call stands within a bigger one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// The binding of that bigger call, so that whoever makes it again finds the run that waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outer: Option<String>,
     /// The caller's key for repeating safely.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<Arc<str>>,
@@ -173,6 +176,7 @@ impl Approval {
             marks: Vec::new(),
             call_id: call,
             part: None,
+            outer: None,
             idempotency_key: None,
             created_at: Timestamp::UNIX_EPOCH,
             expires_at: Timestamp::MAX,
@@ -314,6 +318,8 @@ pub struct ApprovalQuery {
     pub principal: Option<String>,
     /// The caller's session.
     pub session: Option<String>,
+    /// The binding of the bigger call that the call belongs to.
+    pub outer: Option<String>,
     /// Questions older than this one: the last of the page before.
     pub before: Option<ApprovalId>,
     /// Most questions to return.
@@ -322,7 +328,7 @@ pub struct ApprovalQuery {
 
 impl Default for ApprovalQuery {
     fn default() -> Self {
-        Self { state: None, tool: None, principal: None, session: None, before: None, limit: 50 }
+        Self { state: None, tool: None, principal: None, session: None, outer: None, before: None, limit: 50 }
     }
 }
 
@@ -341,6 +347,7 @@ impl ApprovalQuery {
             && is(&self.tool, Some(&approval.tool))
             && is(&self.principal, approval.caller.principal.as_deref())
             && is(&self.session, approval.caller.session.as_deref())
+            && is(&self.outer, approval.outer.as_deref())
             && self.before.is_none_or(|before| approval.id < before)
     }
 }

@@ -29,6 +29,9 @@ pub struct Caller {
     /// Which session of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Whether somebody named that session, or it is a connection's own.
+    #[serde(default, skip_serializing_if = "SessionKind::is_named")]
+    pub session_kind: SessionKind,
     /// Which loop of that session.
     #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
     pub loop_id: Option<String>,
@@ -73,6 +76,7 @@ impl Caller {
             channel: Channel::Rust,
             agent: None,
             session: None,
+            session_kind: SessionKind::Named,
             loop_id: None,
             access: Access::All,
             grants: Vec::new(),
@@ -82,6 +86,14 @@ impl Caller {
     /// Sets the session.
     pub fn session(mut self, id: impl Into<String>) -> Self {
         self.session = Some(id.into());
+        self
+    }
+
+    /// Sets the session to one that a connection made for itself: it ends with the connection, and the same client
+    /// has another the next time.
+    pub fn session_of_connection(mut self, id: impl Into<String>) -> Self {
+        self.session = Some(id.into());
+        self.session_kind = SessionKind::Connection;
         self
     }
 
@@ -124,6 +136,23 @@ impl Caller {
     pub fn granted<S: Into<String>>(mut self, grants: impl IntoIterator<Item = S>) -> Self {
         self.grants.extend(grants.into_iter().map(Into::into));
         self
+    }
+}
+
+/// Where a session's id comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionKind {
+    /// Somebody named it, and can come back to it.
+    #[default]
+    Named,
+    /// A connection made it, and nobody can.
+    Connection,
+}
+
+impl SessionKind {
+    fn is_named(&self) -> bool {
+        *self == Self::Named
     }
 }
 

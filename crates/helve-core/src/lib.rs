@@ -58,7 +58,7 @@ pub mod trace;
 pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
 pub use call::{Advice, AdvisedAction, Call};
-pub use caller::{Access, Caller, Channel, PrincipalKind};
+pub use caller::{Access, Caller, Channel, PrincipalKind, SessionKind};
 pub use context::{Context, ContextParts};
 pub use definition::{
     Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,

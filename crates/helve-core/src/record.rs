@@ -331,6 +331,20 @@ impl<'de> Deserialize<'de> for Timings {
     }
 }
 
+/// A result that was kept. `null` is one too: a run whose part answered it can go on.
+fn kept<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<RawJson>, D::Error> {
+    RawJson::deserialize(deserializer).map(Some)
+}
+
+/// What is kept of an attached answer: images and sounds are too large for a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttachedRecord {
+    /// Its size as JSON, as the caller got it.
+    pub bytes: u64,
+    /// The SHA-256 of the same, as hexadecimal digits.
+    pub sha256: String,
+}
+
 /// What was said in a call: the part of the record that can be erased.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Payload {
@@ -341,12 +355,27 @@ pub struct Payload {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,
     /// The result, where it is small enough to keep.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "kept", skip_serializing_if = "Option::is_none")]
     pub result: Option<RawJson>,
+    /// What the tool attached to its answer for callers that can show more than JSON values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attached: Option<AttachedRecord>,
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
     /// Why the gate said what it did, and what others said to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voices: Vec<VoiceRecord>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_that_is_null_is_still_one() {
+        let read = |text: &str| serde_json::from_str::<Payload>(text).unwrap().result;
+        assert_eq!(read(r#"{"result":null}"#).as_deref().map(RawValue::get), Some("null"));
+        assert!(read("{}").is_none());
+    }
 }

@@ -190,6 +190,8 @@ pub enum StepKind {
     CancelRequested,
     /// The run is not gone on with after a crash: what it did is undone.
     RollingBack,
+    /// Whoever called was told how the run ended, after it had waited for a person.
+    Told,
 }
 
 /// What a run waits for.
@@ -402,7 +404,8 @@ impl EffectState {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
-            | StepKind::RollingBack => None,
+            | StepKind::RollingBack
+            | StepKind::Told => None,
         }
     }
 }

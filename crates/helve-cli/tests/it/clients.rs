@@ -219,3 +219,77 @@ fn inspect(up: &Up, era: &str, tool: &str) -> String {
     let ran = command.env("HELVE_MCP_PEERS", peers::home()).output().unwrap();
     String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr)
 }
+
+/// A composition of a step that is free and one that needs an approval; each leaves a line in `deeds`.
+const TRIP: &str = "\
+[[tool.program]]\nname = 'before'\ndescription = 'Does something.'\ncommand = 'sh'\n\
+args = ['-c', 'echo before >> deeds; echo null']\nwrite = ['.']\n\
+[[tool.program]]\nname = 'deed'\ndescription = 'Does something.'\ncommand = 'sh'\n\
+args = ['-c', 'echo deed >> deeds; echo null']\nwrite = ['.']\nrequires_approval = true\n\
+[[tool.sequence]]\nname = 'trip'\ndescription = 'Does both.'\n\
+steps = [{ tool = 'before', arguments = {} }, { tool = 'deed', arguments = {} }]\n";
+
+fn deeds(home: &Home) -> String {
+    std::fs::read_to_string(home.project().join("deeds")).unwrap_or_default()
+}
+
+#[test]
+fn a_stdio_client_that_comes_back_uses_the_approval_that_was_given_meanwhile() {
+    for (program, args, _) in clients().into_iter().filter(|(_, args, _)| !args.contains(&"auto".to_owned()))
+    {
+        for (tool, waits, done) in [("deed", "", "deed\n"), ("trip", "before\n", "before\ndeed\n")] {
+            let home = Home::new();
+            home.write("helve.toml", TRIP);
+            // Each time a process of its own, which ends with its client.
+            let call = || {
+                let calls = json!([{ "name": tool, "arguments": {} }]);
+                run(&program, &args, &stdio(&home), &calls)["said"][0]["result"].clone()
+            };
+            let asked = call();
+            let error = &asked["_meta"]["helve/error"];
+            let id = error["approval_id"].as_str().unwrap_or_else(|| panic!("{args:?}: {asked}"));
+            assert_eq!(
+                call()["_meta"]["helve/error"]["approval_id"],
+                id,
+                "{args:?} {tool}: the same question"
+            );
+            assert_eq!(deeds(&home), waits, "{args:?} {tool}");
+            let command = error["approval_command"].as_str().unwrap();
+            assert!(asked["content"][0]["text"].as_str().unwrap().contains(command), "{asked}");
+            let words: Vec<_> = command.split(' ').skip(1).collect();
+            let ran = home.run(&words);
+            assert_eq!(ran.code, 0, "{}", ran.all());
+            let ended = call();
+            assert_ne!(ended["isError"], true, "{args:?} {tool}: {ended}");
+            assert_eq!(deeds(&home), done, "{args:?} {tool}");
+            assert_eq!(call()["_meta"]["helve/error"]["code"], "approval_required", "{args:?} {tool}: once");
+        }
+    }
+}
+
+#[test]
+fn a_repeated_call_gets_the_run_that_was_approved_over_http_and_the_command_line() {
+    let home = Home::new();
+    home.write("helve.toml", TRIP);
+    let up = Up::start(&home);
+    let token = up.token();
+    let (_, asked) = up.call(&token, "trip", json!({}));
+    let id = asked["approval_id"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
+    assert_eq!(up.call(&token, "trip", json!({})).1["approval_id"], id.as_str());
+    assert_eq!(home.run(&["approvals", "approve", &id]).code, 0);
+    // The run goes on by itself here. Whoever calls again waits for it, or finds its end.
+    let (status, ended) = up.call(&token, "trip", json!({}));
+    assert_eq!((status, &ended["status"]), (200, &json!("done")), "{ended}");
+    assert_eq!(deeds(&home), "before\ndeed\n");
+    assert_ne!(up.call(&token, "trip", json!({})).1["approval_id"], id.as_str(), "another call");
+    drop(up);
+
+    let home = Home::new();
+    home.write("helve.toml", TRIP);
+    let asked: Value = serde_json::from_str(&home.run(&["call", "trip", "--json"]).stdout).unwrap();
+    let id = asked["approval_id"].as_str().unwrap_or_else(|| panic!("{asked}"));
+    assert_eq!(home.run(&["approvals", "approve", id]).code, 0);
+    let ran = home.run(&["call", "trip", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert_eq!(deeds(&home), "before\ndeed\n");
+}

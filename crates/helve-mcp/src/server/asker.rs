@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use helve::BoxFuture;
+use helve::json::JsonLimits;
 use helve::ports::{AskError, Client, Question};
 use helve::run::Progress;
 use serde::Deserialize;
@@ -20,6 +21,13 @@ use super::peer::Peer;
 use super::questions::{Questions, split_key};
 use super::session::Session;
 use crate::message::{Id, Raw, RpcError, raw};
+use crate::text;
+
+/// What a question or a log message may be made of.
+const SAID: JsonLimits = JsonLimits { bytes: 16 << 20, values: 100_000, depth: 64 };
+/// Longest log message, and longest words about progress.
+const LOG_BYTES_MAX: usize = 64 << 10;
+const MESSAGE_BYTES_MAX: usize = 2_000;
 
 /// Most questions to one client that wait at once.
 const PENDING_MAX: usize = 256;
@@ -160,6 +168,7 @@ impl Client for Asker {
             *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = Some(question);
             return Box::pin(async move { Err(AskError::unsupported(question)) });
         }
+        let params = without_hidden(params);
         match &self.how {
             How::InAnswer(questions) => questions.ask(question, params),
             How::Directly(pending, timeout) => {
@@ -191,7 +200,9 @@ impl Client for Asker {
             params.push_str(&format!(r#","total":{total}"#));
         }
         if let Some(message) = &progress.message {
-            params.push_str(&format!(r#","message":{}"#, serde_json::Value::from(message.as_str())));
+            let message = text::clean(message).text;
+            let message = &message[..message.floor_char_boundary(MESSAGE_BYTES_MAX)];
+            params.push_str(&format!(r#","message":{}"#, serde_json::Value::from(message)));
         }
         params.push('}');
         way.progress = progress.done;
@@ -206,13 +217,30 @@ impl Client for Asker {
         // A client may have chosen another level meanwhile.
         let Some(lowest) = self.home.upgrade().map(|session| session.level()).or(self.level) else { return };
         let Ok(head) = serde_json::from_str::<Head<'_>>(message.get()) else { return };
-        if head.level.parse::<Level>().is_ok_and(|level| level >= lowest) {
+        let is_wanted = head.level.parse::<Level>().is_ok_and(|level| level >= lowest);
+        if is_wanted && message.get().len() <= LOG_BYTES_MAX {
+            let message = without_hidden(message.to_owned());
             self.way().outlet.send(outlet::notification("notifications/message", message.get()));
         }
     }
 
     fn meta(&self) -> Option<&RawValue> {
         self.meta.as_deref()
+    }
+}
+
+/// What a tool or a server says, without what only misleads whoever reads it. What cannot be looked through says
+/// nothing.
+fn without_hidden(params: Raw) -> Raw {
+    let cleaned = || {
+        let mut value = helve::json::parse(params.get().as_bytes(), SAID).ok()?;
+        let findings = text::clean_json(&mut value, SAID).ok()?;
+        Some((!findings.is_empty()).then(|| raw(&value)))
+    };
+    match cleaned() {
+        Some(Some(clean)) => clean,
+        Some(None) => params,
+        None => crate::message::empty(),
     }
 }
 

@@ -192,7 +192,7 @@ impl McpServer {
         let id = random_id();
         let caller = match caller.session {
             Some(_) => caller,
-            None => Arc::new(Caller::clone(&caller).session(id.clone())),
+            None => Arc::new(Caller::clone(&caller).session_of_connection(id.clone())),
         };
         Session::new(Arc::clone(&self.0), id.into(), caller)
     }

@@ -77,7 +77,8 @@ async fn a_value_is_a_server_like_any_other() {
         assert_eq!((status.transport, status.tools), (Some("in_process"), 1), "{status:?}");
     }
     assert_eq!(text(setup.call("counter/next", json!({})).await), "1");
-    assert_eq!(text(setup.call("calculator/add", json!({ "a": 2, "b": 3 })).await), "5");
+    let added = setup.call("calculator/add", json!({ "a": 2, "b": 3 })).await;
+    assert_eq!(added.into_result().unwrap(), json!({ "result": 5 }));
 
     // Connected anew it is still the same value.
     assert!(setup.servers.restart("counter").await);

@@ -330,3 +330,33 @@ async fn a_client_that_reads_slowly_hears_of_changes_later() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_a_tool_says_on_the_way_hides_nothing() {
+    let murmur = tool("murmur").handler(|_, context: Context| async move {
+        let client = context.client().unwrap().clone();
+        client.progress(&helve::run::Progress {
+            done: 1.0,
+            total: None,
+            message: Some("a\u{202e}b".repeat(5_000)),
+        });
+        client.log(&raw(&json!({ "level": "error", "data": "x\u{e0041}y\u{1b}[31m" })));
+        client.log(&raw(&json!({ "level": "error", "data": "z".repeat(1 << 20) })));
+        let form = json!({ "message": "who\u{2066} are you?", "requestedSchema": { "type": "object" } });
+        let answer = client.ask(Question::FillForm, raw(&form)).await;
+        Ok(json!({ "answered": answer.is_ok() }))
+    });
+    let (mut client, _served) =
+        connect_to(McpServer::from_runtime(Runtime::builder().tool(murmur).unwrap().build()));
+    client.initialize(json!({ "elicitation": {} })).await;
+    let mut calling = call(1, "murmur");
+    calling["params"]["_meta"] = json!({ "progressToken": "p" });
+    client.send(calling).await;
+    let progress = client.hear().await["params"]["message"].as_str().unwrap().to_owned();
+    assert!(progress.len() <= 2_000 && progress.starts_with("abab"), "{progress}");
+    assert_eq!(client.hear().await["params"]["data"], "xy");
+    let asked = client.hear().await;
+    assert_eq!(asked["params"]["message"], "who are you?", "what is too long was left out: {asked}");
+    client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "decline" } })).await;
+    assert_eq!(client.hear().await["result"]["structuredContent"], json!({ "answered": true }));
+}

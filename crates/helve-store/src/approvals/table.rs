@@ -35,6 +35,8 @@ CREATE INDEX IF NOT EXISTS approvals_by_call ON approvals (call_id);
 CREATE INDEX IF NOT EXISTS approvals_by_change ON approvals (changed);
 CREATE INDEX IF NOT EXISTS approvals_by_end ON approvals (expires_ms) WHERE state < 2;
 CREATE INDEX IF NOT EXISTS approvals_used ON approvals (tool, principal) WHERE state = 4;
+CREATE INDEX IF NOT EXISTS approvals_by_outer ON approvals
+    (CASE WHEN json_valid(body) THEN json_extract(body, '$.outer') END, id);
 CREATE TABLE IF NOT EXISTS approval_rules (
     id TEXT PRIMARY KEY,
     tool TEXT NOT NULL,
@@ -127,13 +129,18 @@ pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<V
         Some(_) => "state = ?2",
         None => "?2 = -1",
     };
+    // Written as in its index, so that this is used.
+    let outer = match query.outer {
+        Some(_) => "CASE WHEN json_valid(body) THEN json_extract(body, '$.outer') END = ?5",
+        None => "?5 IS NULL",
+    };
     // Those of others are not even read.
     let mut select = db.prepare_cached(&format!(
         "SELECT body FROM approvals WHERE id < ?1 AND {state} AND (?3 IS NULL OR tool = ?3) \
-         AND (?4 IS NULL OR principal = ?4) ORDER BY id DESC"
+         AND (?4 IS NULL OR principal = ?4) AND {outer} ORDER BY id DESC"
     ))?;
     let state = query.state.map_or(-1, number);
-    let mut rows = select.query(params![before, state, query.tool, query.principal])?;
+    let mut rows = select.query(params![before, state, query.tool, query.principal, query.outer])?;
     let mut found = Vec::new();
     while found.len() < query.limit
         && let Some(row) = rows.next()?

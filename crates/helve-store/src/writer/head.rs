@@ -160,12 +160,13 @@ fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
 
 /// Writes what was said in a call.
 pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()> {
-    let Payload { arguments, repairs, result, error, voices } = payload;
+    let Payload { arguments, repairs, result, attached, error, voices } = payload;
     let mut json = Json(text);
     json.push("{");
     json.raw(key!("arguments"), arguments.as_ref());
     json.many(key!("repairs"), repairs)?;
     json.raw(key!("result"), result.as_ref());
+    json.some(key!("attached"), attached.as_ref())?;
     json.some(key!("error"), error.as_ref())?;
     json.many(key!("voices"), voices)?;
     json.finish();

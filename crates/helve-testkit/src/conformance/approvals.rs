@@ -351,6 +351,7 @@ async fn lists_are_newest_first_filtered_and_in_pages((ledger, clock): Bench) {
         if number % 2 == 0 {
             ask.approval.caller = Arc::new(Caller::principal("eve").session("s-2"));
             ask.approval.tool = "file/write".into();
+            ask.approval.outer = Some("whole".to_owned());
         }
         let Asked::New(approval) = self::ask(&*ledger, ask).await else { panic!("it is new") };
         ids.insert(0, approval.id);
@@ -371,6 +372,8 @@ async fn lists_are_newest_first_filtered_and_in_pages((ledger, clock): Bench) {
     assert_eq!(list(query(&|query| query.tool = Some("file/write".to_owned()))).await, odd);
     assert_eq!(list(query(&|query| query.principal = Some("eve".to_owned()))).await, odd);
     assert_eq!(list(query(&|query| query.session = Some("s-2".to_owned()))).await, odd);
+    assert_eq!(list(query(&|query| query.outer = Some("whole".to_owned()))).await, odd);
+    assert_eq!(list(query(&|query| query.outer = Some("other".to_owned()))).await, []);
     assert_eq!(list(query(&|query| query.state = Some(ApprovalState::Used))).await, []);
 }
 

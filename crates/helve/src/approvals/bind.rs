@@ -2,7 +2,7 @@
 
 use helve_core::json::{canonical, sha256_hex};
 use helve_core::run::Part;
-use helve_core::{Approval, Call, Caller, Channel, Tool};
+use helve_core::{Approval, Call, Caller, Channel, SessionKind, Tool};
 use serde_json::Value;
 
 /// The binding of a call: this tool as it is, these arguments, this caller, this place in a run.
@@ -18,9 +18,15 @@ pub(crate) fn binding_of(approval: &Approval, arguments: &Value) -> String {
 
 /// What of a caller an approval is bound to. The same call over another channel is still the same,
 /// and so is one whose caller has got a role meanwhile, or lost one: a call is judged by the roles of
-/// whoever makes it, or comes back for it, and a part by those that its run began with.
+/// whoever makes it, or comes back for it, and a part by those that its run began with. A client that lost its
+/// connection is the same too, though it has another session now; of those who do not say who they are, the session
+/// is all that tells them apart.
 fn bound(caller: &Caller) -> Caller {
     let mut bound = caller.clone();
+    if caller.session_kind == SessionKind::Connection && caller.principal.is_some() {
+        bound.session = None;
+    }
+    bound.session_kind = SessionKind::default();
     bound.roles.clear();
     bound.channel = Channel::default();
     bound

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::decide::belongs_to;
 use super::flight::{Flight, Landed};
-use super::{Bulletin, Flights, until_decided};
+use super::{Bulletin, Flights, repeat, until_decided};
 use crate::pipeline::{self, Origin, denied};
 use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
 use crate::runtime::{Parts, Runtime};
@@ -54,7 +54,18 @@ impl Runtime {
             }
             outcome = self.outcome_so_far(id, caller).await?;
         }
+        if let (Status::Done(_) | Status::Failed(_), Some(run)) =
+            (&outcome.status, self.run_of_part(id).await?)
+        {
+            repeat::tell(self.parts(), run).await?;
+        }
         Ok(outcome)
+    }
+
+    /// The run that a question about one of its parts belongs to.
+    async fn run_of_part(&self, id: ApprovalId) -> Result<Option<CallId>, JournalError> {
+        let asked = self.parts().ledger.approval(id).await?;
+        Ok(asked.and_then(|asked| asked.part).map(|part| part.run))
     }
 
     async fn outcome_so_far(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
@@ -87,7 +98,7 @@ pub(super) fn run_of(approval: &Approval) -> Option<CallId> {
 }
 
 /// Runs what was approved, or finds how it ends.
-async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> Landed {
+pub(super) async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> Landed {
     // Looked at anew: another flight may have landed since whoever asked has seen it.
     if let Some(now) = parts.ledger.approval(approval.id).await? {
         approval = now;
@@ -118,6 +129,7 @@ async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> La
 fn call_of(approval: &Approval, mut caller: Caller) -> Call {
     caller.agent.clone_from(&approval.caller.agent);
     caller.session.clone_from(&approval.caller.session);
+    caller.session_kind = approval.caller.session_kind;
     caller.loop_id.clone_from(&approval.caller.loop_id);
     let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::new(caller));
     call.idempotency_key = approval.idempotency_key.clone();
@@ -225,7 +237,7 @@ fn not_resumed(error: &RunError) -> ToolError {
     ToolError::new(ErrorCode::OutcomeUnknown, error.to_string()).suggest("ask again in a moment")
 }
 
-fn lost() -> ToolError {
+pub(super) fn lost() -> ToolError {
     ToolError::new(ErrorCode::OutcomeUnknown, "nobody could tell how the call ended")
         .suggest("ask again; the journal may know by then")
 }
@@ -247,7 +259,13 @@ pub(super) fn waits(run: CallId) -> ToolError {
 
 fn not_ended() -> ToolError {
     ToolError::new(ErrorCode::OutcomeUnknown, "the call has begun and not ended yet")
+        .retryable(true)
         .suggest("ask again in a moment; do not make it again")
+}
+
+/// Whether that is why there is no outcome.
+pub(super) fn is_under_way(error: &ToolError) -> bool {
+    error.code() == ErrorCode::OutcomeUnknown && error.is_retryable()
 }
 
 /// A call whose run waits for a person: waits with it, and goes on with it, until time is up.
@@ -269,7 +287,14 @@ pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Insta
             return outcome;
         }
         match resume(parts, run).await {
-            Ok(resumed) => outcome = resumed,
+            Ok(resumed) => {
+                outcome = resumed;
+                let is_over = !matches!(outcome.status, Status::Pending(_));
+                // Where that cannot be written, the outcome is given once more to whoever makes the call again.
+                if is_over && let Err(error) = repeat::tell(parts, run).await {
+                    tracing::warn!(%run, %error, "cannot write down that the caller was told");
+                }
+            }
             // Somebody else took it up: they will tell how it ended.
             Err(error) => {
                 tracing::debug!(%run, %error, "a run that waited was taken up elsewhere");

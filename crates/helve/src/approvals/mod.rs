@@ -8,6 +8,7 @@ mod decide;
 mod flight;
 mod follow;
 mod outside;
+mod repeat;
 mod standing;
 mod waiting;
 
@@ -18,6 +19,7 @@ pub use decide::{Approvals, DecideError, Decider, Decision, Remember, Vouch};
 pub(crate) use flight::Flights;
 pub(crate) use follow::{go_on, pending};
 pub(crate) use outside::leads_outside;
+pub(crate) use repeat::outcome_of_repeated;
 pub use standing::{Ready, Standing};
 pub use waiting::Changes;
 pub(crate) use waiting::{Bulletin, until_decided};

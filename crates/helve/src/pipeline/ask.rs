@@ -52,6 +52,7 @@ pub(super) async fn question(
     approval.risk = tool.definition().risk;
     approval.marks = marks(parts, tool, call).await;
     approval.part = record.part().cloned();
+    approval.outer = record.part().and_then(|_| record.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
     approval.created_at = now;
     approval.expires_at = now.saturating_add(settings.ttl).unwrap_or(Timestamp::MAX);

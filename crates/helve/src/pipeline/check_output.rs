@@ -1,4 +1,10 @@
 //! Schema and size of the answer.
+//!
+//! A tool may attach its answer in MCP's own form, with images and links, and that is what MCP clients get. Value and
+//! attachment are one output: both are measured, and what is hidden is taken out of both.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 use helve_core::json::{SizeBounds, size, size_bounds};
 use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
@@ -7,12 +13,16 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::execute::Answer;
 use super::record::OpenRecord;
+use crate::formats::cleaned;
 use crate::runtime::Parts;
 
 pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
     let Answer { tool, result, deed: _ } = answer;
+    let result = result.map_err(|error| bounded(parts, &tool, error));
+    let attached = check_attached(parts, &tool, record);
     match result {
         Ok(value) => {
+            attached?;
             // Its size first: a schema may take long with what would be refused anyway.
             let measured = measure(parts, &tool, &value, record.kept_bytes_max())?;
             check_schema(&tool, &value)?;
@@ -29,6 +39,54 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
         }
         Err(error) => Err(error),
     }
+}
+
+/// Cleans and measures what was attached. What cannot be passed on is not there afterwards: a failure has its message
+/// all the same.
+fn check_attached(parts: &Parts, tool: &Tool, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+    let Some(content) = record.attached().cloned() else { return Ok(()) };
+    record.attach(None);
+    check_size(parts, tool, content.get().len())?;
+    if let Some(content) = cleaned_text(content) {
+        record.attach(Some(&content));
+    }
+    Ok(())
+}
+
+/// The same JSON without hidden characters. None where it nests too deeply to be looked through.
+fn cleaned_text(content: Arc<RawValue>) -> Option<Arc<RawValue>> {
+    if is_plain(content.get()) {
+        return Some(content);
+    }
+    let value: Value = serde_json::from_str(content.get()).ok()?;
+    match cleaned(&value) {
+        Cow::Borrowed(_) => Some(content),
+        Cow::Owned(clean) => Some(Arc::from(to_raw_value(&clean).ok()?)),
+    }
+}
+
+/// Whether JSON text can hold no hidden character: all of it is ASCII, and no escape stands for one.
+fn is_plain(json: &str) -> bool {
+    let stands_for_one = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
+    json.is_ascii() && !json.as_bytes().windows(2).any(stands_for_one)
+}
+
+/// A failure that says no more than any answer may.
+fn bounded(parts: &Parts, tool: &Tool, error: ToolError) -> ToolError {
+    let bytes = error.message().len() + error.suggestions().iter().map(String::len).sum::<usize>();
+    match check_size(parts, tool, bytes) {
+        Ok(()) => error,
+        Err(too_large) => too_large,
+    }
+}
+
+fn check_size(parts: &Parts, tool: &Tool, bytes: usize) -> Result<(), ToolError> {
+    let bytes_max = parts.settings.result_bytes_max;
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
+    Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"))
 }
 
 /// A cancelled call has nobody to return a result to.
@@ -62,13 +120,7 @@ enum Measured {
 
 fn measure(parts: &Parts, tool: &Tool, value: &Value, kept_bytes_max: usize) -> Result<Measured, ToolError> {
     let bytes_max = parts.settings.result_bytes_max;
-    let check = |bytes: usize| {
-        if bytes <= bytes_max {
-            return Ok(());
-        }
-        let message = format!("`{}` answered {bytes} bytes; at most {bytes_max} are allowed", tool.name());
-        Err(ToolError::new(ErrorCode::OutputTooLarge, message).suggest("ask for less at once"))
-    };
+    let check = |bytes: usize| check_size(parts, tool, bytes);
     // Even to look at a long text takes about as long as to read the file that it is from. Of one that is
     // too long to be kept, the size is told without what escapes add, which matters only near the limit.
     if has_text_beyond(value, kept_bytes_max) {

@@ -10,8 +10,8 @@ use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Pending, RuleId, Speaker, Stance, Tool, ToolError,
-    Voice,
+    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Speaker, Stance, Tool,
+    ToolError, Voice,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -23,7 +23,7 @@ use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
 use super::record::{OpenRecord, unavailable};
 use super::resolve::ResolvedCall;
-use crate::approvals::{binding, until_decided};
+use crate::approvals::{binding, outcome_of_repeated, until_decided};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
 use crate::runtime::Parts;
@@ -59,6 +59,8 @@ impl PermittedCall {
 pub(super) enum Decision {
     Allow(PermittedCall),
     Ask(Pending),
+    /// It was made before, and its run waited for a person: this is how that stands.
+    Known(Box<Outcome>),
 }
 
 /// A call that was permitted before its run was cut short is still permitted, if it is the same:
@@ -95,6 +97,14 @@ pub(super) async fn decide(
     let reasons = hear(parts, &tool, &call, record).await?;
     if let Some(id) = record.origin().approval() {
         return Box::pin(use_up(parts, tool, call, id, record)).await;
+    }
+    if tool.is_composed() && record.origin().is_outside() {
+        let outer = binding(&tool, &call, None);
+        let known = outcome_of_repeated(parts, &call, outer, record.received_at()).await;
+        if let Some(known) = known.map_err(unavailable)? {
+            record.replays(known.call_id);
+            return Ok(Decision::Known(Box::new(known)));
+        }
     }
     if reasons.is_empty() {
         return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::decide::PermittedCall;
 use super::effects::Doing;
 use super::record::OpenRecord;
+use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Parts};
@@ -67,6 +68,7 @@ pub(super) async fn execute(
         return Err(attempt::cancelled());
     }
     join_run(parts, &tool, &mut call, record);
+    bind_run(&tool, &call, record);
     let taken_up = if record.cut_short().is_some() {
         let token = call.cancellation.clone();
         let context = context(parts, &tool, &call, token, 1, record, deadline);
@@ -122,6 +124,15 @@ fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut OpenR
     {
         call.cancellation = Some(run.cancellation.clone());
     }
+}
+
+/// Questions about the parts of a call say which call it is, so that whoever makes it again finds its run.
+fn bind_run(tool: &Tool, call: &Call, record: &OpenRecord<'_>) {
+    let Some(run) = record.run().filter(|_| tool.is_composed() && record.part().is_none()) else { return };
+    // A person may have edited the arguments: the call is made again with those that were asked for.
+    let before = record.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
+    let asked = before.or(record.grant()).and_then(|grant| grant.asked.clone());
+    run.is_of(asked.unwrap_or_else(|| binding(tool, call, None)));
 }
 
 /// Whether what was asked will be needed after the tool has answered.

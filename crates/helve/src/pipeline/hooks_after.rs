@@ -78,6 +78,10 @@ impl Watched {
     ) -> Result<Status, ToolError> {
         let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, record);
         of.more.push(("tool_response", output.value.clone()));
+        // What MCP clients get beside it is shown too, or it would pass hooks by.
+        if record.attached_more_than(&output.value) {
+            of.more.extend(attached(record));
+        }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
         let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
@@ -118,6 +122,7 @@ impl Watched {
         record.enter(Stage::HooksAfter);
         let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, record);
         of.more.push(("error", error.into()));
+        of.more.extend(attached(record));
         of.more.push(("is_interrupt", is_interrupt.into()));
         of.more.push(("duration_ms", self.duration_ms()));
         // Whoever took the call back does not wait, and gets to hear nothing.
@@ -139,6 +144,12 @@ impl Watched {
             "do not call it again: what it did is done; tell the user that a hook withholds the result",
         )
     }
+}
+
+/// What the tool attached to its answer, as hooks are told of it.
+fn attached(record: &OpenRecord<'_>) -> Option<(&'static str, Value)> {
+    let content = record.attached()?;
+    Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))
 }
 
 /// What hooks say after the fact reaches the model beside the result.

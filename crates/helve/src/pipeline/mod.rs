@@ -126,6 +126,7 @@ async fn stages(
                     record.gate_said(Stance::Ask);
                     return Ok(Status::Pending(pending));
                 }
+                Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
             }
         }
     };
@@ -135,6 +136,23 @@ async fn stages(
     match watched {
         Some(watched) => Box::pin(watched.tell(parts, result, record)).await,
         None => result,
+    }
+}
+
+/// A call whose run waited for a person: its outcome, as if it had just ended.
+async fn known_before(
+    parts: &Arc<Parts>,
+    known: Box<Outcome>,
+    record: &mut OpenRecord<'_>,
+) -> Result<Status, ToolError> {
+    let is_over = !matches!(known.status, Status::Pending(_));
+    if is_over && parts.settings.labels.holds_for(record.caller()) {
+        labels::enter(parts, record).await?;
+        labels::leave(parts, Ok(&known.status), record).await?;
+    }
+    match known.status {
+        Status::Failed(error) => Err(error),
+        status @ (Status::Done(_) | Status::Pending(_)) => Ok(status),
     }
 }
 

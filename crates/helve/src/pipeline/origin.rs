@@ -66,6 +66,14 @@ impl Origin {
         }
     }
 
+    /// Whether somebody calls a tool by its name.
+    pub(super) fn is_outside(&self) -> bool {
+        match self {
+            Self::Outside => true,
+            Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => false,
+        }
+    }
+
     /// The approval by which the call runs, or not at all.
     pub(super) fn approval(&self) -> Option<ApprovalId> {
         match self {

@@ -195,6 +195,11 @@ impl<'p> OpenRecord<'p> {
         self.content = content.cloned();
     }
 
+    /// What is attached to the answer.
+    pub(super) fn attached(&self) -> Option<&Arc<RawValue>> {
+        self.content.as_ref()
+    }
+
     /// Whether something is attached to the answer that says more than the result does.
     pub(super) fn attached_more_than(&self, result: &Value) -> bool {
         let says_no_more = |content: &Arc<RawValue>| {
@@ -302,6 +307,16 @@ impl<'p> OpenRecord<'p> {
     /// Whether the outcome is that of an earlier call.
     pub(super) fn is_replay(&self) -> bool {
         self.replay_of.is_some()
+    }
+
+    /// The approval that the start uses up.
+    pub(super) fn grant(&self) -> Option<&Grant> {
+        self.grant.as_deref()
+    }
+
+    /// When the call came.
+    pub(super) fn received_at(&self) -> jiff::Timestamp {
+        self.facts.received_at
     }
 
     /// The approval that the start will use up.

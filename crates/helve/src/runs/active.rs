@@ -25,6 +25,8 @@ pub(crate) struct ActiveRun {
     pub(crate) cancellation: CancellationToken,
     /// What had happened before it was taken up again.
     pub(crate) history: History,
+    /// The binding of the call that it is, where that is made of others.
+    outer: OnceLock<String>,
     /// Where it stands in a trace, if somebody listens.
     place: OnceLock<Place>,
     state: Mutex<State>,
@@ -151,11 +153,22 @@ pub(crate) enum UndoState {
 }
 
 impl ActiveRun {
+    /// Says which call it is, by its binding. What was said first holds.
+    pub(crate) fn is_of(&self, outer: String) {
+        let _said = self.outer.set(outer);
+    }
+
+    /// The binding of the call that it is, where that is made of others.
+    pub(crate) fn outer(&self) -> Option<&str> {
+        self.outer.get().map(String::as_str)
+    }
+
     pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
         Self {
             id,
             cancellation,
             history,
+            outer: OnceLock::new(),
             place: OnceLock::new(),
             state: Mutex::default(),
             is_troubled: AtomicBool::new(false),

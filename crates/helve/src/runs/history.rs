@@ -131,7 +131,8 @@ impl Earlier {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
-            | StepKind::RollingBack => {}
+            | StepKind::RollingBack
+            | StepKind::Told => {}
         }
     }
 }

@@ -115,6 +115,9 @@ fn told(call: &ProviderCall, outcome: &Outcome) -> Value {
     });
     if let Status::Done(output) = &outcome.status {
         told["tool_response"] = output.value.clone();
+        if let Some(content) = &outcome.content {
+            told["tool_content"] = serde_json::from_str(content.get()).unwrap_or_default();
+        }
     }
     told
 }

@@ -1,6 +1,7 @@
 //! The runtime as its users see it.
 //!
 //! - `calls`: every stage of the pipeline, and what it does with a call;
+//! - `attached`: what a tool gives beside its value;
 //! - `endings`: timeouts, cancellation, panics, and callers who go away;
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
 //! - `limits`: how often, and how many at once;
@@ -19,6 +20,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod approvals;
+mod attached;
 mod breaker;
 mod calls;
 mod endings;

@@ -118,6 +118,8 @@ fn facts(call: &CallRecord) -> Table {
             optional("attempt", Some(format!("{}: {}", index + 1, attempt_line(attempt))));
         }
         optional("result bytes", ending.result_bytes.map(|bytes| bytes.to_string()));
+        let attached = call.payload.attached.as_ref();
+        optional("attached", attached.map(|one| format!("{} bytes, sha256 {}", one.bytes, one.sha256)));
     }
     for step in &call.steps {
         let effect = |index: u32| effect(call, index);

@@ -289,7 +289,8 @@ impl Known {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
-            | StepKind::RollingBack => {}
+            | StepKind::RollingBack
+            | StepKind::Told => {}
         }
     }
 

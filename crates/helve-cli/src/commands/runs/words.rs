@@ -89,6 +89,7 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
         StepKind::RuleRevoked { rule_id, by } => {
             ("·", format!("{rule_id} was taken back by {}", escape::one_line(by, 100)), Tone::Dim)
         }
+        StepKind::Told => ("·", "the caller was told how it ended".to_owned(), Tone::Dim),
         StepKind::RollingBack => ("↶", "rolled back after a crash".to_owned(), Tone::Warn),
         StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
     }

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use helve_core::event::EventKind;
+use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
-    Attempt, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd, Payload, VoiceRecord,
+    AttachedRecord, Attempt, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd, Payload,
+    VoiceRecord,
 };
 use helve_core::schema::redact::scrub;
 use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
@@ -77,7 +79,13 @@ impl OpenRecord<'_> {
         {
             outcome.parts = run.reports();
         }
-        outcome.content = self.content.take();
+        let content = self.content.take();
+        // What Helve refused is not handed out beside the refusal.
+        outcome.content = content.filter(|_| match &outcome.status {
+            Status::Done(_) => true,
+            Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,
+            Status::Pending(_) => false,
+        });
         outcome.context = std::mem::take(&mut self.context);
         outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
         outcome
@@ -246,6 +254,10 @@ impl OpenRecord<'_> {
             payload.error = Some(self.shown_error(error));
         }
         payload.voices = self.shown_voices();
+        payload.attached = self.content.as_ref().map(|content| AttachedRecord {
+            bytes: content.get().len() as u64,
+            sha256: sha256_hex(content.get().as_bytes()),
+        });
         // Received plus elapsed: the wall clock may jump between the two, and asking it costs more.
         let elapsed =
             jiff::SignedDuration::from_nanos(i64::try_from(self.timings.total_nanos()).unwrap_or(i64::MAX));

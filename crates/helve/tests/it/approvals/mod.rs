@@ -8,6 +8,7 @@ mod clock;
 mod deciding;
 mod fetching;
 mod left;
+mod repeating;
 mod rules;
 mod runs;
 mod waiting;

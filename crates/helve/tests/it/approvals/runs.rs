@@ -3,7 +3,7 @@
 use super::*;
 
 /// A sequence whose second step needs approval.
-fn trip(ledger: Arc<dyn Ledger>, witness: &Witness) -> Runtime {
+pub(super) fn trip(ledger: Arc<dyn Ledger>, witness: &Witness) -> Runtime {
     let harmless = |name: &str| witness.tool(name).risk(Risk::Low);
     let runtime = Runtime::builder()
         .ledger(ledger)
@@ -21,7 +21,7 @@ fn trip(ledger: Arc<dyn Ledger>, witness: &Witness) -> Runtime {
     runtime
 }
 
-fn went(witness: &Witness) -> Vec<String> {
+pub(super) fn went(witness: &Witness) -> Vec<String> {
     witness.seen().iter().map(|seen| seen["to"].as_str().unwrap().to_owned()).collect()
 }
 

@@ -178,7 +178,31 @@ fn each_provider_gets_its_own_message() {
               "text": "Error (validation_failed): the arguments of `mail/send` do not fit\n- `/to/0`: expected an email address, received \"ada\"\nArguments that would fit: {\"to\":[\"ada@example.com\"]}\nSuggestion: ask the user for the address\nCorrect the arguments and call again."
             }
           ],
-          "isError": true
+          "isError": true,
+          "_meta": {
+            "helve/error": {
+              "kind": "caller",
+              "code": "validation_failed",
+              "message": "the arguments of `mail/send` do not fit",
+              "retryable": true,
+              "suggestions": [
+                "ask the user for the address"
+              ],
+              "field_errors": [
+                {
+                  "path": "/to/0",
+                  "expected": "an email address",
+                  "received": "\"ada\"",
+                  "message": "`/to/0`: expected an email address, received \"ada\""
+                }
+              ],
+              "example": {
+                "to": [
+                  "ada@example.com"
+                ]
+              }
+            }
+          }
         },
         {
           "content": [
@@ -187,7 +211,18 @@ fn each_provider_gets_its_own_message() {
               "text": "Not run yet: a person must approve this call first (apr_01ARZ3NDEKTSV4RRFFQ69G5FAV).\n- `mail/send` has a high risk\nTell the user that it waits for approval. Do not repeat the call meanwhile."
             }
           ],
-          "isError": true
+          "isError": true,
+          "_meta": {
+            "helve/error": {
+              "code": "approval_required",
+              "kind": "approval",
+              "retryable": true,
+              "approval_id": "apr_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+              "reasons": [
+                "`mail/send` has a high risk"
+              ]
+            }
+          }
         }
       ],
       "llm": [
