@@ -60,8 +60,8 @@ pub trait Handler: Send + Sync + 'static {
         None
     }
 
-    /// Whether what was attached to an answer ([`Context::attach`]) says nothing beyond the result. Only
-    /// then does a result whose schema leaves no room for words keep its integrity.
+    /// Whether what was attached to an answer ([`Context::attach`]) says nothing beyond the result. Hooks
+    /// are not shown it a second time then.
     fn attached_says_no_more(&self, _attached: &RawValue, _result: &Value) -> bool {
         false
     }

@@ -205,7 +205,7 @@ async fn the_table_names_the_tools_that_well_known_servers_have() {
             sampler: None,
             tokens: None,
         };
-        let started = ServerConfig { cwd: Some("/".into()), ..config.clone() };
+        let started = ServerConfig { cwd: Some("/".into()), connect_timeout_s: 60, ..config.clone() };
         let report = crate::servers::Probe::default().look(started, surroundings).await;
         assert!(report.ok, "{name}: {report:#?}");
         let tools: Vec<Value> =

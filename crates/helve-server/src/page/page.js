@@ -85,7 +85,8 @@ async function fetched(address, options = {}) {
   const answer = await fetch(address, { ...options, headers: { ...part, ...options.headers } });
   if (answer.redirected && new URL(answer.url).pathname === "/sign-in") {
     location.assign("/sign-in");
-    throw new Error("signed out");
+    // This page is about to go: nobody needs an answer, and there is no error to tell of.
+    return new Promise(() => {});
   }
   return answer;
 }

@@ -141,6 +141,12 @@ impl Fired {
         self.answers.iter().filter_map(|one| Some((&*one.by, one.result.as_ref().err()?)))
     }
 
+    /// Of these, the hooks without whose answer nothing may pass.
+    pub(crate) fn blocking_failures(&self) -> impl Iterator<Item = (&str, &HookFailure)> {
+        let blocking = self.answers.iter().filter(|one| one.on_failure == OnFailure::Block);
+        blocking.filter_map(|one| Some((&*one.by, one.result.as_ref().err()?)))
+    }
+
     /// All of it as one hook would have said it.
     pub fn to_output(&self) -> HookOutput {
         let mut output = HookOutput::none();

@@ -85,14 +85,11 @@ impl Watched {
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
         let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
-        let broken = fired.failures().next().map(|(by, failure)| format!("{by} failed: {failure}"));
         tell_model(&fired, record);
-        if let Some(blocked) = &fired.blocked
-            && fired.answers.iter().any(|one| one.by == blocked.by && one.result.is_err())
-        {
+        if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
             record.attach(None);
-            let why = without_secrets(record, &broken.unwrap_or_default());
+            let why = without_secrets(record, &format!("{by} failed: {failure}"));
             return Err(self.withheld(&why));
         }
         let is_served = self.tool.definition().source == Source::Mcp;

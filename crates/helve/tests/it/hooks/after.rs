@@ -56,9 +56,13 @@ async fn a_check_of_results_that_breaks_withholds_them_where_the_operator_wants_
             .await
             .is_success()
     );
-    let set = HookSet::default().with(entry().on_failure(OnFailure::Block));
-    let outcome = bench(tool(), set).call("say", json!({ "text": "hi" })).await;
-    assert_eq!(outcome.error().unwrap().code(), ErrorCode::HookDenied);
+    // Also where another hook has objected before, which by itself withholds nothing.
+    let objecting = on(HookEvent::PostToolUse, HookOutput::block("look again"));
+    for set in [HookSet::default(), objecting] {
+        let set = set.with(entry().on_failure(OnFailure::Block));
+        let outcome = bench(tool(), set).call("say", json!({ "text": "hi" })).await;
+        assert_eq!(outcome.error().unwrap().code(), ErrorCode::HookDenied);
+    }
 }
 
 #[tokio::test]
