@@ -4,17 +4,20 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use memchr::{memchr3_iter, memmem};
+use memchr::memmem;
+use percent_encoding::percent_decode_str;
 
 /// Names of fields, headers, variables and query parameters whose values are secret. A longer name that ends
 /// with one of these is one too: `X-Api-Key`, `GITHUB_TOKEN`, `clientSecret`.
-pub const SECRET_NAMES: [&str; 32] = [
+pub const SECRET_NAMES: [&str; 36] = [
     "access_key",
     "access_token",
     "account_key",
     "api_key",
     "api_token",
     "application_key",
+    "assertion",
+    "auth",
     "auth_key",
     "auth_token",
     "authorization",
@@ -27,7 +30,9 @@ pub const SECRET_NAMES: [&str; 32] = [
     "encryption_key",
     "functions_key",
     "id_token",
+    "jwt",
     "master_key",
+    "otp",
     "passphrase",
     "passwd",
     "password",
@@ -61,6 +66,12 @@ const QUERY_NAMES: [&str; 4] = ["auth", "key", "sig", "signature"];
 /// The shortest value of a parameter in [`QUERY_NAMES`] that counts as a secret, in bytes.
 const QUERY_VALUE_BYTES_MIN: usize = 16;
 
+/// The longest text that is searched for tokens, in bytes.
+const TOKEN_TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// The shortest word after `Bearer` that is no ordinary one, in bytes.
+const BEARER_BYTES_MIN: usize = 12;
+
 /// The longest name of a query parameter that is looked at, in bytes.
 const PARAMETER_NAME_BYTES_MAX: usize = 64;
 
@@ -92,9 +103,12 @@ const TOKEN_PREFIXES: [&str; 24] = [
     "figd_",
 ];
 
-static USUAL: LazyLock<Names> = LazyLock::new(|| Names::new(SECRET_NAMES));
-static PUBLIC: LazyLock<Names> = LazyLock::new(|| Names::new(PUBLIC_NAMES));
-static OF_QUERIES: LazyLock<Names> = LazyLock::new(|| Names::new(QUERY_NAMES));
+static USUAL: LazyLock<Names> = LazyLock::new(|| Names::anywhere(SECRET_NAMES));
+static PUBLIC: LazyLock<Names> = LazyLock::new(|| Names::anywhere(PUBLIC_NAMES));
+static OF_QUERIES: LazyLock<Names> = LazyLock::new(|| Names::of_words(QUERY_NAMES));
+
+/// Names this short must begin a word: `compat` is no `pat`. Longer ones may also end one, as in `PGPASSWORD`.
+const WORD_BYTES_MAX: usize = 4;
 
 /// Whether what has this name is a secret by everybody's measure.
 ///
@@ -124,28 +138,63 @@ pub fn password_in_address(text: &str) -> Option<Range<usize>> {
 /// Names that are compared without case, `-` and `_`, at the end of longer ones as well.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
-    folded: Vec<Box<[u8]>>,
+    folded: Vec<Name>,
     /// One bit for each pair of letters that some name ends with: most keys are ruled out by it.
     endings: u64,
 }
 
+#[derive(Debug, Clone)]
+struct Name {
+    folded: Box<[u8]>,
+    stands: Stands,
+}
+
+/// Where a name may stand at the end of a longer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stands {
+    /// A word must begin with it.
+    AtWord,
+    Anywhere,
+}
+
 impl Names {
-    pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        let fold = |name: S| -> Box<[u8]> {
+    /// Names that stand for themselves and at the end of longer ones, where a word begins with them.
+    pub(crate) fn of_words<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self::new(names, usize::MAX)
+    }
+
+    /// The same, and within words if they are not short.
+    fn anywhere<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self::new(names, WORD_BYTES_MAX)
+    }
+
+    fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>, word_bytes_max: usize) -> Self {
+        let fold = |name: S| {
             let bytes = name.as_ref().bytes().filter(|byte| !is_separator(*byte));
-            bytes.map(|byte| byte.to_ascii_lowercase()).collect()
+            let folded: Box<[u8]> = bytes.map(|byte| byte.to_ascii_lowercase()).collect();
+            let stands = if folded.len() > word_bytes_max { Stands::Anywhere } else { Stands::AtWord };
+            Name { folded, stands }
         };
-        let folded: Vec<_> = names.into_iter().map(fold).filter(|name| !name.is_empty()).collect();
-        let endings = folded.iter().fold(0, |bits, name| bits | ending_bit(name.iter().rev().copied()));
+        let folded: Vec<_> = names.into_iter().map(fold).filter(|name| !name.folded.is_empty()).collect();
+        let endings =
+            folded.iter().fold(0, |bits, name| bits | ending_bit(name.folded.iter().rev().copied()));
         Self { folded, endings }
     }
 
+    /// Whether a key has one of these names. A number at its end and a plural make no difference, but for
+    /// `tokens`: those are mostly counted.
     pub(crate) fn matches(&self, key: &str) -> bool {
-        // `password1` and `tokens[]` are passwords and tokens; `sha256` ends in no name anyway.
         let key = key.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | '[' | ']'));
+        let tokens = key.len().checked_sub("tokens".len()).and_then(|at| key.get(at..));
+        let is_count = tokens.is_some_and(|end| end.eq_ignore_ascii_case("tokens"));
+        let one = key.strip_suffix(['s', 'S']).filter(|_| !is_count);
+        self.matches_end(key) || one.is_some_and(|one| self.matches_end(one))
+    }
+
+    fn matches_end(&self, key: &str) -> bool {
         let letters = key.bytes().rev().filter(|byte| !is_separator(*byte));
         self.endings & ending_bit(letters.map(|byte| byte.to_ascii_lowercase())) != 0
-            && self.folded.iter().any(|name| ends_with_word(key.as_bytes(), name))
+            && self.folded.iter().any(|name| ends_with(key.as_bytes(), name))
     }
 }
 
@@ -159,11 +208,10 @@ fn ending_bit(mut backwards: impl Iterator<Item = u8>) -> u64 {
     1 << ((u32::from(last) * 31 + u32::from(before)) % 64)
 }
 
-/// Whether a key ends with a folded name, and a word of the key begins where the name does: `compat` is no
-/// `pat`. Bytes, since reading letters would cost more than all the rest.
-fn ends_with_word(key: &[u8], name: &[u8]) -> bool {
+/// Whether a key ends with a name. Bytes, since reading letters would cost more than all the rest.
+fn ends_with(key: &[u8], name: &Name) -> bool {
     let mut at = key.len();
-    for wanted in name.iter().rev() {
+    for wanted in name.folded.iter().rev() {
         let Some(found) = key[..at].iter().rposition(|byte| !is_separator(*byte)) else { return false };
         if key[found].to_ascii_lowercase() != *wanted {
             return false;
@@ -173,34 +221,58 @@ fn ends_with_word(key: &[u8], name: &[u8]) -> bool {
     let Some(before) = at.checked_sub(1).map(|before| key[before]) else { return true };
     let is_hump = key[at].is_ascii_uppercase()
         && (!before.is_ascii_uppercase() || key.get(at + 1).is_some_and(u8::is_ascii_lowercase));
-    !before.is_ascii_alphanumeric() || is_hump
+    name.stands == Stands::Anywhere || !before.is_ascii_alphanumeric() || is_hump
 }
 
-/// Where secrets stand in a text, in order: query parameters that `is_secret` names, and passwords in
-/// addresses.
+/// Where secrets stand in a text, in order: query parameters that `is_secret` names, passwords in addresses,
+/// and in short texts tokens of well-known services and what follows `Bearer`.
 pub(crate) fn in_text(text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
-    let mut found: Vec<_> = parameters(text, is_secret).chain(passwords(text)).collect();
+    let mut found: Vec<_> = parameters(text, is_secret).chain(passwords(text)).chain(tokens(text)).collect();
     found.sort_unstable_by_key(|range| range.start);
     found.dedup_by(|next, kept| next.start < kept.end);
     found
 }
 
 /// The values of query parameters with a secret name.
+///
+/// INVARIANT: it takes time in proportion to the text, which may be a stranger's: no part is searched for the
+/// end of a value twice.
 fn parameters(text: &str, is_secret: impl Fn(&str) -> bool) -> impl Iterator<Item = Range<usize>> {
-    memchr3_iter(b'?', b'&', b'#', text.as_bytes()).filter_map(move |mark| {
-        let name = text[mark + 1..].bytes().take(PARAMETER_NAME_BYTES_MAX + 1);
-        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]".contains(byte);
-        let equals = mark + 1 + name.take_while(is_letter).count();
+    let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | '`' | '\\');
+    let mut known_end = 0;
+    let is_mark = |(_, byte): &(usize, u8)| matches!(byte, b'?' | b'&' | b'#' | b';');
+    let after_marks = text.bytes().enumerate().filter(is_mark).map(|(mark, _)| mark + 1);
+    // A form's body begins with its first parameter.
+    std::iter::once(0).chain(after_marks).filter_map(move |start| {
+        let name = text[start..].bytes().take(PARAMETER_NAME_BYTES_MAX + 1);
+        let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.[]%+".contains(byte);
+        let equals = start + name.take_while(is_letter).count();
         if text.as_bytes().get(equals) != Some(&b'=') {
             return None;
         }
-        let (name, value) = (&text[mark + 1..equals], &text[equals + 1..]);
-        let ends =
-            |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | '`' | '\\');
-        let length = value.find(ends).unwrap_or(value.len());
+        let name = percent_decode_str(&text[start..equals]).decode_utf8_lossy();
+        let (name, value) = (name.trim_matches(['+', ' ']), &text[equals + 1..]);
+        if known_end < equals + 1 {
+            known_end = equals + 1 + value.find(ends).unwrap_or(value.len());
+        }
+        let length = known_end - (equals + 1);
         let is_reference = value.starts_with("${") || value.starts_with('{');
         let counts = is_secret(name) || (length >= QUERY_VALUE_BYTES_MIN && OF_QUERIES.matches(name));
         (length > 0 && !is_reference && counts).then_some(equals + 1..equals + 1 + length)
+    })
+}
+
+/// Tokens in a text that is short enough to be a header or a setting.
+fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let text = if text.len() <= TOKEN_TEXT_BYTES_MAX { text } else { "" };
+    let is_between = |c: char| c.is_whitespace() || "=:;\"',/?&@()<>".contains(c);
+    let mut follows_bearer = false;
+    text.split(is_between).filter(|word| !word.is_empty()).filter_map(move |word| {
+        let start = word.as_ptr().addr() - text.as_ptr().addr();
+        let is_secret = (follows_bearer && word.len() >= BEARER_BYTES_MIN)
+            || (is_token(word) && word.bytes().any(|byte| byte.is_ascii_digit()));
+        follows_bearer = word.eq_ignore_ascii_case("bearer");
+        is_secret.then(|| start..start + word.len())
     })
 }
 
@@ -210,7 +282,9 @@ fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
         let is_end = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '"' | '\'' | '<' | '>');
         let authority = text[start..].split(is_end).next()?;
         let (user, _) = authority.rsplit_once('@')?;
-        let (name, password) = user.split_once(':')?;
+        let Some((name, password)) = user.split_once(':') else {
+            return is_token(user).then(|| start..start + user.len());
+        };
         let from = start + name.len() + 1;
         (!password.is_empty() && !password.contains("${")).then(|| from..from + password.len())
     })
@@ -243,6 +317,10 @@ mod tests {
             "api_key_2",
             "GITHUB_PAT",
             "pat",
+            "PGPASSWORD",
+            "mytoken",
+            "passwords",
+            "api_keys",
             "aws.secret.access.key",
         ] {
             assert!(is_secret_name(name), "{name}");
@@ -261,7 +339,8 @@ mod tests {
             "progressToken",
             "monkey",
             "key",
-            "spwd",
+            "prompt_tokens",
+            "nextpagetoken",
         ] {
             assert!(!is_secret_name(name), "{name}");
         }
@@ -275,9 +354,17 @@ mod tests {
         assert_eq!(found("https://x.example/a?q=1&token=t0ken&b=2#access_token=abcd"), ["t0ken", "abcd"]);
         assert_eq!(found("see <a href=\"/f?api_key=k1\">, or /g?X-Auth-Token=k2."), ["k1", "k2."]);
         assert_eq!(found("postgres://me:hunter2@db.example/x?password=p4ss word"), ["hunter2", "p4ss"]);
+        assert_eq!(found("https://ghp_0123456789abcdef@x.example/"), ["ghp_0123456789abcdef"]);
         assert_eq!(found("https://x.example/?key=AIzaSyA0123456789abcdef"), ["AIzaSyA0123456789abcdef"]);
         assert_eq!(found("https://x.example/?sig=0123456789abcdef"), ["0123456789abcdef"]);
+        assert_eq!(found("/q?%74oken=t0ken&api%2Dkey=k3y4&a=1;token=k5"), ["t0ken", "k3y4", "k5"]);
+        assert_eq!(found("client_secret=abcd&password=efgh"), ["abcd", "efgh"]);
+        assert_eq!(
+            found("Bearer abcdefghijkl, token ghp_0123456789abcdef"),
+            ["abcdefghijkl", "ghp_0123456789abcdef"]
+        );
         for harmless in [
+            "bearer of news, sk-learn-tutorials-and-more",
             "",
             "?",
             "why? token=1",
@@ -290,6 +377,15 @@ mod tests {
             "?é=1&ü",
         ] {
             assert!(found(harmless).is_empty(), "{harmless}");
+        }
+    }
+
+    /// With a search for each parameter, this would take hours.
+    #[test]
+    fn a_text_of_parameters_takes_time_in_proportion() {
+        for piece in ["?a=", "?token=", "&token=", "#", "://a:b@", "://"] {
+            let text = piece.repeat((4 << 20) / piece.len());
+            in_text(&text, is_secret_name);
         }
     }
 }

@@ -206,11 +206,17 @@ pub(super) fn guarded(tool: &Tool, brought: Arc<BroughtTool>) -> Result<Tool, De
     Tool::new(tool.definition().clone(), Arc::new(handler))
 }
 
-/// A request of a project's tool, as labels must take it whatever the project says of it: it sends
-/// something out, and brings back what strangers wrote.
-pub(super) fn labelled(tool: &Tool) -> Result<Tool, DefinitionError> {
+/// A project's tool, as labels must take it whatever the project says of it: a request sends something out
+/// and brings back what strangers wrote; a program reads what lies in the project.
+pub(super) fn labelled(tool: &Tool, kind: ToolKind) -> Result<Tool, DefinitionError> {
+    let facets: &[Facet] = match kind {
+        ToolKind::Http | ToolKind::OpenApi => &[Facet::ReadsUntrusted, Facet::Egress],
+        ToolKind::Program => &[Facet::ReadsPrivate],
+        ToolKind::Composed(_) => return Ok(tool.clone()),
+    };
     let mut definition = tool.definition().clone();
-    definition.facets.get_or_insert_default().extend([Facet::ReadsUntrusted, Facet::Egress]);
+    let assumed = definition.assumed.facets.clone();
+    definition.facets.get_or_insert(assumed).extend(facets);
     Tool::new(definition, Arc::clone(tool.handler()))
 }
 

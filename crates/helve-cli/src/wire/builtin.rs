@@ -60,6 +60,21 @@ pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
     own
 }
 
+/// The folders that file tools may use.
+pub(super) fn roots(loaded: &Loaded) -> Vec<PathBuf> {
+    let folder = roots_start_at(loaded);
+    loaded.config.files.roots.iter().map(|root| folder.join(root.path())).collect()
+}
+
+/// Where relative roots start. Where nobody names a root it is the project's folder, or without a project
+/// the current one.
+fn roots_start_at(loaded: &Loaded) -> &Path {
+    match loaded.is_set("/files/roots") {
+        true => loaded.folder_of("/files/roots").unwrap_or(Path::new("")),
+        false => loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(Path::new("")),
+    }
+}
+
 /// The file tools, over the roots that are configured; none where there are no roots.
 #[cfg(unix)]
 fn files(loaded: &Loaded) -> Vec<Tool> {
@@ -68,14 +83,8 @@ fn files(loaded: &Loaded) -> Vec<Tool> {
     if loaded.config.files.roots.is_empty() {
         return Vec::new();
     }
-    // Where nobody names a root it is the project's folder, or without a project the current one.
-    let project = loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
-    let folder = match loaded.is_set("/files/roots") {
-        true => loaded.folder_of("/files/roots").unwrap_or(Path::new("")),
-        false => project,
-    };
-    let mut builder = Files::builder(loaded.config.files.clone().relative_to(folder))
-        .backups(journal::beside(loaded, ".backups"));
+    let config = loaded.config.files.clone().relative_to(roots_start_at(loaded));
+    let mut builder = Files::builder(config).backups(journal::beside(loaded, ".backups"));
     for path in own_files(loaded) {
         builder = builder.private(path);
     }

@@ -187,20 +187,16 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Dem
             }
         }
         // Its parts are tools of their own, and each is asked for itself.
-        ToolKind::Composed(_) => demands.fixed.extend(combined(entry, loaded)),
+        ToolKind::Composed(_) => {}
     }
+    demands.fixed.extend(combined(entry, loaded));
     demands
 }
 
 /// The tools that an entry has called, by itself or after it, and that are not the project's. What only
 /// counts and tells the time does no harm.
 fn calls(entry: &ToolEntry, loaded: &Loaded) -> Vec<Demand> {
-    let value = &entry.value;
-    let named = |value: &Value| value.get("tool").and_then(Value::as_str).map(str::to_owned);
-    let effects = value.get("effects").and_then(Value::as_array).into_iter().flatten();
-    let others = ["undo", "recall"].into_iter().filter_map(|key| value.get(key));
-    let called: BTreeSet<_> =
-        composed::parts(entry).into_iter().chain(effects.chain(others).filter_map(named)).collect();
+    let called: BTreeSet<_> = called_by(entry).into_iter().collect();
     let is_harmless = |name: &String| HARMLESS.contains(name) || !of_project(name, loaded).is_empty();
     called
         .into_iter()
@@ -209,21 +205,32 @@ fn calls(entry: &ToolEntry, loaded: &Loaded) -> Vec<Demand> {
         .collect()
 }
 
-/// What a composed tool reads here and sends out, if it does both.
+/// The tools that an entry has called: its parts, and those of its effects, its undo and its recall.
+fn called_by(entry: &ToolEntry) -> Vec<String> {
+    let value = &entry.value;
+    let named = |value: &Value| value.get("tool").and_then(Value::as_str).map(str::to_owned);
+    let effects = value.get("effects").and_then(Value::as_array).into_iter().flatten();
+    let others = ["undo", "recall"].into_iter().filter_map(|key| value.get(key));
+    composed::parts(entry).into_iter().chain(effects.chain(others).filter_map(named)).collect()
+}
+
+/// What a tool reads here and sends out, by itself or by what it has called, if it does both.
 fn combined(entry: &ToolEntry, loaded: &Loaded) -> Option<Demand> {
-    let (mut ahead, mut seen) = (composed::parts(entry), BTreeSet::new());
+    let (mut ahead, mut seen) = (vec![(entry.label().to_owned(), entry)], BTreeSet::new());
     let (mut reads, mut sends) = (None, None);
-    while let Some(name) = ahead.pop() {
+    while let Some((name, entry)) = ahead.pop() {
         if !seen.insert(name.clone()) {
             continue;
         }
-        for part in of_project(&name, loaded) {
-            match part.kind {
-                ToolKind::Program => reads = Some(name.clone()),
-                ToolKind::Http | ToolKind::OpenApi => sends = Some(name.clone()),
-                ToolKind::Composed(_) => ahead.extend(composed::parts(part)),
-            }
+        let called = called_by(entry);
+        match entry.kind {
+            ToolKind::Program => reads = Some(name),
+            ToolKind::Http | ToolKind::OpenApi => sends = Some(name),
+            ToolKind::Composed(_) => {}
         }
+        let entries =
+            |name: String| of_project(&name, loaded).into_iter().map(move |one| (name.clone(), one));
+        ahead.extend(called.into_iter().flat_map(entries));
     }
     Some(Demand::Combine(reads?, sends?))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use helve_sandbox::{Sandbox, Unwritable};
 
-use super::{brought, hooks, mcp};
+use super::{brought, builtin, hooks, mcp};
 use crate::config::{Loaded, find};
 
 /// The list, with all that this configuration names.
@@ -22,12 +22,13 @@ pub(crate) fn unwritable(loaded: &Loaded) -> Unwritable {
     loaded.unwritable.clone()
 }
 
-/// What git starts by itself, as its user and without a box: a clone brings none of it, and a tool that may
-/// write in the project must not either.
+/// What git starts by itself, as its user and without a box: hooks, and commands in its configuration. All of
+/// `.git`, because a file in it (`commondir`), or the file that `.git` is in a worktree, says where git finds
+/// those. A clone brings none of it, and a tool that may write there must not either.
 fn of_git(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
-    let folder = loaded.project_file.as_deref().and_then(Path::parent);
-    let git = folder.map(|folder| folder.join(".git")).filter(|git| git.is_dir());
-    git.into_iter().flat_map(|git| ["hooks", "config"].map(|name| git.join(name)))
+    let project = loaded.project_file.as_deref().and_then(Path::parent).map(Path::to_owned);
+    let folders = project.into_iter().chain(std::env::current_dir().ok());
+    folders.chain(builtin::roots(loaded)).map(|folder| folder.join(".git"))
 }
 
 /// The files that a program without a box is made of, as far as its words name them: what another tool

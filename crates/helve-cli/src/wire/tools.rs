@@ -269,9 +269,7 @@ impl Maker {
         }
         let Some(brought) = brought else {
             let mut made = self.make_with(entry, registry, &self.public, self.launcher.clone())?;
-            if matches!(entry.kind, ToolKind::Http | ToolKind::OpenApi) {
-                made.change(brought::labelled)?;
-            }
+            made.change(|tool| brought::labelled(tool, entry.kind))?;
             return Ok(made);
         };
         let sandbox = Arc::clone(&self.launcher);
@@ -279,7 +277,7 @@ impl Maker {
         let client = if brought.demands().is_empty() { &self.public } else { &self.client };
         let mut made = self.make_with(entry, registry, client, launcher)?;
         if brought.demands().is_empty() && entry.kind == ToolKind::OpenApi {
-            made.change(brought::labelled)?;
+            made.change(|tool| brought::labelled(tool, entry.kind))?;
         }
         made.change(|tool| brought::guarded(tool, Arc::clone(&brought)))?;
         Ok(made)

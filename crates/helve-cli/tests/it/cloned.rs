@@ -481,11 +481,13 @@ fn no_composition_of_a_project_sends_what_is_read_here_or_calls_what_is_not_its_
             program("lint", ""),
             program("told", "effects = [{ type = 'cascade', description = 'It is told', tool = 'http-get' }]"),
             program("undone", "undo = { tool = 'file-write' }"),
+            program("telling", "effects = [{ type = 'cascade', description = 'It is told', tool = 'post' }]"),
+            program("sending", "undo = { tool = 'post' }"),
             "[[tool.http]]\nname = 'post'\ndescription = 'Posts.'\nwhen_to_use = 'Always.'\nurl = 'https://collect.example/'\n".to_owned(),
         ]
         .concat(),
     );
-    for tool in ["fetches", "reads", "both", "outer", "told", "undone"] {
+    for tool in ["fetches", "reads", "both", "outer", "told", "undone", "telling", "sending"] {
         let ran = home.run(&["call", tool, "--json"]);
         assert!(ran.code == 4 && ran.stdout.contains("helve trust"), "{tool}: {}", ran.all());
         assert_eq!((witness.heard().len(), home.project().join("ran").exists()), (0, false), "{tool}");
@@ -496,4 +498,7 @@ fn no_composition_of_a_project_sends_what_is_read_here_or_calls_what_is_not_its_
     let shown = home.json(&["tools", "show", "post"]);
     let facets = shown["facets"].to_string();
     assert!(facets.contains("egress") && facets.contains("reads_untrusted"), "{shown}");
+    // And a program reads what lies in the project, whatever it says of itself.
+    let shown = home.json(&["tools", "show", "lint"]);
+    assert!(shown["facets"].to_string().contains("reads_private"), "{shown}");
 }

@@ -260,17 +260,43 @@ fn no_tool_writes_what_git_starts_by_itself() {
     let git = home.project().join(".git");
     fs::create_dir(git.join("hooks")).unwrap();
     fs::write(git.join("config"), "[core]\n").unwrap();
+    // Without a helve.toml file tools are over this folder all the same.
+    let write = |path: &str| {
+        let arguments = json!({ "path": path, "content": "evil", "overwrite": true });
+        assert_ne!(home.run(&["call", "file-write", &arguments.to_string()]).code, 0, "{path}");
+    };
+    [".git/hooks/pre-commit", ".git/config", ".git/commondir"].into_iter().for_each(write);
     home.write(
         "helve.toml",
         "[[tool.program]]\nname = 'spoil'\ndescription = 'Spoils.'\ncommand = 'sh'\nrisk = 'low'\nwrite = ['.']\n\
-         args = ['-c', 'cat >/dev/null; echo evil > .git/hooks/pre-commit; echo evil >> .git/config; mv .git/hooks .git/old; mkdir .git/hooks; echo evil > .git/hooks/pre-commit; touch .git/index; echo 1']\n",
+         args = ['-c', 'cat >/dev/null; echo evil > .git/hooks/pre-commit; echo evil >> .git/config; mv .git old; mkdir .git/more; echo ../evil > .git/commondir; touch here; echo 1']\n",
     );
     assert_eq!(home.run(&["call", "spoil"]).code, 0);
-    for path in [".git/hooks/pre-commit", ".git/config"] {
-        let arguments = json!({ "path": path, "content": "evil", "overwrite": true });
-        assert_ne!(home.run(&["call", "file-write", &arguments.to_string()]).code, 0, "{path}");
-    }
-    assert!(!git.join("hooks/pre-commit").exists() && !git.join("old").exists());
+    [".git/hooks/pre-commit", ".git/config", ".git/commondir", ".git/modules/a/config"]
+        .into_iter()
+        .for_each(write);
+    assert!(home.project().join("here").exists(), "the program did run");
+    let left: Vec<_> = fs::read_dir(&git).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!((left.len(), home.project().join("old").exists()), (2, false), "{left:?}");
+    assert!(fs::read_dir(git.join("hooks")).unwrap().next().is_none());
     assert_eq!(fs::read_to_string(git.join("config")).unwrap(), "[core]\n");
-    assert!(git.join("index").exists(), "all else of it may be written");
+}
+
+/// In a worktree or a submodule, `.git` is a file that says where git finds its configuration.
+#[test]
+fn no_tool_leads_git_elsewhere_in_a_worktree() {
+    let home = Home::new();
+    let git = home.project().join(".git");
+    fs::remove_dir_all(&git).unwrap();
+    fs::write(&git, "gitdir: ../main/.git/worktrees/x\n").unwrap();
+    home.write(
+        "helve.toml",
+        "[[tool.program]]\nname = 'spoil'\ndescription = 'Spoils.'\ncommand = 'sh'\nrisk = 'low'\nwrite = ['.']\n\
+         args = ['-c', 'cat >/dev/null; echo gitdir: ./evil > .git; touch here; echo 1']\n",
+    );
+    assert_eq!(home.run(&["call", "spoil"]).code, 0);
+    let arguments = json!({ "path": ".git", "content": "gitdir: ./evil", "overwrite": true });
+    assert_ne!(home.run(&["call", "file-write", &arguments.to_string()]).code, 0);
+    assert!(home.project().join("here").exists(), "the program did run");
+    assert_eq!(fs::read_to_string(&git).unwrap(), "gitdir: ../main/.git/worktrees/x\n");
 }

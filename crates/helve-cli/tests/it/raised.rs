@@ -20,6 +20,11 @@ mkdir -p running && mark=$(mktemp running/XXXXXX) && ls running | wc -l >> count
 
 [[hooks.PreToolUse]]
 hooks = [{ type = "command", command = "touch posed", write = ["."] }]
+
+# A project's rule takes no limit away.
+[[limits.calls]]
+tool = "hook-fire"
+rate = "1000000/1s"
 "#;
 
 fn served() -> (Home, Up) {

@@ -17,9 +17,10 @@ pub(super) fn find(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     for (start, token) in tokens(text) {
         let place = if is_address(token) { Place::Address } else { Place::Prose };
-        for (at, word) in words(token) {
-            let deceives = |c: char| deceives(c, word, place, &at_home);
-            found.extend(word.char_indices().filter(|(_, c)| deceives(*c)).map(|(i, _)| start + at + i));
+        for (at, letters) in words(token) {
+            let word = Word::of(letters, place);
+            let deceptive = letters.char_indices().filter(|(_, c)| word.deceives(*c, &at_home));
+            found.extend(deceptive.map(|(i, _)| start + at + i));
         }
     }
     found
@@ -32,21 +33,31 @@ enum Place {
     Prose,
 }
 
-/// Whether a letter passes for a plain one in this word.
-fn deceives(c: char, word: &str, place: Place, at_home: &HashSet<Script>) -> bool {
-    if !looks_plain(c) {
-        return false;
+/// What is known of a word as a whole, found once: words may be as long as a text.
+struct Word {
+    place: Place,
+    /// It has Latin letters.
+    is_mixed: bool,
+    /// Each of its letters passes for a plain one.
+    is_disguise: bool,
+}
+
+impl Word {
+    fn of(letters: &str, place: Place) -> Self {
+        let is_mixed = letters.chars().any(|c| c.script() == Script::Latin);
+        Self { place, is_mixed, is_disguise: letters.chars().all(looks_plain) }
     }
-    let is_mixed = word.chars().any(|c| c.script() == Script::Latin);
-    match (c.script(), place) {
-        // Turkish has a dotless `ı`, physics has an `α`, Japanese has wide letters: words, but no addresses.
-        (Script::Latin | Script::Greek | Script::Common, Place::Prose) => false,
-        (Script::Latin | Script::Greek | Script::Common, Place::Address) => true,
-        (_, _) if is_mixed => true,
-        (script, place) => {
-            let is_disguise = word.chars().all(looks_plain);
-            is_disguise && (place == Place::Address || !at_home.contains(&script))
-        }
+
+    /// Whether a letter passes for a plain one in this word.
+    fn deceives(&self, c: char, at_home: &HashSet<Script>) -> bool {
+        let is_address = self.place == Place::Address;
+        looks_plain(c)
+            && match c.script() {
+                // Turkish has a dotless `ı`, physics an `α`, Japanese wide letters: in words, not in addresses.
+                Script::Latin | Script::Greek | Script::Common => is_address,
+                _ if self.is_mixed => true,
+                script => self.is_disguise && (is_address || !at_home.contains(&script)),
+            }
     }
 }
 

@@ -62,7 +62,7 @@ impl Redactor {
     /// Hides these names beside the usual ones ([`is_secret_name`]), and longer names that end with one of
     /// them; case, `-` and `_` make no difference.
     pub fn with_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self { own: Names::new(names), key: None }
+        Self { own: Names::of_words(names), key: None }
     }
 
     /// Marks each secret with a keyed digest (HMAC-SHA-256): whoever reads the record can tell

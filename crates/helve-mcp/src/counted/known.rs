@@ -93,7 +93,7 @@ impl<'a> Named<'a> {
         };
         let words: Vec<&str> = config.args.iter().map(String::as_str).collect();
         let folder = config.cwd.as_deref();
-        if is_of_the_folder(command, folder) {
+        if is_of_the_folder(command, folder) || config.env.keys().any(|name| steers(name)) {
             return None;
         }
         match (command.file_name()?.to_str()?, words.as_slice()) {
@@ -122,9 +122,27 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Whether a program is a file of the folder that the server starts in.
+/// Whether a program is a file of the folder that the server starts in, or of one that a path without a
+/// beginning leads to from there.
 fn is_of_the_folder(program: &Path, folder: Option<&Path>) -> bool {
-    program.components().count() > 1 && folder.is_none_or(|folder| program.starts_with(folder))
+    let is_file = program.components().count() > 1;
+    is_file && (!program.is_absolute() || folder.is_none_or(|folder| program.starts_with(folder)))
+}
+
+/// Whether a variable says where a runner or an interpreter takes its code from.
+fn steers(variable: &str) -> bool {
+    let name = variable.to_ascii_uppercase();
+    let starts =
+        ["UV_", "PIP_", "PIPX_", "NPM_", "NODE_", "PYTHON", "BUN_", "DENO_", "YARN_", "DOCKER_", "LD_"];
+    name == "PATH" || starts.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether a folder is given to a container where data belongs. Elsewhere it could take the place of the
+/// image's own code.
+fn is_data(mount: &str) -> bool {
+    let folders = ["/projects", "/data", "/workspace", "/mnt"];
+    let ways = [":", "dst=", "target=", "destination="];
+    ways.iter().any(|way| folders.iter().any(|folder| mount.contains(&format!("{way}{folder}"))))
 }
 
 fn host<'a>(url: &str) -> Option<Named<'a>> {
@@ -156,13 +174,15 @@ fn project(name: &str) -> String {
 /// The image that is run, without its tag.
 fn image<'a>(words: &[&'a str]) -> Option<Named<'a>> {
     let alone = ["-i", "-t", "-it", "-ti", "--rm", "--init", "--interactive", "--tty"];
-    let with_value =
-        ["-e", "--env", "-v", "--volume", "--mount", "--name", "-u", "--user", "-w", "--workdir"];
+    let with_value = ["-e", "--env", "--name", "-u", "--user"];
+    let mounts = ["-v", "--volume", "--mount"];
     let mut words = words.iter().copied();
     let image = loop {
         let word = words.next()?;
         if with_value.contains(&word) {
             words.next()?;
+        } else if mounts.contains(&word) {
+            words.next().filter(|mount| is_data(mount))?;
         } else if word.starts_with("--env=") || word.starts_with("-e=") || alone.contains(&word) {
         } else if word.starts_with('-') {
             return None;

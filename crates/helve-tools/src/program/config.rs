@@ -117,7 +117,7 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
     let handler = ProgramHandler { launcher, command, args, variables, work_dir, output_bytes_max, access };
     let defaults =
         ToolDefaults { category: Category::Custom, risk: Risk::Medium, annotations: Annotations::default() };
-    let assumed = assumed(&handler.access);
+    let assumed = assumed(&handler.access, handler.work_dir.as_deref());
     match common.into_builder(defaults).assumed(assumed).shared_handler(Arc::new(handler)).build() {
         Ok(tool) if problems.is_empty() => Ok(tool),
         Ok(_) => Err(DefinitionError { tool: name, problems }),
@@ -130,12 +130,13 @@ pub fn program_tool(config: ProgramToolConfig, launcher: Arc<dyn Launcher>) -> R
 
 /// What labels assume of a program whose tool does not say its facets: what its box lets it do. What the
 /// operator's own program without a box writes is not taken for a stranger's words.
-fn assumed(access: &Access) -> Assumed {
+fn assumed(access: &Access, work_dir: Option<&Path>) -> Assumed {
     let has = |paths: &[PathBuf]| !paths.is_empty();
     let reaches = !access.network.is_empty();
+    let reads = has(&access.read) || has(&access.write);
     let facets = [
         (Facet::ReadsUntrusted, reaches),
-        (Facet::ReadsPrivate, has(&access.read)),
+        (Facet::ReadsPrivate, reads || work_dir.is_some() || access.unconfined),
         (Facet::Egress, reaches || access.unconfined),
         (Facet::Mutates, has(&access.write) || access.unconfined),
     ];

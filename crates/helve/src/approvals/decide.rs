@@ -71,9 +71,11 @@ impl Decider {
     }
 
     /// Whether it is the caller under another hat. This machine's user has shown that they can open
-    /// the store, which their own agents cannot.
+    /// the store, which their own agents cannot. `Ada` may well be `ada`, so letters count whatever their case.
     fn is(&self, caller: &Caller) -> bool {
-        let own = [&caller.principal, &caller.agent].into_iter().flatten().any(|own| *own == self.name);
+        let name = self.name.to_lowercase();
+        let own =
+            [&caller.principal, &caller.agent].into_iter().flatten().any(|own| own.to_lowercase() == name);
         self.vouch != Vouch::LocalUser && own
     }
 }

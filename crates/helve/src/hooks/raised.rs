@@ -95,7 +95,9 @@ impl Runtime {
     /// Helve can know of ([`HookEvent::is_own`]) are refused.
     pub async fn raise(&self, input: HookInput, caller: impl Into<Arc<Caller>>) -> Outcome {
         let mut caller = Caller::clone(&caller.into());
-        if !input.session_id.is_empty() {
+        // A longer one is no session: the tool refuses it, and nothing is kept under such a name before.
+        let is_session = (1..=SESSION_CHARS_MAX).contains(&input.session_id.chars().count());
+        if is_session {
             caller.session = Some(input.session_id.clone());
         }
         // Serializing what was read from JSON cannot fail; and without arguments nothing is told.
@@ -139,11 +141,9 @@ impl Runtime {
     }
 }
 
-/// How often one caller may raise events, and how many at once, where no rule of the operator is about that.
-pub(crate) fn limits(rules: &[LimitRule]) -> Vec<LimitRule> {
-    if rules.iter().any(|rule| rule.tool == RAISE) {
-        return Vec::new();
-    }
+/// How often one caller may raise events, and how many at once. A rule about that holds beside these, so
+/// that no file of a project takes them away.
+pub(crate) fn limits() -> Vec<LimitRule> {
     let own = LimitRule::for_tools(RAISE).by([CountBy::Caller]).concurrency(CONCURRENT_PER_CALLER_MAX);
     let own = match RATE_PER_CALLER.parse() {
         Ok(rate) => own.rate(rate).burst(BURST_PER_CALLER),
@@ -236,9 +236,8 @@ mod tests {
     #[test]
     fn the_tool_can_be_built_and_its_limits_hold() {
         assert_eq!(raise_definition().name().as_str(), RAISE);
-        let default = limits(&[LimitRule::for_tools("*").concurrency(1)]);
-        assert!(default.iter().all(|rule| rule.problem().is_none() && rule.concurrency.is_some()));
-        assert!(default[0].is_personal() && default[0].rate.is_some());
-        assert_eq!(limits(&[LimitRule::for_tools(RAISE).concurrency(1)]), [], "the operator's rule counts");
+        let limits = limits();
+        assert!(limits.iter().all(|rule| rule.problem().is_none() && rule.concurrency.is_some()));
+        assert!(limits[0].is_personal() && limits[0].rate.is_some());
     }
 }

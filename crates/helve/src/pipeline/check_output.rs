@@ -65,9 +65,9 @@ fn cleaned_text(content: Arc<RawValue>) -> Option<Arc<RawValue>> {
     }
 }
 
-/// Whether JSON text can hold no hidden character: all of it is ASCII, and no escape stands for one.
+/// Whether JSON text can hold no hidden character: all of it is printable ASCII, and no escape stands for one.
 fn is_plain(json: &str) -> bool {
-    let stands_for_one = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r']);
+    let stands_for_one = |pair: &[u8]| matches!(pair, [b'\\', b'u' | b'b' | b'f' | b'r'] | [_, 0x7f]);
     json.is_ascii() && !json.as_bytes().windows(2).any(stands_for_one)
 }
 

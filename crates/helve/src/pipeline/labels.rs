@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use helve_core::gate::{Speaker, Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
+use helve_core::record::Entry;
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Status, Tool, ToolError};
+use helve_core::{CallId, ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
 use super::record::{OpenRecord, unavailable};
@@ -129,6 +130,38 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
         return Err(error.retryable(true).suggest("call it again, and it is judged by what is there now"));
     }
     Ok(())
+}
+
+/// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
+/// run's parts bring.
+pub(super) async fn enter_run(
+    parts: &Parts,
+    run: CallId,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    let entries = parts.ledger.history(run).await.map_err(unavailable)?;
+    let of_entry = |entry: &Entry| match entry {
+        Entry::Started(started) => Some(Arc::clone(&started.facts.tool)),
+        Entry::Finished(finished) => Some(Arc::clone(&finished.facts.tool)),
+        Entry::Step(_) => None,
+    };
+    let secrets = |entry: &Entry| match entry {
+        Entry::Step(step) => matches!(step.kind, StepKind::Labelled { labels } if labels.has(Label::Secret)),
+        Entry::Started(_) | Entry::Finished(_) => false,
+    };
+    // Of a tool that is gone nobody knows what it brought.
+    let anything = LabelSet::NONE.with(Label::Untrusted).with(Label::Private);
+    let brings = |name: Arc<str>| match parts.registry.get(&name) {
+        Some(found) if found.tool.is_composed() => LabelSet::NONE,
+        Some(found) => parts.settings.labels.brought_by(found.tool.definition()),
+        None => anything,
+    };
+    let mut brought =
+        entries.iter().filter_map(of_entry).map(brings).fold(LabelSet::NONE, |all, one| all.and(one));
+    if entries.iter().any(secrets) {
+        brought = brought.with(Label::Secret);
+    }
+    raise(parts, brought, record).await.map(drop)
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
@@ -268,6 +301,8 @@ fn leaves_no_room(schema: &Value, times: Times, depth: usize) -> bool {
             schema.get("additionalProperties") == Some(&Value::Bool(false))
                 && !schema.contains_key("patternProperties")
                 && fields.is_some_and(|fields| {
+                    // Words of several fields make sentences too.
+                    let times = if fields.len() > 1 { Times::Many } else { times };
                     fields.values().all(|field| leaves_no_room(field, times, depth + 1))
                 })
         }

@@ -147,8 +147,7 @@ async fn known_before(
 ) -> Result<Status, ToolError> {
     let is_over = !matches!(known.status, Status::Pending(_));
     if is_over && parts.settings.labels.holds_for(record.caller()) {
-        labels::enter(parts, record).await?;
-        labels::leave(parts, Ok(&known.status), record).await?;
+        labels::enter_run(parts, known.call_id, record).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),

@@ -397,7 +397,7 @@ impl RuntimeBuilder {
             hooks: Hooks::new(self.hooks),
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, Arc::clone(&limiter)),
-            raise_limits: Limits::new(&raise_limits(&self.settings.limits), limiter),
+            raise_limits: Limits::new(&raise_limits(), limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
             pulse: Pulse::default(),

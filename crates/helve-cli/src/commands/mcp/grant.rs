@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use helve_net::HostPattern;
 use serde_json::json;
 use toml_edit::{Array, DocumentMut, TableLike, Value};
 
@@ -53,6 +54,16 @@ impl Grants {
         self.read.is_empty() && self.write.is_empty() && self.network.is_empty() && !self.unconfined
     }
 
+    /// Refuses what no box could be given: it would keep the server from starting.
+    fn check(&self) -> Result<(), Failure> {
+        if let Some(path) = self.read.iter().chain(&self.write).find(|path| !path.exists()) {
+            return Err(Failure::usage(format!("there is no `{}`", path.display()))
+                .hint("make it first; what is not there cannot be granted"));
+        }
+        let wrong = self.network.iter().find_map(|host| host.parse::<HostPattern>().err());
+        wrong.map_or(Ok(()), |error| Err(Failure::usage(error.to_string())))
+    }
+
     /// Paths as typed from a folder, in full.
     fn from(mut self, folder: &Path) -> Self {
         for path in self.read.iter_mut().chain(&mut self.write) {
@@ -80,6 +91,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // What was not trusted before is not trusted by a grant: the person has to see all of it.
     let was_held = one.hold();
     let grants = args.grants.from(&app.inputs.work_dir);
+    grants.check()?;
     file::change(path, |text| granted(text, name, &grants))?;
     let after = wire::mcp::find_configured(&load(&app.inputs)?, name)?;
     if was_held.is_none() {

@@ -1,8 +1,10 @@
 //! `helve tools show`: everything about one tool, readable.
 
+use std::collections::BTreeSet;
+
 use helve::compose::effects_of_parts;
 use helve::schema::{Redactor, example};
-use helve::{Definition, Registered, Registry, Schema};
+use helve::{Definition, Facet, Registered, Registry, Schema};
 use serde_json::{Value, json};
 
 use super::list;
@@ -146,10 +148,15 @@ fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::R
 
 /// Which ways information takes through it.
 fn facets(definition: &Definition) -> String {
+    let listed =
+        |facets: &BTreeSet<Facet>| facets.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ");
     match &definition.facets {
-        None => "not said: counts as all".to_owned(),
+        None => match definition.assumed.facets.is_empty() {
+            true => "nobody has said; `labels.unlabelled` decides".to_owned(),
+            false => format!("nobody has said; assumed: {}", listed(&definition.assumed.facets)),
+        },
         Some(facets) if facets.is_empty() => "none".to_owned(),
-        Some(facets) => facets.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", "),
+        Some(facets) => listed(facets),
     }
 }
 
