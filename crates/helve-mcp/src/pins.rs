@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use helve::json::{canonical, sha256_hex};
 use serde::{Deserialize, Serialize};
@@ -74,8 +75,8 @@ pub struct Pending {
 #[derive(Debug, Clone)]
 pub struct Pins {
     folder: PathBuf,
-    /// Servers whose pins are in another folder.
-    elsewhere: BTreeMap<String, PathBuf>,
+    /// Servers whose pins are in another folder. All clones share it, because servers come and go.
+    elsewhere: Arc<RwLock<BTreeMap<String, PathBuf>>>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -122,15 +123,21 @@ impl Pin {
 impl Pins {
     /// The pins in `folder`.
     pub fn open(folder: impl AsRef<Path>) -> Self {
-        Self { folder: folder.as_ref().to_owned(), elsewhere: BTreeMap::new() }
+        Self { folder: folder.as_ref().to_owned(), elsewhere: Arc::default() }
     }
 
     /// The pins of one server are in another folder. Two projects may each have a server of one name,
     /// and a person's own is the same in both.
     #[must_use]
-    pub fn server_in(mut self, server: &str, folder: impl Into<PathBuf>) -> Self {
-        self.elsewhere.insert(server.to_owned(), folder.into());
+    pub fn server_in(self, server: &str, folder: impl Into<PathBuf>) -> Self {
+        self.place(server, folder);
         self
+    }
+
+    /// The same for a server that came later, for everybody who has these pins.
+    pub fn place(&self, server: &str, folder: impl Into<PathBuf>) {
+        let mut elsewhere = self.elsewhere.write().unwrap_or_else(PoisonError::into_inner);
+        elsewhere.insert(server.to_owned(), folder.into());
     }
 
     /// What became of the tools that a server lists now. `command_digest` says what the server is:
@@ -207,7 +214,8 @@ impl Pins {
     fn file(&self, server: &str) -> Result<StateFile, StateError> {
         check_server(server)
             .map_err(|message| StateError::Unusable { path: self.folder.clone(), message })?;
-        let folder = self.elsewhere.get(server).unwrap_or(&self.folder);
+        let elsewhere = self.elsewhere.read().unwrap_or_else(PoisonError::into_inner);
+        let folder = elsewhere.get(server).unwrap_or(&self.folder);
         Ok(StateFile::new(folder.join(format!("{server}.json"))))
     }
 }

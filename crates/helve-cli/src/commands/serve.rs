@@ -371,7 +371,10 @@ impl Upstream {
                     policies.clone_from(&loaded.policy_files);
                     before.1 = of_policies(&policies);
                     let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
-                    say_set(&self.servers.set(mcp::configs(started.collect())).await);
+                    match mcp::set(&self.servers, started.collect()).await {
+                        Ok(set) => say_set(&set),
+                        Err(failure) => say(&format!("MCP servers are not followed: {failure}")),
+                    }
                     follow_gate(&loaded, runtime);
                     follow_hooks(&loaded, runtime).await;
                     last = Some(loaded);

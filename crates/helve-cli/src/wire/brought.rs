@@ -136,6 +136,7 @@ fn asks_for(demands: &[Demand]) -> String {
         Demand::Secret(reference) => format!("gets the secret {reference}"),
         Demand::Address(address) => format!("reaches {address}"),
         Demand::Fetch(url) => format!("fetches {url}"),
+        Demand::AnyServer => "lets its document say who gets the secrets".to_owned(),
         Demand::Replace(whom) => format!("takes the place of {whom}"),
         Demand::Call(whom) => format!("calls {whom}"),
         Demand::Combine(reads, sends) => format!("sends what `{reads}` reads here by `{sends}`"),

@@ -46,6 +46,8 @@ pub(crate) enum Demand {
     Address(String),
     /// A document that is fetched when tools are listed.
     Fetch(String),
+    /// That a document says who gets a secret.
+    AnyServer,
     /// To be called in the place of another tool.
     Replace(String),
     /// To call a tool that is not the project's.
@@ -68,6 +70,7 @@ impl Demand {
             Self::Secret(_) => "secret",
             Self::Address(_) => "address",
             Self::Fetch(_) => "fetch",
+            Self::AnyServer => "server",
             Self::Replace(_) => "replaces",
             Self::Call(_) => "calls",
             Self::Combine(..) => "sends",
@@ -87,6 +90,9 @@ impl fmt::Display for Demand {
             Self::Address(address) => {
                 write!(f, "{address}, on this machine, in a private network, or in your `net.allow`")
             }
+            Self::AnyServer => f.write_str(
+                "whichever the document names, now and later, gets the secrets; `server` in helve.toml says who",
+            ),
             Self::Replace(whom) | Self::Call(whom) => f.write_str(whom),
             Self::Combine(reads, sends) => write!(f, "what `{reads}` reads here, by `{sends}`"),
             Self::More(_, number) => write!(f, "{number}, more than programs get"),
@@ -140,6 +146,7 @@ impl Demands {
             | Demand::Secret(_)
             | Demand::Address(_)
             | Demand::Fetch(_)
+            | Demand::AnyServer
             | Demand::Replace(_)
             | Demand::Call(_)
             | Demand::Combine(..)
@@ -312,8 +319,12 @@ impl Demands {
             true => self.fixed.push(Demand::Fetch(document.clone())),
             false => self.paths.push((Use::Read, PathBuf::from(document))),
         }
-        if let Some(server) = server {
-            self.add_address(server, net);
+        match server {
+            Some(server) => self.add_address(server, net),
+            None if self.fixed.iter().any(|demand| matches!(demand, Demand::Secret(_))) => {
+                self.fixed.push(Demand::AnyServer);
+            }
+            None => {}
         }
     }
 

@@ -13,7 +13,7 @@ use helve_mcp::config::{Place, Secrets, ServerConfig};
 use helve_mcp::log::Line;
 use helve_mcp::oauth::TokenStore;
 use helve_mcp::pins::Pins;
-use helve_mcp::servers::{ServerState, ServerStatus, Servers, Surroundings};
+use helve_mcp::servers::{ServerState, ServerStatus, Servers, SetServers, Surroundings};
 use helve_mcp::trust::{Scope, Verdict};
 use helve_net::{Client, HostPattern, NetPolicy};
 use helve_sandbox::Way;
@@ -168,10 +168,23 @@ pub(crate) fn scope_folder(scope: &Scope) -> String {
 
 /// What the tools of these servers looked like.
 pub(crate) fn pins(state: &Path, servers: &[Configured]) -> Pins {
-    let folder = |scope: &Scope| state.join("pins").join(scope_folder(scope));
-    servers
-        .iter()
-        .fold(Pins::open(folder(&Scope::User)), |pins, one| pins.server_in(&one.name, folder(&one.scope)))
+    let pins = Pins::open(pins_folder(state, &Scope::User));
+    servers.iter().for_each(|one| pins.place(&one.name, pins_folder(state, &one.scope)));
+    pins
+}
+
+/// Makes these the servers of a Helve that runs. Where the pins of one lie depends on whose it is, which
+/// may be another than when Helve was started.
+pub(crate) async fn set(servers: &Servers, started: Vec<Configured>) -> Result<SetServers, Failure> {
+    if let Some(pins) = servers.pins() {
+        let state = state_folder()?;
+        started.iter().for_each(|one| pins.place(&one.name, pins_folder(&state, &one.scope)));
+    }
+    Ok(servers.set(configs(started)).await)
+}
+
+fn pins_folder(state: &Path, scope: &Scope) -> PathBuf {
+    state.join("pins").join(scope_folder(scope))
 }
 
 /// Where the log of a server is kept.

@@ -276,7 +276,7 @@ impl Maker {
         let launcher = Arc::new(Agreed { sandbox, brought: Arc::clone(&brought) });
         let client = if brought.demands().is_empty() { &self.public } else { &self.client };
         let mut made = self.make_with(entry, registry, client, launcher)?;
-        if brought.demands().is_empty() && entry.kind == ToolKind::OpenApi {
+        if brought.demands().is_empty() {
             made.change(|tool| brought::labelled(tool, entry.kind))?;
         }
         made.change(|tool| brought::guarded(tool, Arc::clone(&brought)))?;

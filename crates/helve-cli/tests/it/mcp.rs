@@ -7,6 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::up::Up;
 
 const SERVER: &str = include_str!("mcp_server.py");
 
@@ -87,6 +88,26 @@ fn a_change_of_the_configuration_asks_again_and_shows_what() {
     assert_eq!(home.run(&["call", "small/say", "text=hi"]).code, 0);
     assert_eq!(home.run(&["mcp", "trust", "small", "--revoke"]).code, 0);
     assert_eq!(home.run(&["call", "small/say", "text=hi"]).code, 4);
+}
+
+#[test]
+fn a_running_helve_up_uses_a_server_that_came_and_changed_later_as_it_was_trusted() {
+    let home = project("");
+    let up = Up::start(&home);
+    let call = json!({ "tool": "small/say", "arguments": { "text": "hi" } });
+    let answered = |status: u16| {
+        let is_so = || up.with("POST /v1/calls", &up.token(), call.clone()).0 == status;
+        crate::home::until(&format!("it is answered with {status}"), is_so);
+    };
+    for file in [PROJECT.to_owned(), PROJECT.replace("'server.py'", "'server.py', '--other'")] {
+        home.write("helve.toml", "");
+        answered(404);
+        home.write("helve.toml", file);
+        assert_eq!(home.run(&["mcp", "trust", "small", "--yes"]).code, 0);
+        // It is new, or changed: a person accepts it, once the running one knows of it.
+        crate::home::until("it is accepted", || home.run(&["mcp", "accept", "small", "--all"]).code == 0);
+        answered(200);
+    }
 }
 
 #[test]

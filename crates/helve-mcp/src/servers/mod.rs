@@ -145,6 +145,11 @@ impl Servers {
         let _ = self.0.log_file.set(file);
     }
 
+    /// Where tools are remembered as they were accepted.
+    pub fn pins(&self) -> Option<&Pins> {
+        self.0.surroundings.pins.as_ref()
+    }
+
     /// Makes these the servers: others are stopped, those whose configuration changed begin anew,
     /// and the rest is left alone. Nothing waits for a connection.
     pub async fn set(&self, configs: BTreeMap<String, ServerConfig>) -> SetServers {

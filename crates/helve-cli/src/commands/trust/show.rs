@@ -111,6 +111,7 @@ fn facts(tool: &BroughtTool, demands: &[Demand], pinned: Option<&Value>) -> Tabl
             | Demand::Secret(_)
             | Demand::Address(_)
             | Demand::Fetch(_)
+            | Demand::AnyServer
             | Demand::Replace(_)
             | Demand::Call(_)
             | Demand::Combine(..)
