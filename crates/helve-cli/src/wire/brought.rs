@@ -210,14 +210,15 @@ pub(super) fn guarded(tool: &Tool, brought: Arc<BroughtTool>) -> Result<Tool, De
 /// A project's tool, as labels must take it whatever the project says of it: a request sends something out
 /// and brings back what strangers wrote; a program reads what lies in the project.
 pub(super) fn labelled(tool: &Tool, kind: ToolKind) -> Result<Tool, DefinitionError> {
-    let facets: &[Facet] = match kind {
-        ToolKind::Http | ToolKind::OpenApi => &[Facet::ReadsUntrusted, Facet::Egress],
-        ToolKind::Program => &[Facet::ReadsPrivate],
-        ToolKind::Composed(_) => return Ok(tool.clone()),
-    };
     let mut definition = tool.definition().clone();
-    let assumed = definition.assumed.facets.clone();
-    definition.facets.get_or_insert(assumed).extend(facets);
+    match (kind, &mut definition.facets) {
+        (ToolKind::Http | ToolKind::OpenApi, facets) => {
+            facets.get_or_insert_default().extend([Facet::ReadsUntrusted, Facet::Egress]);
+        }
+        (ToolKind::Program, Some(facets)) => drop(facets.insert(Facet::ReadsPrivate)),
+        // It is assumed of a program whose facets nobody says.
+        (ToolKind::Program, None) | (ToolKind::Composed(_), _) => {}
+    }
     Tool::new(definition, Arc::clone(tool.handler()))
 }
 

@@ -478,7 +478,7 @@ fn no_composition_of_a_project_sends_what_is_read_here_or_calls_what_is_not_its_
             sequence("outer", "{ name = 'a', tool = 'lint', arguments = {} }, { name = 'b', tool = 'inner', arguments = {} }"),
             sequence("inner", "{ name = 'a', tool = 'post', arguments = {} }"),
             sequence("fine", "{ name = 'a', tool = 'lint', arguments = {} }, { name = 'b', tool = 'time-now', arguments = {} }"),
-            program("lint", ""),
+            program("lint", "facets = []"),
             program("told", "effects = [{ type = 'cascade', description = 'It is told', tool = 'http-get' }]"),
             program("undone", "undo = { tool = 'file-write' }"),
             program("telling", "effects = [{ type = 'cascade', description = 'It is told', tool = 'post' }]"),
