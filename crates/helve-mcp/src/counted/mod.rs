@@ -1,8 +1,8 @@
 //! What the tools of a server count as: which bring strangers' words or private data, and which send.
 //!
 //! The operator's word (`tools.facets`) decides. Where there is none, Helve's own table names the tools of the
-//! best-known public servers ([`known`]), and of all others Helve assumes what it can see from the outside
-//! ([`assume`]). INVARIANT: what a server says of its own tools adds facets; see [`assume`] for the one hint
+//! best-known public servers (`known.json`), and of all others Helve assumes what it can see from the outside
+//! (`assume.rs`). INVARIANT: what a server says of its own tools adds facets; see `assume.rs` for the one hint
 //! that leaves one out.
 
 mod assume;

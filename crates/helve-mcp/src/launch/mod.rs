@@ -2,7 +2,7 @@
 //!
 //! People write `mcp-server-time` or `npx -y …`, and have those programs in many places: a virtual environment,
 //! `uv tool`, `pipx`, nvm. [`plan`] finds the program and works out which folders of code its box has to show
-//! ([`needs`]); [`missing`] reads out of a failed start what was not granted.
+//! (`needs.rs`); `missing.rs` reads out of a failed start what was not granted.
 
 mod missing;
 mod needs;
