@@ -14,6 +14,7 @@ need git git
 need gnome-keyring-daemon gnome-keyring
 need node nodejs
 need npm npm
+need prometheus prometheus
 need secret-tool libsecret-tools
 need setpriv util-linux
 need unshare util-linux

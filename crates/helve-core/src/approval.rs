@@ -382,7 +382,13 @@ mod tests {
 
     fn ask_at(second: i64) -> Ask {
         let approval = Approval { created_at: time(second), ..question() };
-        Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 10 }
+        Ask {
+            approval,
+            denied_for: SignedDuration::from_secs(10),
+            insist: false,
+            pending_max: 10,
+            pending_share: 10,
+        }
     }
 
     #[test]

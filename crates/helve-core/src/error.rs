@@ -224,6 +224,10 @@ struct Detail {
     stage: Option<Stage>,
     message: String,
     retryable: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    may_have_happened: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    nothing_done: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -244,6 +248,9 @@ impl ToolError {
             stage: None,
             message: message.into(),
             retryable: code.retryable(),
+            may_have_happened: code == ErrorCode::OutcomeUnknown,
+            // A limit and a lock turn a call away before it begins.
+            nothing_done: matches!(code, ErrorCode::RateLimit | ErrorCode::Lock),
             retry_after_ms: None,
             suggestions: Vec::new(),
             field_errors: Vec::new(),
@@ -272,6 +279,30 @@ impl ToolError {
     /// Overrules the code's idea of whether a retry helps.
     pub fn retryable(mut self, retryable: bool) -> Self {
         self.0.retryable = retryable;
+        self
+    }
+
+    /// Says that the tool may have done its work although no answer came: nobody should call again before they
+    /// know. Whatever the code, a retry is ruled out.
+    pub fn in_doubt(mut self) -> Self {
+        self.0.may_have_happened = true;
+        self.0.nothing_done = false;
+        self.0.retryable = false;
+        self.0.retry_after_ms = None;
+        self
+    }
+
+    /// Says that the tool did something, or a part of it, and that it is known what.
+    pub fn something_done(mut self) -> Self {
+        self.0.may_have_happened = false;
+        self.0.nothing_done = false;
+        self
+    }
+
+    /// Says that the tool did nothing: the request never left, or the other side turned it away.
+    pub fn nothing_done(mut self) -> Self {
+        self.0.nothing_done = true;
+        self.0.may_have_happened = false;
         self
     }
 
@@ -322,6 +353,16 @@ impl ToolError {
     /// Whether calling again can help.
     pub fn is_retryable(&self) -> bool {
         self.0.retryable
+    }
+
+    /// Whether the tool may have done its work, and nobody knows.
+    pub fn may_have_happened(&self) -> bool {
+        self.0.may_have_happened
+    }
+
+    /// Whether it is known that the tool did nothing.
+    pub fn did_nothing(&self) -> bool {
+        self.0.nothing_done
     }
 
     /// How long to wait before the next try, where known.
@@ -396,6 +437,20 @@ mod tests {
         assert!(!serde_json::to_string(&error).unwrap().contains("hunter2"));
         assert!(!error.to_string().contains("hunter2"));
         assert!(format!("{error:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn what_may_have_happened_is_not_tried_again_whatever_the_code() {
+        for code in ErrorCode::ALL {
+            let error = ToolError::new(*code, "no answer").retry_after(Duration::from_secs(1)).in_doubt();
+            assert!(!error.is_retryable() && error.retry_after_hint().is_none() && !error.did_nothing());
+            let json = serde_json::to_value(&error).unwrap();
+            assert_eq!((&json["may_have_happened"], &json["retryable"]), (&true.into(), &false.into()));
+            assert!(serde_json::from_value::<ToolError>(json).unwrap().may_have_happened());
+        }
+        let refused = ToolError::new(ErrorCode::Network, "refused").nothing_done();
+        assert!(refused.is_retryable() && refused.did_nothing() && !refused.may_have_happened());
+        assert!(!ToolError::new(ErrorCode::Network, "broke off").did_nothing());
     }
 
     #[test]

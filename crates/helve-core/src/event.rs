@@ -51,6 +51,7 @@ impl Event {
             EventKind::Notification { .. } => "tools.notification",
             EventKind::McpConnected { .. } => "tools.mcp-connected",
             EventKind::McpDisconnected { .. } => "tools.mcp-disconnected",
+            EventKind::AuditVerified { .. } => "audit.verified",
         }
     }
 }
@@ -152,5 +153,14 @@ pub enum EventKind {
         /// Why.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+    },
+    /// The journal was checked from its first entry to its last.
+    #[serde(rename = "audit.verified")]
+    AuditVerified {
+        /// How many entries are sound.
+        entries: u64,
+        /// What is wrong. Absent: nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
     },
 }

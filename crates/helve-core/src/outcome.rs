@@ -29,7 +29,8 @@ pub struct Outcome {
     /// How long it all took.
     pub duration_us: u64,
     /// The earlier call with the same idempotency key whose outcome this is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// In JSON `replayed` stands beside it.
+    #[serde(flatten, serialize_with = "replay")]
     pub replay_of: Option<CallId>,
     /// Conditions that did not hold, so that the tool did less.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -90,6 +91,19 @@ impl Outcome {
     }
 }
 
+/// Marks an outcome that is not this call's own.
+fn replay<S: serde::Serializer>(replay_of: &Option<CallId>, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Replay {
+        replayed: bool,
+        replay_of: CallId,
+    }
+    match *replay_of {
+        Some(replay_of) => Replay { replayed: true, replay_of }.serialize(serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// What came of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -100,6 +114,13 @@ pub enum Status {
     Failed(#[serde(with = "as_error")] ToolError),
     /// A person must decide first.
     Pending(Pending),
+}
+
+impl Status {
+    /// Whether an idempotency key is free again after this end: nothing was done, so that the same call can run.
+    pub fn gives_key_back(&self) -> bool {
+        matches!(self, Self::Failed(error) if error.did_nothing())
+    }
 }
 
 /// Puts the error in a field of its own, so that `status` and `code` do not mix.
@@ -189,6 +210,10 @@ mod tests {
             serde_json::to_value(&done).unwrap(),
             json!({ "call_id": id, "tool": "add", "status": "done", "result": 5, "attempts": 0, "duration_us": 0 })
         );
+        let mut replayed = Outcome::new(id, "add", Status::Done(Output::success(json!(5))));
+        replayed.replay_of = Some(id);
+        let json = serde_json::to_value(&replayed).unwrap();
+        assert_eq!((&json["replayed"], &json["replay_of"]), (&json!(true), &json!(id)));
         let failed = Outcome::new(id, "add", Status::Failed(ToolError::failed("no")));
         let json = serde_json::to_value(&failed).unwrap();
         assert_eq!(json["status"], "failed");

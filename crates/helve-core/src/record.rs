@@ -276,6 +276,21 @@ pub struct Attempt {
     pub code: Option<ErrorCode>,
     /// How the handler came to its end.
     pub handler: HandlerEnd,
+    /// What it, or whoever was asked about it, said of a failure: it did nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub nothing_done: bool,
+}
+
+impl Attempt {
+    /// Whether it failed and may have done its work all the same: it was stopped in the middle of that or
+    /// crashed, or the other side was asked and did not say.
+    pub fn is_in_doubt(&self) -> bool {
+        use ErrorCode::{McpConnection, Network, OutcomeUnknown, ServerError, Timeout};
+        let broke_off = self.handler != HandlerEnd::Returned;
+        let got_no_answer =
+            matches!(self.code, Some(Timeout | Network | ServerError | McpConnection | OutcomeUnknown));
+        self.code.is_some() && !self.nothing_done && (broke_off || got_no_answer)
+    }
 }
 
 /// How a handler came to its end.

@@ -128,7 +128,7 @@ impl Client {
         outgoing.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         outgoing.headers_mut().insert(header::UPGRADE, HeaderValue::from_static(protocol));
         let sent = tokio::time::timeout_at(request.deadline.into(), client.execute(outgoing)).await;
-        let response = sent.map_err(|_| NetError::Timeout { host: host.clone() })?;
+        let response = sent.map_err(|_| NetError::Timeout { host: host.clone(), unsent: false })?;
         let mut response = response.map_err(|error| NetError::sort(&host, error))?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let connection = match status {
@@ -143,8 +143,12 @@ impl Client {
     async fn follow(&self, mut request: Request, mut target: Target) -> Result<StreamingResponse, NetError> {
         // Shared by all hops, and not copied for each.
         let mut body = request.body.take().map(Bytes::from);
-        for _ in 0..=self.0.policy.redirects {
-            let response = self.send(&request, body.clone(), &target).await?;
+        for hop in 0..=self.0.policy.redirects {
+            let sent = self.send(&request, body.clone(), &target).await;
+            let response = match hop {
+                0 => sent?,
+                _ => sent.map_err(NetError::after_redirect)?,
+            };
             let follows = match request.redirects {
                 Redirects::Follow => true,
                 Redirects::Unchanged => !becomes_get(&request.method, response.status),
@@ -225,7 +229,7 @@ async fn within<T, W: Future<Output = Result<T, NetError>> + Send>(
 ) -> Result<T, NetError> {
     tokio::time::timeout_at(deadline.into(), boxed(work))
         .await
-        .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
+        .unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string(), unsent: false }))
 }
 
 fn build(policy: &Arc<NetPolicy>, lookup: &Lookup, port: u16) -> Result<reqwest::Client, NetError> {

@@ -66,12 +66,16 @@ pub enum NetError {
         host: String,
         /// What went wrong, from the TLS library.
         reason: String,
+        /// Whether that was before anything of the request was sent.
+        unsent: bool,
     },
     /// Not done before the deadline.
     #[error("`{host}` did not answer in time")]
     Timeout {
         /// Host and port.
         host: String,
+        /// Whether there was no connection yet, so that nothing of the request was sent.
+        unsent: bool,
     },
     /// The response is larger than allowed, after decompression.
     #[error("the response of `{host}` is larger than {limit} bytes; ask for less, or raise the limit")]
@@ -88,6 +92,12 @@ pub enum NetError {
         host: String,
         /// Why not.
         reason: &'static str,
+    },
+    /// A redirect was followed, and nothing could be sent to where it leads.
+    #[error("a redirect leads nowhere: {source}")]
+    Redirected {
+        /// Why not.
+        source: Box<NetError>,
     },
     /// The connection broke, or what came was not HTTP.
     #[error("the exchange with `{host}` broke off: {}", cause(&**.source))]
@@ -148,6 +158,33 @@ impl NetError {
         }
     }
 
+    /// Whether nothing of the request was sent, so that the other side cannot have begun what it asks for.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::BadUrl { .. }
+            | Self::BadHeader { .. }
+            | Self::Forbidden { .. }
+            | Self::Denied { .. }
+            | Self::Dns { .. }
+            | Self::Connect { .. }
+            | Self::Setup { .. } => true,
+            Self::Tls { unsent, .. } | Self::Timeout { unsent, .. } => *unsent,
+            Self::TooLarge { .. } | Self::Redirect { .. } | Self::Broken { .. } | Self::Redirected { .. } => {
+                false
+            }
+        }
+    }
+
+    /// The same error of a request that followed another one's redirect: that one had its answer.
+    pub(crate) fn after_redirect(self) -> Self {
+        match self {
+            // The policy's word stays as it is: it is no matter of trying again.
+            Self::Forbidden { .. } | Self::Denied { .. } => self,
+            error if error.is_unsent() => Self::Redirected { source: Box::new(error) },
+            error => error,
+        }
+    }
+
     /// Sorts an error of the HTTP library.
     pub(crate) fn sort(host: &str, error: reqwest::Error) -> Self {
         // Never keep the URL: its query may hold a key.
@@ -157,10 +194,10 @@ impl NetError {
             return Self::refused(host, refused);
         }
         if let Some(tls) = find::<rustls::Error>(&error) {
-            return Self::Tls { host, reason: tls.to_string() };
+            return Self::Tls { host, reason: tls.to_string(), unsent: error.is_connect() };
         }
         if error.is_timeout() {
-            return Self::Timeout { host };
+            return Self::Timeout { host, unsent: error.is_connect() };
         }
         if error.is_dns() {
             return Self::Dns { host, source: error.into() };

@@ -184,7 +184,7 @@ impl StreamingResponse {
     /// The next part of the content, decompressed; `None` after the last. Once a part failed, all do.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, NetError> {
         let next = tokio::time::timeout_at(self.deadline, self.next()).await;
-        next.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string() }))
+        next.unwrap_or_else(|_| Err(NetError::Timeout { host: self.target.to_string(), unsent: false }))
     }
 
     /// Lowers what may still come to so many bytes.
@@ -199,7 +199,7 @@ impl StreamingResponse {
     pub async fn read(mut self) -> Result<Response, NetError> {
         match tokio::time::timeout_at(self.deadline, self.rest()).await {
             Ok(body) => Ok(self.whole(body?)),
-            Err(_) => Err(NetError::Timeout { host: self.target.to_string() }),
+            Err(_) => Err(NetError::Timeout { host: self.target.to_string(), unsent: false }),
         }
     }
 

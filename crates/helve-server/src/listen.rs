@@ -30,6 +30,7 @@ use crate::jwt::Issuer;
 use crate::keyring::Keyring;
 use crate::lines::{Line, Lines};
 use crate::mcp::App;
+use crate::problem::HasBegun;
 use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
@@ -245,9 +246,10 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
     }
 }
 
-/// Whatever cannot be had just now can be had later, whoever says so.
+/// Whatever cannot be had just now can be had later, whoever says so; but for a call that has begun.
 fn say_when_to_come_back(mut response: Response) -> Response {
-    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+    let has_begun = response.extensions().get::<HasBegun>().is_some();
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE && !has_begun {
         response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
     }
     response

@@ -36,6 +36,14 @@ pub(crate) struct Details {
     /// Whether calling again can help.
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
+    /// The tool may have done its work, and nobody knows: do not call again before you do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    may_have_happened: bool,
+    /// It is known that the tool did nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    nothing_done: bool,
     /// What could be done about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -44,6 +52,13 @@ pub(crate) struct Details {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default, with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     field_errors: Vec<FieldError>,
+    /// Where to learn what became of the call, where that is not known now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome_at: Option<String>,
+    /// This is how an earlier call with the same idempotency key ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    replayed: bool,
     /// The call that it happened in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
@@ -60,8 +75,12 @@ impl Problem {
             detail: detail.into(),
             code: None,
             retryable: None,
+            may_have_happened: false,
+            nothing_done: false,
             suggestions: Vec::new(),
             field_errors: Vec::new(),
+            outcome_at: None,
+            replayed: false,
             instance: None,
         }))
     }
@@ -102,22 +121,45 @@ impl Problem {
         let mut problem = Self::new(status_of(error.code()), error.message());
         problem.0.code = Some(error.code());
         problem.0.retryable = Some(error.is_retryable());
+        problem.0.may_have_happened = error.may_have_happened();
+        problem.0.nothing_done = error.did_nothing();
         problem.0.suggestions = error.suggestions().to_vec();
         problem.0.field_errors = error.field_errors().to_vec();
         problem.0.instance = call;
+        if error.may_have_happened() {
+            problem.0.outcome_at = call.map(|call| format!("/v1/calls/{call}"));
+        }
         problem
+    }
+
+    /// Says that it is the end of an earlier call.
+    pub(crate) fn of_earlier(mut self, earlier: Option<CallId>) -> Self {
+        self.0.replayed = earlier.is_some();
+        if let (Some(place), Some(earlier)) = (&mut self.0.outcome_at, earlier) {
+            *place = format!("/v1/calls/{earlier}");
+        }
+        self
     }
 
     /// The answer.
     pub(crate) fn into_response(self) -> Response<Body> {
         let status = self.status();
+        let place = self.0.outcome_at.as_deref().and_then(|place| HeaderValue::try_from(place).ok());
         let text = serde_json::to_string(&self.0).unwrap_or_default();
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
+        if let Some(place) = place {
+            response.headers_mut().insert(header::LOCATION, place);
+            response.extensions_mut().insert(HasBegun);
+        }
         response
     }
 }
+
+/// Marks a response to a call that has begun: nobody is told to come back and make it again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HasBegun;
 
 impl axum::response::IntoResponse for Problem {
     fn into_response(self) -> Response<Body> {

@@ -78,4 +78,20 @@ pub trait Records: Send + Sync + 'static {
 
     /// One call. None: there is no such call.
     fn show(&self, id: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>>;
+
+    /// What the last check of the whole journal found. None: this process has made none.
+    fn verified(&self) -> Option<Verified> {
+        None
+    }
+}
+
+/// What a check of the whole journal found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verified {
+    /// When it ended.
+    pub at: Timestamp,
+    /// How many entries are sound.
+    pub entries: u64,
+    /// Whether nothing is wrong.
+    pub sound: bool,
 }

@@ -4,10 +4,10 @@
 //! place. The anchor can, as long as it is not changed along; keep a copy of it elsewhere against
 //! somebody who may write the whole folder.
 //!
-//! A journal that is opened without its anchor gets a new one, and an entry in the chain says so:
-//! `verify` reports it from then on. Whoever has looked into what an anchor says and takes the
-//! journal as it is writes the word `accept` into the file; the next store to be opened notes that
-//! in the chain and anchors the journal anew.
+//! A journal that is opened without its anchor, or with one that knows better, is in quarantine: see
+//! `quarantine.rs`. A person who has looked into that and takes the journal as it is runs `helve audit
+//! accept`, which writes the word `accept` into the file; the store that finds it notes that in the chain and
+//! anchors the journal anew.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};

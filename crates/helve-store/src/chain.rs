@@ -86,7 +86,7 @@ pub(crate) enum Kind {
     Erased = 2,
     /// A call gave back its idempotency key: it never ran, or died and may be repeated.
     Released = 3,
-    /// The anchor was missing when a store was opened. About no call.
+    /// The anchor was missing when a store was opened. About no call. Earlier versions wrote it.
     Unanchored = 4,
     /// Somebody took the journal as it is, whatever the anchor said. About no call.
     Accepted = 5,

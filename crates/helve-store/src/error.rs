@@ -18,9 +18,9 @@ pub enum StoreError {
     Missing(PathBuf),
     /// The file does not exist, and its anchor says that it did.
     #[error(
-        "`{}` is gone, with the {entries} entries that its anchor knows of; put it back, or write `accept` into \
-         `{}.head` to begin a new one",
-        .path.display(), .path.display()
+        "`{}` is gone, with the {entries} entries that its anchor knows of; put it back, or begin a new one with \
+         `helve audit accept`",
+        .path.display()
     )]
     Gone {
         /// The file.
@@ -95,6 +95,17 @@ pub enum StoreError {
     /// The file was deleted or replaced while it was open.
     #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
     Replaced(PathBuf),
+    /// Entries that this process wrote are gone from the file.
+    #[error(
+        "`{}` has lost entries that were written, up to entry {seq}; put the file back, or restart and look at \
+         it with `helve audit accept`", .path.display()
+    )]
+    Cut {
+        /// The file.
+        path: PathBuf,
+        /// The last entry that was there.
+        seq: i64,
+    },
     /// No space is left.
     #[error("the disk that holds `{}` is full; free some space, and writing resumes by itself", .path.display())]
     DiskFull {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, LedgerFigures};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, Status};
 use tokio::sync::oneshot;
@@ -67,6 +67,10 @@ impl Journal for Store {
 
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(self.ask(Job::Flush))
+    }
+
+    fn figures(&self) -> BoxFuture<'_, Result<Option<LedgerFigures>, JournalError>> {
+        Box::pin(async { self.read_figures().await.map(Some) })
     }
 }
 

@@ -12,6 +12,7 @@
 mod store;
 
 mod approvals;
+mod figures;
 mod identity;
 mod journal;
 mod keys;
@@ -26,6 +27,7 @@ mod writer;
 mod anchor;
 mod chain;
 mod owners;
+mod quarantine;
 mod reserve;
 mod schema;
 
@@ -37,4 +39,5 @@ pub use audit::{
     Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use error::StoreError;
+pub use quarantine::{Quarantine, Trouble};
 pub use store::{Store, StoreOptions};

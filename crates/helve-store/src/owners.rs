@@ -6,7 +6,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::json::hex;
 
@@ -14,7 +14,7 @@ use helve_core::json::hex;
 pub(crate) struct Owner {
     peers: Arc<Peers>,
     // Held for the lock on it.
-    _lock: File,
+    lock: Mutex<File>,
 }
 
 /// Who else is alive.
@@ -48,7 +48,20 @@ impl Owner {
         let lock = join(&folder, &id)?;
         let peers = Peers { folder, us: id };
         peers.sweep();
-        Ok(Self { peers: Arc::new(peers), _lock: lock })
+        Ok(Self { peers: Arc::new(peers), lock: Mutex::new(lock) })
+    }
+
+    /// Joins again where something, a cleaner of old files say, has removed our file: without it others take
+    /// us for dead, and our runs for theirs.
+    pub(crate) fn stand(&self) -> io::Result<()> {
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.peers.stands(&lock) {
+            return Ok(());
+        }
+        tracing::warn!(folder = %self.peers.folder.display(), "the file that shows that we live was removed");
+        create_folder(&self.peers.folder)?;
+        *lock = join(&self.peers.folder, &self.peers.us)?;
+        Ok(())
     }
 
     pub(crate) fn id(&self) -> &str {
@@ -74,7 +87,29 @@ impl Peers {
 
     /// Whether the store with this id is alive.
     pub(crate) fn liveness(&self, id: &str) -> Liveness {
-        if id == self.us { Liveness::Alive } else { liveness_of(&self.folder.join(id)) }
+        if id == self.us {
+            return Liveness::Alive;
+        }
+        let path = self.folder.join(id);
+        // Where our own file is gone, theirs proves nothing by being gone too.
+        if !self.folder.join(&self.us).exists() && !path.exists() {
+            return Liveness::Alive;
+        }
+        liveness_of(&path)
+    }
+
+    /// Whether the file under our name is the one that we hold.
+    #[cfg(unix)]
+    fn stands(&self, held: &File) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        let held = held.metadata().map(|held| (held.dev(), held.ino())).ok();
+        held.is_some() && held == crate::schema::identity(&self.folder.join(&self.us))
+    }
+
+    /// Whether there is a file under our name. Only Unix can remove one that is open.
+    #[cfg(not(unix))]
+    fn stands(&self, _held: &File) -> bool {
+        self.folder.join(&self.us).exists()
     }
 
     /// Removes the files of the dead. A missing file counts as dead, so this loses nothing; and nobody who
@@ -153,6 +188,24 @@ mod tests {
         let second = Owner::register(&database).unwrap();
         assert_eq!(second.liveness(first.id()), Liveness::Alive);
         assert_eq!(first.liveness(first.id()), Liveness::Alive);
+        let id = first.id().to_owned();
+        drop(first);
+        assert_eq!(second.liveness(&id), Liveness::Dead);
+    }
+
+    #[test]
+    fn whoever_lives_stands_again_after_a_cleaner() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("j.db");
+        let first = Owner::register(&database).unwrap();
+        let second = Owner::register(&database).unwrap();
+        for _ in 0..2 {
+            fs::remove_dir_all(Owner::folder(&database)).unwrap();
+            assert_eq!(second.liveness(first.id()), Liveness::Alive, "nobody can tell");
+            first.stand().unwrap();
+            second.stand().unwrap();
+            assert_eq!(second.liveness(first.id()), Liveness::Alive);
+        }
         let id = first.id().to_owned();
         drop(first);
         assert_eq!(second.liveness(&id), Liveness::Dead);

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use helve_core::ports::{Begun, JournalError, KeyClaim};
+use helve_core::ports::{Begun, JournalError, KeyClaim, SharedHistogram};
 use helve_core::record::{Entry, Started};
 use helve_core::run::StepKind;
 use helve_core::{CallId, Status};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::quarantine::Quarantine;
 use crate::request::Request;
 
 /// How long the writer lets records gather that nobody waits for: one fsync for a few calls costs the
@@ -22,6 +23,9 @@ use crate::request::Request;
 const GATHER_TIME: Duration = Duration::from_millis(10);
 /// How many records it lets gather at most.
 const GATHER_MAX: usize = 256;
+
+/// How long the writer sleeps while there is nothing to do, before it looks whether others can still see it.
+const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// How many must have been answered together before the writer waits for them to come again.
 const COMPANY_MIN: usize = 8;
@@ -43,8 +47,8 @@ pub(crate) enum Job {
     Finish { entry: Entry, claim: KeyClaim, status: Arc<Status>, reply: Option<Reply<()>> },
     /// Give back the key of a call that was never run.
     Release { scoped_key: [u8; 32], call_id: CallId },
-    /// Note in the chain what became of the anchor.
-    Mark(Mark),
+    /// Note in the chain that somebody took the journal as it is, and leave what was open in it to a person.
+    Accept,
     /// Erase what was said in a call.
     Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
     /// Change runs or memory.
@@ -62,7 +66,7 @@ impl Job {
             Self::Append(_) | Self::Finish { .. } => true,
             Self::Commit(entry, _) => is_report(entry),
             Self::CommitAll(entries, _) => entries.iter().any(is_report),
-            Self::Begin { .. } | Self::Release { .. } | Self::Mark(_) => false,
+            Self::Begin { .. } | Self::Release { .. } | Self::Accept => false,
             Self::Erase { .. } | Self::Ask(_) | Self::Flush(_) => false,
         }
     }
@@ -74,7 +78,7 @@ impl Job {
             Self::Commit(entry, _) => !is_report(entry),
             Self::CommitAll(entries, _) => !entries.iter().all(is_report),
             Self::Append(_) | Self::Finish { .. } => false,
-            Self::Release { .. } | Self::Mark(_) | Self::Flush(_) => false,
+            Self::Release { .. } | Self::Accept | Self::Flush(_) => false,
         }
     }
 
@@ -88,7 +92,7 @@ impl Job {
         match self {
             Self::CommitAll(entries, _) => entries.len(),
             Self::Append(_) | Self::Commit(..) | Self::Begin { .. } | Self::Finish { .. } | Self::Ask(_) => 1,
-            Self::Release { .. } | Self::Mark(_) | Self::Erase { .. } | Self::Flush(_) => 0,
+            Self::Release { .. } | Self::Accept | Self::Erase { .. } | Self::Flush(_) => 0,
         }
     }
 
@@ -96,7 +100,7 @@ impl Job {
     pub(crate) fn refuse(self, error: &JournalError) -> Option<Self> {
         // Nobody may be waiting any more; that is no error.
         match self {
-            Self::Append(_) | Self::Release { .. } | Self::Mark(_) => Some(self),
+            Self::Append(_) | Self::Release { .. } | Self::Accept => Some(self),
             Self::Commit(entry, reply) => {
                 let _ = reply.send(Err(error.clone()));
                 is_report(&entry).then_some(Self::Append(entry))
@@ -141,15 +145,6 @@ fn is_report(entry: &Entry) -> bool {
     }
 }
 
-/// What is to be noted of the anchor.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Mark {
-    /// It was missing.
-    Unanchored,
-    /// Somebody took the journal as it is.
-    Accepted,
-}
-
 /// What can be written.
 #[derive(Debug, Clone, Default)]
 pub(crate) enum Health {
@@ -160,6 +155,8 @@ pub(crate) enum Health {
     ReportsOnly(JournalError),
     /// Nothing.
     Broken(JournalError),
+    /// Nothing, and nothing is kept for later: the journal is not the one that its anchor knows.
+    Quarantined(Arc<Quarantine>),
 }
 
 /// What became of a claim.
@@ -206,6 +203,8 @@ pub(crate) struct Queue {
     // Whether `state` holds a reason to refuse. Read without the lock before every call.
     refusing: AtomicBool,
     pending_max: usize,
+    /// How long groups took to reach the disk.
+    pub(crate) commits: SharedHistogram,
 }
 
 #[derive(Default)]
@@ -268,7 +267,13 @@ impl Queue {
             pending: AtomicUsize::new(0),
             refusing: AtomicBool::new(false),
             pending_max,
+            commits: SharedHistogram::default(),
         }
+    }
+
+    /// How many jobs are not done yet.
+    pub(crate) fn len(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
     }
 
     /// Whether a new call may expect to be recorded.
@@ -290,11 +295,14 @@ impl Queue {
 
     /// Queues a job, or says why not.
     ///
-    /// While the journal is broken, reports are kept for later and refused nonetheless, because
+    /// In quarantine nothing has begun, so nothing is kept. While the journal is broken, reports are kept for later and refused nonetheless, because
     /// they are not on disk. While there is room for reports only, they are taken.
     pub(crate) fn submit(&self, job: Job) -> Result<(), JournalError> {
         let is_flush = matches!(job, Job::Flush(_));
         let mut state = self.lock();
+        if !state.closed && matches!(state.health, Health::Quarantined(_)) {
+            return state.refusal();
+        }
         if !is_flush && self.pending.load(Ordering::Relaxed) >= self.pending_max {
             return state.refusal().and(Err(overloaded()));
         }
@@ -337,9 +345,16 @@ impl Queue {
         match patience {
             Patience::None => {}
             Patience::UntilWork(company) => {
-                while state.jobs.is_empty() && !state.closed {
-                    state.writer_waits = true;
-                    state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.writer_waits = true;
+                let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
+                state = self
+                    .wake
+                    .wait_timeout_while(state, IDLE_MAX, idle)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0;
+                if idle(&mut state) {
+                    state.writer_waits = false;
+                    return false;
                 }
                 let mut time = GATHER_TIME;
                 if let Some(company) = company.filter(|company| state.awaited && company.is_expected()) {
@@ -386,6 +401,18 @@ impl Queue {
         self.refusing.store(state.refusal().is_err(), Ordering::Release);
     }
 
+    /// Why nothing is written until a person has looked.
+    pub(crate) fn quarantine(&self) -> Option<Arc<Quarantine>> {
+        // Read without the lock: it is asked before much that only reads.
+        if !self.refusing.load(Ordering::Acquire) {
+            return None;
+        }
+        match &self.lock().health {
+            Health::Quarantined(why) => Some(Arc::clone(why)),
+            Health::Working | Health::ReportsOnly(_) | Health::Broken(_) => None,
+        }
+    }
+
     /// Takes nothing more, and lets the writer end once it has written what is there.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
@@ -415,6 +442,7 @@ impl State {
         match &self.health {
             Health::Working => Ok(()),
             Health::ReportsOnly(error) | Health::Broken(error) => Err(error.clone()),
+            Health::Quarantined(why) => Err(JournalError::new(why.to_string())),
         }
     }
 

@@ -10,17 +10,17 @@ use helve_core::memory::MemoryLimits;
 use helve_core::ports::{Clock, SystemClock};
 use jiff::Timestamp;
 
-use crate::anchor::{Anchor, Reading};
+use crate::anchor::Anchor;
 use crate::audit::Audit;
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::memory::Settings;
 use crate::owners::{self, Owner, Peers};
-use crate::queue::{self, Job, Mark, Queue};
+use crate::quarantine::{self, Quarantine, Standing};
+use crate::queue::{self, Health, Job, Queue};
 use crate::readers::Readers;
 use crate::reserve::Reserve;
 use crate::schema;
-use crate::writer::{Backlog, Ledger, Lineage, Writer};
+use crate::writer::{Backlog, Ledger, Writer};
 
 /// How to open a [`Store`].
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl Store {
         let reserve = Reserve::new(path, options.reserve_bytes);
         let memory = Settings { clock: options.clock, limits: options.memory };
         let open_parts = || open_parts(path, memory.clone());
-        let Parts { ledger, anchor, peers, mark } = open_parts().or_else(|error| {
+        let Parts { ledger, anchor, peers, standing } = open_parts().or_else(|error| {
             // A full disk must not keep anybody from reading.
             if error.may_lack_space() && reserve.give_up().is_ok() { open_parts() } else { Err(error) }
         })?;
@@ -108,17 +108,28 @@ impl Store {
         let mut writer = Writer {
             queue: Arc::clone(&queue),
             anchor,
-            anchor_is_due: mark.is_some(),
+            anchor_is_due: false,
             ledger,
             reserve,
             page_limit: Arc::clone(&page_limit),
             backlog: Backlog::default(),
         };
-        if let Err(error) = writer.hold_reserve() {
-            tracing::error!(error = error.chain(), "calls are refused until the journal can be written");
-            writer.spare_for_reports(&error);
+        match standing {
+            Standing::Wrong(why) => {
+                tracing::error!(path = %path.display(), "{why}");
+                writer.set_health(Health::Quarantined(Arc::from(why)));
+            }
+            standing => {
+                if let Err(error) = writer.hold_reserve() {
+                    tracing::error!(
+                        error = error.chain(),
+                        "calls are refused until the journal can be written"
+                    );
+                    writer.spare_for_reports(&error);
+                }
+                writer.begin(&standing);
+            }
         }
-        mark.into_iter().for_each(|mark| writer.queue.push(Job::Mark(mark)));
         let thread = std::thread::Builder::new()
             .name("helve-journal".to_owned())
             .spawn(move || writer.run())
@@ -144,6 +155,12 @@ impl Store {
         Audit::of(&self.path)
     }
 
+    /// Why nothing is written to this journal, and so no call runs, until a person has looked at it. Reading
+    /// works. Ends by itself once the files are put back, or [`accept`](Self::accept)ed.
+    pub fn quarantine(&self) -> Option<Arc<Quarantine>> {
+        self.queue.quarantine()
+    }
+
     /// Erases what was said in a call: arguments, results, errors, and the answer kept for its
     /// idempotency key and for undoing its effects. Returns how many entries lost their payload.
     ///
@@ -155,8 +172,9 @@ impl Store {
     /// Takes the journal at `path` as it is, whatever its anchor says or whether there is one: for
     /// whoever has looked into what `verify` reported, say after restoring a backup.
     ///
-    /// Takes effect when a store is next opened, which notes it in the chain. The same as writing
-    /// the word `accept` into the `.head` file.
+    /// Takes effect when a store is next opened, or at once where one is open, which notes it in the chain.
+    /// Runs that are open in it wait for a person from then on, and questions are withdrawn: what is missing may
+    /// tell that they have ended. The same as writing the word `accept` into the `.head` file.
     pub fn accept(path: &Path) -> Result<(), StoreError> {
         Anchor::accept(path).map_err(|error| StoreError::io("write the anchor of", path, error))
     }
@@ -195,8 +213,7 @@ struct Parts {
     ledger: Ledger,
     anchor: Anchor,
     peers: Arc<Peers>,
-    /// What the chain must note before there is an anchor again.
-    mark: Option<Mark>,
+    standing: Standing,
 }
 
 /// Opens database and anchor, and compares them.
@@ -206,29 +223,7 @@ fn open_parts(path: &Path, memory: Settings) -> Result<Parts, StoreError> {
     let db = schema::open(path)?;
     let owner = Arc::new(Owner::register(path).map_err(io)?);
     let mut anchor = Anchor::open(path).map_err(io)?;
-    // Locked, so that the anchor is not moved between reading it and reading the database.
-    let mut locked = anchor.lock().map_err(io)?;
-    let reading = locked.read().map_err(io)?;
-    let seen = match reading {
-        Reading::At(position) => Some(position),
-        Reading::Absent | Reading::Damaged | Reading::Accept => None,
-    };
-    let ledger = Ledger::new(path, db, &owner, memory, seen)?;
-    let mut mark = None;
-    match (reading, ledger.lineage()) {
-        (Reading::Absent, _) if ledger.position() == Position::START => {
-            locked.create(Position::START).map_err(io)?;
-        }
-        (Reading::Absent, _) => {
-            tracing::error!(path = %path.display(), "the journal has lost its anchor; run verify");
-            mark = Some(Mark::Unanchored);
-        }
-        (Reading::Accept, _) => mark = Some(Mark::Accepted),
-        (Reading::At(_), Lineage::Unbroken) => {}
-        (Reading::Damaged, _) | (Reading::At(_), Lineage::Broken) => {
-            tracing::error!(path = %path.display(), "the journal does not match its anchor; run verify");
-        }
-    }
-    drop(locked);
-    Ok(Parts { ledger, anchor, peers: Arc::clone(owner.peers()), mark })
+    let open = || Ledger::new(path, db, &owner, memory);
+    let (ledger, standing) = quarantine::examine(path, &mut anchor, open)?;
+    Ok(Parts { ledger, anchor, peers: Arc::clone(owner.peers()), standing })
 }

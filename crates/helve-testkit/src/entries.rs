@@ -117,7 +117,12 @@ impl SampleCall {
             stage: code.map(|_| Stage::Execute),
             approval_id: None,
             replay_of: None,
-            attempts: vec![Attempt { duration_us: 1_250, code, handler: HandlerEnd::Returned }],
+            attempts: vec![Attempt {
+                duration_us: 1_250,
+                code,
+                handler: HandlerEnd::Returned,
+                nothing_done: false,
+            }],
             timings,
             result_bytes: payload.result.as_ref().map(|result| result.get().len() as u64),
             withheld: false,

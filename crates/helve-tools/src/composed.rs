@@ -90,6 +90,7 @@ impl Late {
         composed_tool(self.config.clone(), &registry, self.timeout_default).map_err(|error| {
             let why: Vec<_> = error.problems.iter().map(|problem| problem.message.as_str()).collect();
             ToolError::new(ErrorCode::McpConnection, format!("it cannot run now: {}", why.join("; ")))
+                .nothing_done()
                 .suggest("its MCP server may not be connected: `helve mcp status`")
         })
     }

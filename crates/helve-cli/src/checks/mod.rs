@@ -50,19 +50,22 @@ pub(crate) struct Check {
     /// What to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) fix: Option<String>,
+    /// Whether `helve up` serves all the same: what is read, and says why nothing else works.
+    #[serde(skip)]
+    pub(crate) lets_serve: bool,
 }
 
 impl Check {
     fn good(name: &'static str, found: impl Into<String>) -> Self {
-        Self { name, state: State::Good, found: found.into(), fix: None }
+        Self { name, state: State::Good, found: found.into(), fix: None, lets_serve: true }
     }
 
     fn warning(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, state: State::Warning, found: found.into(), fix: Some(fix.into()) }
+        Self { name, state: State::Warning, found: found.into(), fix: Some(fix.into()), lets_serve: true }
     }
 
     fn broken(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { name, state: State::Broken, found: found.into(), fix: Some(fix.into()) }
+        Self { name, state: State::Broken, found: found.into(), fix: Some(fix.into()), lets_serve: false }
     }
 
     fn from_remark(name: &'static str, remark: &Remark) -> Self {
@@ -76,6 +79,7 @@ impl Check {
             state: State::Broken,
             found: found.collect::<Vec<_>>().join("; "),
             fix: failure.hints.first().cloned(),
+            lets_serve: false,
         }
     }
 }

@@ -58,6 +58,10 @@ pub(crate) fn recover(app: &App<'_>) -> Option<Check> {
     // What is wrong with configuration, journal or tools is said by the checks that follow.
     let loaded = load(&app.inputs).ok()?;
     let (store, holders) = open(&loaded)?;
+    // In quarantine nothing is taken up, and the check of the journal says why.
+    if store.quarantine().is_some() {
+        return None;
+    }
     // One that waits may have been decided meanwhile.
     if !holders.iter().any(|holder| matches!(holder, Holder::Nobody | Holder::Person)) {
         return None;

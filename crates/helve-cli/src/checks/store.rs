@@ -28,7 +28,12 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
 /// Opens the journal as a call would, which makes it where there is none.
 fn open(loaded: &Loaded) -> Result<Check, Failure> {
     let store = wire::open_store(loaded)?;
+    let quarantine = store.quarantine();
     store.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
+    if let Some(why) = quarantine {
+        let fix = "`helve audit accept` shows what is missing, and asks";
+        return Ok(Check { lets_serve: true, ..Check::broken("journal", why.to_string(), fix) });
+    }
     Ok(Check::good("journal", short(&loaded.journal_path)))
 }
 

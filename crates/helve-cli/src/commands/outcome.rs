@@ -137,6 +137,12 @@ fn print_error(error: &ToolError, outcome: &Outcome, show: &Show, ui: &mut Ui) -
         let text = json::compact(example)?;
         ui.error_line(format!("{} helve call {} '{text}'", paint.accent("for example:"), outcome.tool))?;
     }
+    if error.may_have_happened() {
+        ui.error_line(format!(
+            "{} it may have happened all the same; do not call again before you know",
+            paint.warn("in doubt:")
+        ))?;
+    }
     for hint in hints(error, &outcome.tool, show) {
         ui.error_line(format!("{} {hint}", paint.accent("hint:")))?;
     }

@@ -17,6 +17,7 @@ use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
 use helve_mcp::servers::{Servers, SetServers};
+use helve_server::records::Records;
 use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
 use helve_store::Store;
 use serde_json::json;
@@ -95,6 +96,8 @@ pub(crate) fn http(
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let deciding = follow_decisions(runtime.clone());
+        let records = Arc::new(AuditRecords::new(Arc::clone(&store)));
+        let verifying = records.keep_verifying(loaded.config.journal.verify_every_s, &runtime);
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
         let config = ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() };
@@ -105,7 +108,7 @@ pub(crate) fn http(
             .with_servers(upstream.servers.clone())
             .with_runtime(runtime.clone())
             .with_page(page(&loaded)?)
-            .with_records(Arc::new(AuditRecords(Arc::clone(&store))));
+            .with_records(Arc::clone(&records) as Arc<dyn Records>);
         if let Some(jwt) = &loaded.config.identity.jwt {
             server = server.with_issuer(issuer(jwt, &loaded)?);
         }
@@ -128,6 +131,7 @@ pub(crate) fn http(
                 () = deciding => {}
                 () = take_up_left(&hooked) => {}
                 () = telling => {}
+                () = verifying => {}
             }
         };
         let end = async || {

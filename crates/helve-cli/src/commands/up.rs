@@ -72,7 +72,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         print(&checks, &next, app)?;
     }
     match worst {
-        State::Broken => Ok(Exit::Failed),
+        State::Broken if args.check || !checks.iter().all(|check| check.lets_serve) => Ok(Exit::Failed),
         _ if args.check => Ok(Exit::Done),
         _ => serve::http(args.listen, args.token_file, app),
     }

@@ -193,6 +193,7 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
             durability: Stricter(|value, before| ranks_below(value, before, &["changes", "all"])),
             keep_results_bytes: Waits(less),
             keep_run_results_bytes: Waits(less),
+            verify_every_s: OwnOnly,
         }
     );
     keys!(table, "/redact", Redact { names: Stricter(lacks) });
@@ -222,6 +223,7 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
             denied_for_s: Waits(less),
             session_rule_ttl_s: Waits(more),
             pending_max: Waits(more),
+            pending_share: Waits(more),
             keep_s: Waits(less),
             // Addresses below these are not pointed out to whoever decides.
             own_domains: Waits(adds),

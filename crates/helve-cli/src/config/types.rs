@@ -262,6 +262,9 @@ pub(crate) struct JournalSection {
     /// The same within a run, which may need the results of its parts after a crash.
     #[schemars(range(max = 1_073_741_824))]
     pub(crate) keep_run_results_bytes: usize,
+    /// How often `helve up` checks the whole journal, as `helve audit verify` does, in seconds. The first
+    /// time is a minute after its start. 0: never.
+    pub(crate) verify_every_s: u64,
 }
 
 impl Default for JournalSection {
@@ -271,6 +274,7 @@ impl Default for JournalSection {
             durability: Durability::default(),
             keep_results_bytes: Settings::default().journal_result_bytes_max,
             keep_run_results_bytes: Settings::default().run_result_bytes_max,
+            verify_every_s: 86_400,
         }
     }
 }
@@ -345,6 +349,9 @@ pub(crate) struct ApprovalsSection {
     /// Most questions that may wait at a time. Calls that would ask beyond that are refused.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) pending_max: usize,
+    /// Most of them that one caller's calls may have put, so that nobody takes every place.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) pending_share: usize,
     /// How long questions that came to an end can be listed, in seconds. The journal keeps what was
     /// asked and decided for ever.
     #[schemars(range(min = 86_400, max = 315_360_000))]
@@ -375,6 +382,7 @@ impl Default for ApprovalsSection {
             denied_for_s: approvals.denied_for.as_secs(),
             session_rule_ttl_s: approvals.rule_ttl.as_secs(),
             pending_max: approvals.pending_max,
+            pending_share: approvals.pending_share,
             keep_s: approvals.keep.as_secs(),
             own_domains: approvals.own_domains,
             ask_url: None,

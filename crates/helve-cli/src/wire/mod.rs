@@ -37,7 +37,7 @@ pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use cascades::{is_of_server, wrongly_named};
 pub(crate) use composed::{InOrder, in_order, parts};
 pub(crate) use integrations::ByVariable;
-pub(crate) use journal::{open_audit, open_store};
+pub(crate) use journal::{open_audit, open_store, refuse_brought};
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
 pub(crate) use tools::{Made, Maker, known_here, missing_programs, registry, tools};
@@ -96,6 +96,7 @@ fn approvals(section: &crate::config::ApprovalsSection) -> ApprovalSettings {
         denied_for: Duration::from_secs(section.denied_for_s),
         rule_ttl: Duration::from_secs(section.session_rule_ttl_s),
         pending_max: section.pending_max,
+        pending_share: section.pending_share,
         keep: Duration::from_secs(section.keep_s),
         own_domains: section.own_domains.clone(),
     }

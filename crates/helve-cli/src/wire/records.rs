@@ -1,14 +1,23 @@
 //! The record of calls, as the HTTP server asks for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use helve::event::EventKind;
 use helve::ports::{Journal, JournalError};
-use helve::{BoxFuture, CallId};
-use helve_server::records::{Record, RecordError, RecordQuery, Records};
+use helve::{BoxFuture, CallId, Runtime};
+use helve_server::records::{Record, RecordError, RecordQuery, Records, Verified};
 use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, Shown, Store, StoreError};
+use jiff::Timestamp;
+
+/// When a new process first checks the whole journal: not while everything else starts.
+const VERIFY_FIRST: Duration = Duration::from_secs(60);
 
 /// The journal's read side.
-pub(crate) struct AuditRecords(pub(crate) Arc<Store>);
+pub(crate) struct AuditRecords {
+    store: Arc<Store>,
+    verified: Mutex<Option<Verified>>,
+}
 
 impl Records for AuditRecords {
     fn list(&self, query: RecordQuery) -> BoxFuture<'_, Result<Vec<Record>, RecordError>> {
@@ -27,17 +36,54 @@ impl Records for AuditRecords {
             }
         })
     }
+
+    fn verified(&self) -> Option<Verified> {
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl AuditRecords {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        Self { store, verified: Mutex::new(None) }
+    }
+
+    /// Checks the whole journal every so often, and tells whoever listens what was found. Never ends.
+    pub(crate) async fn keep_verifying(&self, every_s: u64, runtime: &Runtime) {
+        if every_s == 0 {
+            return std::future::pending().await;
+        }
+        let every = Duration::from_secs(every_s);
+        tokio::time::sleep(VERIFY_FIRST.min(every)).await;
+        loop {
+            self.verify(runtime).await;
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    async fn verify(&self, runtime: &Runtime) {
+        let found = match self.read(|audit| audit.verify(|_| {})).await {
+            Ok(found) => found,
+            // A journal that cannot be read is told of by readiness and by every call.
+            Err(error) => return tracing::warn!(%error, "the journal could not be checked"),
+        };
+        let problem = found.first_problem.map(|problem| problem.what);
+        if let Some(problem) = &problem {
+            tracing::error!(problem, "the journal is not sound; run `helve audit verify`");
+        }
+        let (entries, sound) = (u64::try_from(found.entries).unwrap_or_default(), problem.is_none());
+        let verified = Verified { at: Timestamp::now(), entries, sound };
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner) = Some(verified);
+        runtime.registry().announce(|| EventKind::AuditVerified { entries, problem });
+    }
+
     /// Reads on a thread that may block, after what is queued is on disk: whoever has made a call
     /// finds it.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Audit) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, JournalError> {
-        self.0.flush().await?;
-        let audit = self.0.audit();
+        self.store.flush().await?;
+        let audit = self.store.audit();
         match tokio::task::spawn_blocking(move || read(&audit)).await {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => Err(JournalError::new("the journal cannot be read").with_source(error)),

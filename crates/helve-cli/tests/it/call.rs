@@ -152,6 +152,10 @@ fn a_timeout_names_what_allows_more() {
     home.write("helve.toml", PROGRAMS);
     let ran = home.run(&["call", "sleeps", "--timeout-ms", "100"]);
     assert!(ran.stderr.contains("at most 100 ms (`--timeout-ms`)"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("in doubt: it may have happened all the same"), "{}", ran.stderr);
+    let runs = home.json(&["runs", "list"]);
+    assert_eq!(runs[0]["state"], "in_doubt", "{runs}");
+    assert_eq!(runs[0]["in_doubt"][0], runs[0]["run"]);
     let args = ["call", "sleeps", "--timeout-ms", "5000", "--set", "execution.default_timeout_ms=100"];
     let ran = home.run(&args);
     assert!(ran.stderr.contains("`execution.default_timeout_ms`, allows more"), "{}", ran.stderr);

@@ -26,6 +26,7 @@
 //! - `cloned`: a hostile repository, used without a word of trust;
 //! - `secrets`: files that hold secrets, and the link that lets its reader decide;
 //! - `telemetry`: traces, at a collector;
+//! - `watch`: figures, alerts and the dashboard, with a real Prometheus;
 //! - `hostile`: input that was made to do harm;
 //! - `docs`: files that are made from the types.
 
@@ -76,3 +77,4 @@ mod telemetry;
 mod tools;
 mod trust;
 mod up;
+mod watch;

@@ -77,6 +77,25 @@ impl Up {
         headers: &[(&str, &str)],
         body: &str,
     ) -> (u16, String, Value) {
+        let (status, head, body) = self.exchange(media, line, headers, body);
+        (status, head, serde_json::from_str(&body).unwrap_or_default())
+    }
+
+    /// What a path answers, as text.
+    pub(crate) fn text(&self, path: &str, key: &str) -> String {
+        let headers = [("Authorization", &*format!("Bearer {key}"))];
+        let (status, head, body) = self.exchange("text/plain", &format!("GET {path}"), &headers, "");
+        assert_eq!(status, 200, "{head}\n{body}");
+        body
+    }
+
+    fn exchange(
+        &self,
+        media: &str,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> (u16, String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let mut text = format!(
             "{line} HTTP/1.1\r\nConnection: close\r\nContent-Type: {media}\r\nContent-Length: {}\r\n",
@@ -91,7 +110,7 @@ impl Up {
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, head.to_owned(), serde_json::from_str(body).unwrap_or_default())
+        (status, head.to_owned(), body.to_owned())
     }
 
     pub(crate) fn with(&self, line: &str, key: &str, body: Value) -> (u16, Value) {

@@ -17,6 +17,8 @@ pub struct Ask {
     pub insist: bool,
     /// Most questions that may be pending at a time. Beyond that none is put.
     pub pending_max: usize,
+    /// Most of them that one principal's calls may have put, so that nobody takes every place.
+    pub pending_share: usize,
 }
 
 /// What became of putting a question.
@@ -34,6 +36,8 @@ pub enum Asked {
     Expired(Approval),
     /// Too many questions are pending.
     TooMany,
+    /// Too many questions of this principal's calls are pending.
+    ShareUsed,
 }
 
 /// A decision on its way to the ledger.

@@ -6,6 +6,7 @@ use crate::BoxFuture;
 use crate::approval::Spent;
 use crate::id::CallId;
 use crate::outcome::Status;
+use crate::ports::LedgerFigures;
 use crate::record::{Entry, Started};
 
 /// Where calls are recorded. No journal, no call: where an entry is refused, the tool does not run.
@@ -37,7 +38,8 @@ pub trait Journal: Send + Sync + 'static {
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>>;
 
     /// Commits the end of a call that [`Journal::begin`] let start, with what to answer when its
-    /// key comes again.
+    /// key comes again. An end that did nothing ([`Status::gives_key_back`]) uses up no key: whoever brings it
+    /// again, or waits for it, runs.
     fn finish(
         &self,
         entry: Entry,
@@ -47,6 +49,11 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Waits until everything queued so far is on disk.
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// How the ledger is doing. Absent: it keeps no figures.
+    fn figures(&self) -> BoxFuture<'_, Result<Option<LedgerFigures>, JournalError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// A claim on an idempotency key.

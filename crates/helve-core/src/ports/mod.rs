@@ -3,6 +3,7 @@
 mod approvals;
 mod client;
 mod clock;
+mod figures;
 mod host;
 mod integrations;
 mod journal;
@@ -19,6 +20,7 @@ pub use approvals::Approvals;
 pub use client::{AskError, Client, Question};
 pub(crate) use clock::was_set_back;
 pub use clock::{Clock, SystemClock};
+pub use figures::{Histogram, LedgerFigures, RunFigures, SharedHistogram};
 pub use host::Host;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};

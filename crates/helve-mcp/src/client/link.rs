@@ -171,6 +171,16 @@ impl LinkError {
         )
     }
 
+    /// Whether the server has done nothing for what was asked: it was not asked, or turned it away.
+    pub(crate) fn did_nothing(&self) -> bool {
+        let turned_away = matches!(
+            self,
+            Self::Redirected { .. }
+                | Self::Status { status: 401 | 403 | 404 | 405 | 406 | 413 | 415 | 429, .. }
+        );
+        self.is_unsent() || turned_away
+    }
+
     /// What to do about it, where that is known. `principal` is who calls, where each has their own
     /// credentials.
     pub(crate) fn advice(&self, server: &str, principal: Option<&str>) -> Option<String> {
@@ -215,6 +225,7 @@ impl LinkError {
             Self::Cancelled => ErrorCode::Cancelled,
         };
         let error = ToolError::new(code, format!("MCP server `{server}`: {self}"));
+        let error = if self.did_nothing() { error.nothing_done() } else { error };
         match self.advice(server, principal) {
             Some(advice) => error.suggest(advice),
             None => error,

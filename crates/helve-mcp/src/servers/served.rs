@@ -177,7 +177,9 @@ impl Handler for Reader {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (server, piece, wish) = (self.server.upgrade(), self.piece, self.wish);
         Box::pin(async move {
-            let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
+            let gone = || {
+                ToolError::new(ErrorCode::McpConnection, "its server is no longer configured").nothing_done()
+            };
             let server = server.ok_or_else(gone)?;
             match wish {
                 Wish::Read => ask(&server, piece.method(), params(&arguments), &context).await,

@@ -89,7 +89,8 @@ impl Remote {
         if let Some(reason) = &self.blocked {
             return Err(ToolError::new(ErrorCode::PermissionDenied, reason));
         }
-        let gone = || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured");
+        let gone =
+            || ToolError::new(ErrorCode::McpConnection, "its server is no longer configured").nothing_done();
         let server = self.server.upgrade().ok_or_else(gone)?;
         let _place = server.enter().await;
         let mut tries = 1;
@@ -122,7 +123,7 @@ impl Remote {
     ) -> Result<ToolResult, Failure> {
         let client = context.client();
         let behalf = Behalf { caller: context.caller(), client: client.map(|client| client.id()) };
-        let connection = server.connection(behalf).await.map_err(Failure::Link)?;
+        let connection = server.connection(behalf).await.map_err(Failure::Unconnected)?;
         let mut ask = ask_for(server, context, "tools/call", self.params(arguments, client));
         ask.headers = self.headers.for_arguments(arguments);
         let answer = self.ask(&connection, ask).await.map_err(|error| {
@@ -213,6 +214,8 @@ async fn put_what_was_missing(error: &RpcError, client: &dyn Client) {
 
 /// Why a call gave no result.
 pub(super) enum Failure {
+    /// There was no connection to ask over.
+    Unconnected(LinkError),
     Link(LinkError),
     Refused(RpcError),
     Unfit(ToolError),
@@ -221,6 +224,7 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn into_error(self, server: &str, principal: Option<&str>) -> ToolError {
         match self {
+            Self::Unconnected(error) => error.into_tool_error(server, principal).nothing_done(),
             Self::Link(error) => error.into_tool_error(server, principal),
             Self::Refused(error) => result::refused(&error, server),
             Self::Unfit(error) => error,
@@ -230,10 +234,12 @@ impl Failure {
 
 fn is_worth_another(failure: &Failure, repeatable: bool) -> bool {
     match failure {
-        Failure::Link(LinkError::Unauthorized { .. } | LinkError::NoCredentials { .. }) => false,
-        Failure::Link(error @ (LinkError::Closed { .. } | LinkError::SessionGone)) => {
+        Failure::Link(LinkError::Unauthorized { .. } | LinkError::NoCredentials { .. })
+        | Failure::Unconnected(LinkError::Unauthorized { .. } | LinkError::NoCredentials { .. }) => false,
+        Failure::Link(error @ (LinkError::Closed { .. } | LinkError::SessionGone))
+        | Failure::Unconnected(error @ (LinkError::Closed { .. } | LinkError::SessionGone)) => {
             error.is_unsent() || repeatable
         }
-        Failure::Link(_) | Failure::Refused(_) | Failure::Unfit(_) => false,
+        Failure::Link(_) | Failure::Unconnected(_) | Failure::Refused(_) | Failure::Unfit(_) => false,
     }
 }

@@ -92,7 +92,7 @@ impl Plain {
                 .map_err(|error| NetError::Connect { host: target.to_string(), source: error.into() })
         };
         let connected = tokio::time::timeout(self.policy.connect_timeout(), Box::pin(connecting)).await;
-        connected.unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string() }))
+        connected.unwrap_or_else(|_| Err(NetError::Timeout { host: target.to_string(), unsent: true }))
     }
 
     /// Where a connection may go. An address was checked with its target.

@@ -22,7 +22,7 @@ pub(super) async fn connect(proxy: &Proxy, target: &Target) -> Result<TcpStream,
         dial(target, found?).await
     };
     let within = tokio::time::timeout(proxy.policy.connect_timeout(), work);
-    within.await.unwrap_or_else(|_| Err(NetError::Timeout { host: host() }))
+    within.await.unwrap_or_else(|_| Err(NetError::Timeout { host: host(), unsent: true }))
 }
 
 /// The addresses of a target, all of which were granted and passed the policy.

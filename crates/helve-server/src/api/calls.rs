@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use helve::approvals::Standing;
 use helve::{Advice, AdvisedAction, ApprovalId, Call, CallId, Caller, Outcome, Status};
 use schemars::JsonSchema;
@@ -22,6 +22,9 @@ use crate::visitor::Visitor;
 const NAME_CHARS_MAX: usize = 256;
 /// Longest that an answer waits for a person.
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
+
+/// Says that the answer is that of an earlier call with the same idempotency key.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// A call.
 #[derive(Deserialize, JsonSchema)]
@@ -170,9 +173,19 @@ fn stands(standing: &Standing) -> Response<Body> {
 
 /// An outcome as an answer: 200, 202 while a person is asked, or a problem.
 pub(super) fn answer(outcome: &Outcome) -> Response<Body> {
+    let mut response = own_answer(outcome);
+    if outcome.replay_of.is_some() {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+fn own_answer(outcome: &Outcome) -> Response<Body> {
     match &outcome.status {
         Status::Done(_) => json(outcome),
-        Status::Failed(error) => Problem::of(error, Some(outcome.call_id)).into_response(),
+        Status::Failed(error) => {
+            Problem::of(error, Some(outcome.call_id)).of_earlier(outcome.replay_of).into_response()
+        }
         Status::Pending(pending) => {
             let mut response = json(outcome);
             *response.status_mut() = StatusCode::ACCEPTED;

@@ -124,6 +124,25 @@ impl Routes {
 type Object = serde_json::Map<String, serde_json::Value>;
 type Objects = Vec<Object>;
 
+/// A run: all that is recorded of its call, and how it stands.
+#[derive(schemars::JsonSchema)]
+#[schemars(rename = "Run")]
+#[expect(dead_code, reason = "it describes what is put together from the record and the run's story")]
+struct RunDocument {
+    /// How it stands: `running`, `stopping`, `being_undone`, `waiting_for_approval`,
+    /// `waiting_for_unknown_outcome`, `waiting_for_decision`, `waiting_for_cancel`, `cut_short`, `done`,
+    /// `failed`, `in_doubt`, `cancelled`, `undone` or `partly_undone`.
+    state: Option<String>,
+    /// What it waits for, while it waits for a person: `for` (`approval`, `unknown_outcome`, `decision`,
+    /// `cancel`), `call_id` and, where there is a question, `approval_id`.
+    waiting: Option<Object>,
+    /// Calls of which nobody knows whether they had their effect.
+    in_doubt: Option<Vec<String>>,
+    /// All that is recorded of its call.
+    #[schemars(flatten)]
+    record: Object,
+}
+
 /// The whole API.
 pub(crate) fn routes() -> Routes {
     Routes { router: Router::new(), operations: Vec::new() }
@@ -200,10 +219,10 @@ pub(crate) fn routes() -> Routes {
         .route(
             get("/v1/runs", "runs", "Calls that change things or have parts, newest first")
                 .query::<RecordQuery>()
-                .gives::<Objects>(),
+                .gives::<Vec<RunDocument>>(),
             runs::list,
         )
-        .route(get("/v1/runs/{id}", "run", "One run").gives::<Object>(), audit::show)
+        .route(get("/v1/runs/{id}", "run", "One run").gives::<RunDocument>(), runs::show)
         .route(
             post("/v1/runs/{id}/cancel", "cancel_run", "Stop a run")
                 .gives::<Object>()

@@ -6,19 +6,19 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
 use helve::run::Answer;
-use helve::runs::{RunError, Settlement};
+use helve::runs::{RunError, Settlement, Standing};
 use helve::{Action, CallId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 
 use super::Api;
-use super::audit::{bodies, own_record, records};
+use super::audit::{own_record, records};
 use super::calls::answer;
 use super::extract::{Calling, Guest, Id, Json, Params, json};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::RecordQuery;
+use crate::records::{Record, RecordQuery};
 use crate::visitor::Visitor;
 
 /// How many pages of calls are searched for runs.
@@ -43,7 +43,34 @@ pub(super) async fn list(
         }
         query.before = last;
     }
-    Ok(bodies(found))
+    Ok(json(&with_states(app.api()?, found).await?))
+}
+
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Guest(visitor): Guest,
+    Id(id): Id<CallId>,
+) -> Result<Response<Body>, Problem> {
+    let api = app.api()?;
+    let record = own_record(api, &visitor, id).await?;
+    Ok(json(&with_states(api, vec![record]).await?.pop()))
+}
+
+/// What is recorded of runs, and how each stands: in the words of `helve runs list`.
+async fn with_states(api: &Api, records: Vec<Record>) -> Result<Vec<Value>, Problem> {
+    let runs: Vec<_> = records.iter().map(|record| record.id).collect();
+    let standing = api.runtime.standing_of_runs(&runs).await?;
+    let together = |(record, standing): (Record, Option<Standing>)| {
+        let mut body: Value = serde_json::from_str(record.body.get()).unwrap_or_default();
+        // A call that began no run has no state of one.
+        if let (Some(body), Ok(Value::Object(standing))) =
+            (body.as_object_mut(), serde_json::to_value(standing))
+        {
+            body.extend(standing);
+        }
+        body
+    };
+    Ok(records.into_iter().zip(standing).map(together).collect())
 }
 
 pub(super) async fn cancel(

@@ -18,7 +18,10 @@ pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
         None | Some(Ok(())) => Ok("ready"),
         Some(Err(error)) => {
             tracing::warn!(%error, "not ready");
-            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "calls cannot be recorded, so none runs"))
+            Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "calls cannot be recorded, so none runs; `helve doctor` says why",
+            ))
         }
     }
 }

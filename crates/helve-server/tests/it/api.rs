@@ -378,9 +378,12 @@ async fn figures_are_counted_and_not_for_everybody() {
         "helve_calls_total{tool=\"echo\",status=\"done\"} 1",
         "helve_calls_total{tool=\"\",status=\"tool_not_found\"} 1",
         "helve_calls_total{tool=\"deed\",status=\"pending\"} 1",
-        "helve_call_duration_seconds_bucket{le=\"+Inf\"} 2",
-        "helve_call_duration_seconds_count 2",
+        "helve_call_duration_seconds_bucket{tool=\"echo\",le=\"+Inf\"} 1",
+        "helve_call_duration_seconds_count{tool=\"echo\"} 1",
+        "helve_call_duration_seconds_count{tool=\"\"} 1",
         "helve_approvals_pending 1",
+        "helve_breakers_open 0",
+        "helve_journal_up 1",
         "helve_tools 3",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use helve::identity::{Key, Purpose};
 use helve::{Access, Caller, Registry, Runtime, RuntimeBuilder, Tool};
 use helve_mcp::server::{McpServer, RuntimeBackend, ServerOptions};
+use helve_server::records::Records;
 use helve_server::{Door, HttpServer, ServerConfig, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -29,6 +30,15 @@ pub(crate) async fn api_with(config: ServerConfig) -> Api {
 
 /// The same on a runtime with something more.
 pub(crate) async fn api_on(builder: RuntimeBuilder, config: ServerConfig) -> Api {
+    api_of(builder, config, None).await
+}
+
+/// The same with a record of calls.
+pub(crate) async fn api_of(
+    builder: RuntimeBuilder,
+    config: ServerConfig,
+    records: Option<Arc<dyn Records>>,
+) -> Api {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ran);
     let deed = Tool::builder("deed")
@@ -51,6 +61,10 @@ pub(crate) async fn api_on(builder: RuntimeBuilder, config: ServerConfig) -> Api
     let address = "127.0.0.1:0".parse().unwrap();
     let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
     let server = server.with_runtime(runtime.clone());
+    let server = match records {
+        Some(records) => server.with_records(records),
+        None => server,
+    };
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     Api { server: Server { address, registry, runtime }, ran }

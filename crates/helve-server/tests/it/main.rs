@@ -14,6 +14,7 @@ mod harness;
 mod hostile;
 mod http;
 mod identity;
+mod lost_answers;
 mod page;
 mod raw;
 mod safe;

@@ -1,5 +1,6 @@
 //! Questions to people, as the runtime sees them.
 
+pub(crate) mod seal;
 pub(crate) mod table;
 
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};

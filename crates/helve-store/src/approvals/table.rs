@@ -13,6 +13,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
+use super::seal;
 use crate::keys::Disagreement;
 
 // - `body`: the question as JSON. The columns beside it are what it is found by.
@@ -114,6 +115,26 @@ pub(crate) fn pending(db: &Connection, now: Timestamp, max: usize) -> rusqlite::
     }
 }
 
+/// The same for the questions of one principal's calls.
+pub(crate) fn pending_of(
+    db: &Connection,
+    now: Timestamp,
+    approval: &Approval,
+    max: usize,
+) -> rusqlite::Result<usize> {
+    // Where all of them are fewer, one principal's are; mostly that is enough.
+    if pending(db, now, max)? < max {
+        return Ok(0);
+    }
+    let principal = approval.caller.principal.as_deref().unwrap_or_default();
+    db.prepare_cached(
+        "SELECT count(*) FROM \
+         (SELECT 1 FROM approvals WHERE state = 0 AND expires_ms > ?1 AND principal = ?2 LIMIT ?3)",
+    )?
+    .query_one(params![now.as_millisecond(), principal, limit(max)], |row| row.get::<_, i64>(0))
+    .map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
 /// Whether this caller has used the tool with approval.
 pub(crate) fn has_used(db: &Connection, approval: &Approval) -> rusqlite::Result<bool> {
     let principal = approval.caller.principal.as_deref().unwrap_or_default();
@@ -151,6 +172,11 @@ pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<V
         }
     }
     Ok(found)
+}
+
+/// Every question that can still lead to a call.
+pub(crate) fn open(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
+    db.prepare("SELECT body FROM approvals WHERE state < 2")?.query_map([], body)?.collect()
 }
 
 /// The number of the last change.
@@ -219,6 +245,11 @@ pub(crate) fn used(
     let Some(mut approval) = find(db, &grant.approval_id.to_string())? else {
         return Ok(Err(Spent::NotFound));
     };
+    // A row can be changed; what the chain says of it cannot, unseen.
+    if approval.state == ApprovalState::Approved && !seal::was_approved(db, &approval)? {
+        tracing::error!(approval = %approval.id, "the journal does not tell of this approval; run verify");
+        return Ok(Err(Spent::DoesNotFit));
+    }
     Ok(approval.use_up(grant, call_id, at).map(|()| approval))
 }
 
@@ -259,7 +290,17 @@ pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite
             db.prepare_cached("SELECT body FROM approval_rules WHERE ?1 = '' ORDER BY id DESC LIMIT ?2")?
         }
     };
-    select.query_map(params![tool.unwrap_or_default(), limit(max)], body)?.collect()
+    let found = select.query_map(params![tool.unwrap_or_default(), limit(max)], body::<Rule>)?;
+    let mut rules = Vec::new();
+    for rule in found {
+        let rule = rule?;
+        if seal::was_made(db, &rule)? {
+            rules.push(rule);
+        } else {
+            tracing::error!(rule = %rule.id, "the journal does not tell of this rule; run verify");
+        }
+    }
+    Ok(rules)
 }
 
 /// Compares questions and chain, which must be sound. Returns the first difference: a question that
@@ -278,15 +319,20 @@ pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> 
     while let Some(row) = rows.next()? {
         let (id, state, call_id): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let made_ms = call_id.parse().map_or(0, CallId::made_at_ms);
-        let told = story.query_one(params![made_ms, call_id, id], |told| Ok((told.get(0)?, told.get(1)?)))?;
-        let (asked, decided): (Option<i64>, Option<String>) = told;
+        let told = story.query_one(params![made_ms, call_id, id], |told| {
+            Ok((told.get(0)?, told.get(1)?, told.get(2)?))
+        })?;
+        let (asked, decided, sealed): (Option<i64>, Option<String>, Option<String>) = told;
         let what = match (state, decided.as_deref()) {
             _ if asked.is_none() => "it was never asked",
             (1 | 4, None | Some("denied" | "withdrawn")) => "nobody approved it",
             (0, Some("approved" | "denied" | "withdrawn")) => "it was decided",
             (0 | 1, _) if used.contains(&id) => "it was used",
             (0 | 1, Some("expired")) => "it has run out",
-            _ => continue,
+            _ => match differs(db, &id, state, sealed.as_deref())? {
+                Some(what) => what,
+                None => continue,
+            },
         };
         let states = ApprovalState::ALL.into_iter();
         let state =
@@ -297,12 +343,83 @@ pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> 
     Ok(None)
 }
 
-/// When a question was asked, and the last decision about it.
+/// A question that was asked, never came to an end, and is gone from the table. What was missing when somebody
+/// took the journal as it was, at entry `accepted_at`, is not missed again.
+pub(crate) fn verify_none_is_gone(
+    db: &Connection,
+    accepted_at: i64,
+) -> rusqlite::Result<Option<Disagreement>> {
+    db.query_one(GONE, [accepted_at], |row| {
+        let (seq, id): (i64, String) = (row.get(0)?, row.get(1)?);
+        let what = format!("the question {id} was removed from the table `approvals`, and nobody decided it");
+        Ok(Disagreement { seq: Some(seq), what })
+    })
+    .optional()
+}
+
+const GONE: &str = "
+    SELECT seq, head ->> 'approval_id' FROM entries AS asked
+    WHERE seq > ?1 AND kind = 6 AND head ->> 'step' = 'asked'
+      AND NOT EXISTS (SELECT 1 FROM approvals WHERE id = asked.head ->> 'approval_id')
+      AND NOT EXISTS (SELECT 1 FROM entries
+                      WHERE made_ms = asked.made_ms AND call_id = asked.call_id AND kind = 6
+                        AND head ->> 'step' = 'decided'
+                        AND head ->> 'approval_id' = asked.head ->> 'approval_id')
+    ORDER BY seq LIMIT 1";
+
+/// How a question differs from what the last entry about it vouches for. Entries of earlier versions vouch for
+/// nothing but the state.
+fn differs(
+    db: &Connection,
+    id: &str,
+    state: i64,
+    sealed: Option<&str>,
+) -> rusqlite::Result<Option<&'static str>> {
+    let Some(sealed) = sealed else { return Ok(None) };
+    let approval = match find(db, id) {
+        Ok(Some(approval)) => approval,
+        Ok(None) | Err(rusqlite::Error::FromSqlConversionFailure(..)) => {
+            return Ok(Some("it cannot be read"));
+        }
+        Err(error) => return Err(error),
+    };
+    if approval.id.to_string() != id || number(approval.state) != state {
+        return Ok(Some("its columns say otherwise"));
+    }
+    Ok((seal::of_approval(&approval)? != sealed).then_some("its row was changed"))
+}
+
+/// Compares rules and chain, which must be sound. Returns the first rule that nobody made like that.
+pub(crate) fn verify_rules(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+    // Before there were seals, nothing vouched for a rule.
+    let mut select = db.prepare(
+        "SELECT id, body FROM approval_rules WHERE EXISTS \
+         (SELECT 1 FROM entries WHERE kind = 6 AND head ->> 'step' = 'asked' AND head ->> 'seal' IS NOT NULL)",
+    )?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, text): (String, String) = (row.get(0)?, row.get(1)?);
+        let what = match serde_json::from_str::<Rule>(&text) {
+            Err(_) => "cannot be read",
+            Ok(rule) if rule.id.to_string() == id && seal::was_made(db, &rule)? => continue,
+            Ok(_) => "is not as anybody made it: its row was changed or added, or it was taken back",
+        };
+        let what = format!("the rule {id} in the table `approval_rules` {what}");
+        return Ok(Some(Disagreement { seq: None, what }));
+    }
+    Ok(None)
+}
+
+/// When a question was asked, the last decision about it, and what the last entry about it vouches for.
 const STORY: &str = "
     SELECT max(seq) FILTER (WHERE head ->> 'step' = 'asked'),
            (SELECT head ->> 'decision' FROM entries
             WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6
               AND head ->> 'step' = 'decided' AND head ->> 'approval_id' = ?3
+            ORDER BY seq DESC LIMIT 1),
+           (SELECT head ->> 'seal' FROM entries
+            WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'approval_id' = ?3
+              AND head ->> 'step' IN ('asked', 'decided')
             ORDER BY seq DESC LIMIT 1)
     FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'approval_id' = ?3";
 

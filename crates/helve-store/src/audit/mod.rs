@@ -18,6 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
 pub(crate) use self::history::read_history;
 pub use self::query::{AuditQuery, Shown};
+pub(crate) use self::record::step_kind;
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
 pub(crate) use self::rows::Damage;
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
@@ -47,6 +48,10 @@ impl Audit {
         Self { path: path.to_owned() }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn check_exists(&self) -> Result<(), StoreError> {
         if self.path.exists() { Ok(()) } else { Err(self.absent()) }
     }
@@ -62,14 +67,14 @@ impl Audit {
         }
     }
 
-    fn connect(&self) -> Result<Connection, StoreError> {
+    pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
         self.check_exists()?;
         let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
         schema::check_version(&db, &self.path)?;
         Ok(db)
     }
 
-    fn error(&self, source: rusqlite::Error) -> StoreError {
+    pub(crate) fn error(&self, source: rusqlite::Error) -> StoreError {
         StoreError::sqlite(&self.path, source)
     }
 }

@@ -151,15 +151,15 @@ impl Audit {
         })
     }
 
-    /// Writes every call as one line of JSON, oldest first, and returns how many. `progress` is
-    /// told after each.
+    /// Writes every call as one line of JSON, oldest first, and returns how many. `progress` is told after
+    /// each. Of a damaged file, all calls up to the damage are written before this fails.
     pub fn export(&self, mut out: impl Write, mut progress: impl FnMut(u64)) -> Result<u64, StoreError> {
         let db = self.connect()?;
         let sql = format!("SELECT {COLUMNS} FROM entries ORDER BY made_ms, call_id, seq");
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
         let rows = select.query([]).map_err(|source| self.error(source))?;
         let mut calls = 0;
-        each_call(self, rows, |entries| {
+        let read = each_call(self, rows, |entries| {
             if let Some(mut record) = record::merge(entries) {
                 record::fill(&mut record, entries);
                 let line = serde_json::to_writer(&mut out, &record).map_err(std::io::Error::from);
@@ -168,9 +168,9 @@ impl Audit {
                 progress(calls);
             }
             Ok(ControlFlow::Continue(()))
-        })?;
+        });
         out.flush().map_err(StoreError::Output)?;
-        Ok(calls)
+        read.map(|()| calls)
     }
 }
 

@@ -149,6 +149,11 @@ pub(super) struct StepHead {
     pub(super) kind: StepKind,
 }
 
+/// What the head of a step tells. Absent: it is damaged.
+pub(crate) fn step_kind(head: &[u8]) -> Option<StepKind> {
+    serde_json::from_slice(head).ok().map(|StepHead { kind, .. }| kind)
+}
+
 /// The head of an erasure.
 #[derive(Deserialize)]
 struct ErasedHead {

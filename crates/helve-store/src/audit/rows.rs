@@ -73,7 +73,17 @@ pub(super) fn each_call(
 ) -> Result<(), StoreError> {
     let mut entries: Vec<StoredEntry> = Vec::new();
     loop {
-        let row = rows.next().map_err(|source| audit.error(source))?;
+        let row = match rows.next() {
+            Ok(row) => row,
+            Err(source) => {
+                // What was read up to the damage is handed over all the same.
+                entries.sort_unstable_by_key(|entry| entry.seq);
+                if !entries.is_empty() {
+                    let _ = visit(&entries)?;
+                }
+                return Err(audit.error(source));
+            }
+        };
         let next = row.map(StoredEntry::read);
         let same_call =
             matches!((&next, entries.last()), (Some(next), Some(last)) if next.call_id == last.call_id);

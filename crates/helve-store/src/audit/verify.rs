@@ -59,6 +59,13 @@ pub struct Head {
     pub hash: String,
 }
 
+impl Head {
+    /// The entry at a place in the chain. None: before the first one.
+    pub(crate) fn at(Position { seq, hash }: Position) -> Option<Self> {
+        (seq > 0).then(|| Self { seq, hash: hex(&hash) })
+    }
+}
+
 /// Whether the chain could be compared with the anchor next to the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -130,11 +137,10 @@ impl Audit {
             Err(Stop::Found(concern, problem)) => (Some(concern), Some(problem)),
             Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
-        let Position { seq, hash } = walk.position;
         Ok(Verification {
-            entries: seq,
+            entries: walk.position.seq,
             calls: walk.calls,
-            head: (seq > 0).then(|| Head { seq, hash: hex(&hash) }),
+            head: Head::at(walk.position),
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
             concern,
@@ -143,8 +149,7 @@ impl Audit {
 
     /// The head that the chain has now.
     pub(super) fn head(&self) -> Result<Option<Head>, StoreError> {
-        let last = schema::position(&self.connect()?).map_err(|source| self.error(source))?;
-        Ok((last.seq > 0).then(|| Head { seq: last.seq, hash: hex(&last.hash) }))
+        schema::position(&self.connect()?).map(Head::at).map_err(|source| self.error(source))
     }
 
     /// The head that the chain had when entry `seq` was its last. Where the chain is sound, an equal
@@ -188,7 +193,10 @@ impl Audit {
         if let Some(Disagreement { seq, what }) = runs::verify(&db, walk.accepted_at).map_err(failed)? {
             return problem(Concern::Runs, seq, what);
         }
-        if let Some(Disagreement { seq, what }) = approvals::verify(&db).map_err(failed)? {
+        let approvals = first_of([&|| approvals::verify(&db), &|| approvals::verify_rules(&db), &|| {
+            approvals::verify_none_is_gone(&db, walk.accepted_at)
+        }]);
+        if let Some(Disagreement { seq, what }) = approvals.map_err(failed)? {
             return problem(Concern::Approvals, seq, what);
         }
         if let Some(Disagreement { seq, what }) = identity::verify(&db, walk.accepted_at).map_err(failed)? {
@@ -320,7 +328,20 @@ impl<P: FnMut(i64)> Walk<P> {
     }
 }
 
-const ACCEPT_IT: &str = "write the word `accept` into the `.head` file and start Helve again";
+/// One comparison of a table with the chain.
+type Comparison<'a> = &'a dyn Fn() -> rusqlite::Result<Option<Disagreement>>;
+
+/// The first difference that any of them finds.
+fn first_of<const N: usize>(comparisons: [Comparison<'_>; N]) -> rusqlite::Result<Option<Disagreement>> {
+    for compare in comparisons {
+        if let Some(found) = compare()? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+const ACCEPT_IT: &str = "accept it: `helve audit accept`";
 
 /// A row's columns, as the bytes that were hashed.
 struct EntryBytes<'a> {
@@ -421,6 +442,7 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::Newer { .. }
         | StoreError::Older { .. }
         | StoreError::Replaced(_)
+        | StoreError::Cut { .. }
         | StoreError::DiskFull { .. }
         | StoreError::Busy { .. }
         | StoreError::NotAnId(_)

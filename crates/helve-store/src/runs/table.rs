@@ -82,6 +82,24 @@ pub(crate) fn close(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Resu
     }
 }
 
+/// Whether another process has taken a run over.
+///
+/// By its row alone, and whether or not the other one lives: who lives is told by files, which can be removed,
+/// and whoever wants to go on after a dead one takes the run over first.
+pub(crate) fn is_others(db: &Connection, owner: &Owner, run: CallId) -> rusqlite::Result<bool> {
+    Ok(find(db, &run.to_string())?.is_some_and(|row| row.owner != owner.id()))
+}
+
+/// Whether a run is no longer open, and has an end.
+pub(crate) fn has_ended(db: &Connection, run: CallId) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 1 \
+         AND head ->> 'fenced' IS NULL \
+         AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = ?2) LIMIT 1",
+    )?
+    .exists(params![run.made_at_ms(), run.to_string()])
+}
+
 /// Forgets a run that never ran.
 pub(crate) fn remove(db: &Connection, run: &str) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM runs WHERE run_id = ?1")?.execute([run]).map(drop)
@@ -141,6 +159,19 @@ pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<Ask
         0 => Asked::NotOpen,
         _ => Asked::Now,
     })
+}
+
+/// Every open run that no other living process is at.
+pub(crate) fn left(db: &Connection, owner: &Owner) -> rusqlite::Result<Vec<CallId>> {
+    let mut select = db.prepare("SELECT run_id, owner, state FROM runs")?;
+    let mut rows = select.query([])?;
+    let mut left = Vec::new();
+    while let Some(row) = rows.next()? {
+        if !read(row)?.is_held_by_others(owner) {
+            left.push(run_id(row)?);
+        }
+    }
+    Ok(left)
 }
 
 /// Open runs after `after`, oldest first.

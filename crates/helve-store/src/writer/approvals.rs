@@ -2,15 +2,16 @@
 
 use std::collections::HashSet;
 
-use helve_core::approval::{Ask, Asked, Decided, Mark, Rule, Spent, Verdict as Ruled};
+use helve_core::approval::{Approval, Ask, Asked, Decided, Mark, Rule, Spent, Verdict as Ruled};
 use helve_core::ports::JournalError;
 use helve_core::record::{Entry, Started};
 use helve_core::run::Step;
 use helve_core::{ApprovalId, RuleId};
 use jiff::Timestamp;
 
+use super::encode::Seals;
 use super::ledger::Group;
-use crate::approvals::table;
+use crate::approvals::{seal, table};
 
 /// What became of a request, or why it is refused.
 type Served<T> = rusqlite::Result<Result<T, JournalError>>;
@@ -22,7 +23,7 @@ impl Group<'_> {
             let (was, told) = (last.state, last.told_at);
             let answer = last.answer(ask);
             if last.state != was
-                && let Err(error) = self.tell(&last.decided_step(now))?
+                && let Err(error) = self.tell_of(&last, &last.decided_step(now), None)?
             {
                 return Ok(Err(error));
             }
@@ -36,11 +37,14 @@ impl Group<'_> {
         if table::pending(self.tx, now, ask.pending_max)? >= ask.pending_max {
             return Ok(Ok(Asked::TooMany));
         }
+        if table::pending_of(self.tx, now, &ask.approval, ask.pending_share)? >= ask.pending_share {
+            return Ok(Ok(Asked::ShareUsed));
+        }
         let mut approval = ask.approval.clone();
         if !table::has_used(self.tx, &approval)? {
             approval.marks.insert(0, Mark::FirstUse);
         }
-        if let Err(error) = self.tell(&approval.asked_step())? {
+        if let Err(error) = self.tell_of(&approval, &approval.asked_step(), None)? {
             return Ok(Err(error));
         }
         table::keep(self.tx, &approval)?;
@@ -54,7 +58,9 @@ impl Group<'_> {
         let at = ruled.ruling.at;
         let now = approval.decide(ruled);
         if now || approval.expire(at) {
-            if let Err(error) = self.tell(&approval.decided_step(at))? {
+            if let Err(error) =
+                self.tell_of(&approval, &approval.decided_step(at), ruled.rule.as_ref().filter(|_| now))?
+            {
                 return Ok(Err(error));
             }
             table::keep(self.tx, &approval)?;
@@ -72,7 +78,7 @@ impl Group<'_> {
             if !approval.expire(now) {
                 continue;
             }
-            if let Err(error) = self.tell(&approval.decided_step(now))? {
+            if let Err(error) = self.tell_of(&approval, &approval.decided_step(now), None)? {
                 return Ok(Err(error));
             }
             table::keep(self.tx, &approval)?;
@@ -96,6 +102,8 @@ impl Group<'_> {
     /// Uses up the approval that a start carries.
     pub(super) fn use_up(&mut self, started: &Started) -> Served<()> {
         let Some(grant) = &started.grant else { return Ok(Ok(())) };
+        // The decision may be among the rows that wait.
+        self.rows.flush_others(self.tx)?;
         match table::used(self.tx, grant, started.facts.call_id, started.at)? {
             Ok(approval) => table::keep(self.tx, &approval).map(Ok),
             Err(spent) => Ok(Err(JournalError::spent(spent))),
@@ -103,11 +111,13 @@ impl Group<'_> {
     }
 
     /// Whether all approvals that entries would use up can be used.
-    pub(super) fn can_use_up(&self, entries: &[Entry]) -> Served<()> {
+    pub(super) fn can_use_up(&mut self, entries: &[Entry]) -> Served<()> {
         let mut seen = HashSet::new();
         for entry in entries {
             let Entry::Started(started) = entry else { continue };
             let Some(grant) = &started.grant else { continue };
+            // The decision may be among the rows that wait.
+            self.rows.flush_others(self.tx)?;
             let used = table::used(self.tx, grant, started.facts.call_id, started.at)?;
             let spent = match used {
                 Ok(used) if !seen.insert(used.id) => Spent::Is(used.state),
@@ -117,6 +127,18 @@ impl Group<'_> {
             return Ok(Err(JournalError::spent(spent)));
         }
         Ok(Ok(()))
+    }
+
+    /// Writes a step about a question, and vouches for the question, and for the rule that was made with it.
+    pub(super) fn tell_of(&mut self, approval: &Approval, step: &Step, rule: Option<&Rule>) -> Served<()> {
+        let seals = Seals {
+            seal: Some(seal::of_approval(approval)?),
+            rule_seal: rule.map(seal::of_rule).transpose()?,
+        };
+        match self.rows.text().set_sealed_step(step, &seals) {
+            Ok(kind) => self.insert(kind).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     fn tell(&mut self, step: &Step) -> Served<()> {

@@ -36,6 +36,19 @@ struct StepHead<'a> {
     run: CallId,
     #[serde(flatten)]
     kind: &'a StepKind,
+    #[serde(flatten)]
+    seals: &'a Seals,
+}
+
+/// Digests of rows that change with a step, so that the chain covers what decides in them.
+#[derive(Default, Serialize)]
+pub(super) struct Seals {
+    /// Of a question, or of what an effect would restore.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seal: Option<String>,
+    /// Of the rule that was made with a decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rule_seal: Option<String>,
 }
 
 /// The head of an entry that notes what was done with a call or with the journal.
@@ -65,7 +78,12 @@ impl RowText {
     }
 
     pub(super) fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
-        let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind };
+        self.set_sealed_step(step, &Seals::default())
+    }
+
+    /// A step that vouches for rows.
+    pub(super) fn set_sealed_step(&mut self, step: &Step, seals: &Seals) -> Result<Kind, JournalError> {
+        let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind, seals };
         let part_of = (step.run != step.call_id).then_some(step.run);
         self.set_ids(Some(step.call_id), part_of);
         serde_json::to_writer(&mut self.head, &head).map_err(|error| unwritable("entry", error))?;

@@ -149,11 +149,12 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
 }
 
 fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
-    let Attempt { duration_us, code, handler } = attempt;
+    let Attempt { duration_us, code, handler, nothing_done } = attempt;
     json.push("{");
     json.value(key!("duration_us"), duration_us)?;
     json.some(key!("code"), code.as_ref())?;
     json.value(key!("handler"), handler)?;
+    json.flag_if(key!("nothing_done"), *nothing_done);
     json.close("}");
     Ok(())
 }
@@ -207,6 +208,7 @@ mod tests {
                 "approval_id": "apr_01M7MM8BP0ETBA3726MX8E0CGD", "replay_of": ID,
                 "attempts": [
                     { "duration_us": u64::MAX, "code": "timeout", "handler": "stopped" },
+                    { "duration_us": 7, "code": "network", "handler": "returned", "nothing_done": true },
                     { "duration_us": 0, "handler": "returned" },
                 ],
                 "timings": { "resolve": 130, "execute": 882 }, "result_bytes": 11, "withheld": true,

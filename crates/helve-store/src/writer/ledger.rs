@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use helve_core::CallId;
 use helve_core::ports::JournalError;
-use helve_core::record::Entry;
+use helve_core::record::{Entry, Started};
 use helve_core::run::StepKind;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::encode::Fence;
+use super::log::Log;
 use super::rows::Rows;
 use super::unwritable;
 use crate::approvals::table as approvals;
@@ -19,7 +20,7 @@ use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
 use crate::memory::{Settings, effects};
 use crate::owners::Owner;
-use crate::queue::{Job, Mark};
+use crate::queue::Job;
 use crate::request::Response;
 use crate::runs::table::{self as runs, Closing};
 use crate::schema;
@@ -35,20 +36,11 @@ pub(crate) struct Ledger {
     memory: Settings,
     page_limit: u32,
     identity: Option<(u64, u64)>,
+    /// The log beside the database. SQLite does not remove it while we have it open.
+    log: Log,
     position: Position,
-    lineage: Lineage,
     rows: Rows,
     salts: Vec<Salt>,
-}
-
-/// Whether what we saw written before is still there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lineage {
-    /// All of it.
-    Unbroken,
-    /// The database does not hold what was there before: entries were cut off or the file was
-    /// replaced. The anchor must then stay where it is, so that `verify` can tell.
-    Broken,
 }
 
 /// What became of a job, once its group is on disk.
@@ -67,18 +59,14 @@ impl From<Result<(), JournalError>> for Verdict {
 }
 
 impl Ledger {
-    /// Takes an open database. `seen` is where the chain is known to have been.
+    /// Takes an open database.
     pub(crate) fn new(
         path: &Path,
         db: Connection,
         owner: &Arc<Owner>,
         memory: Settings,
-        seen: Option<Position>,
     ) -> Result<Self, StoreError> {
-        let sqlite = |source| StoreError::sqlite(path, source);
-        let position = schema::position(&db).map_err(sqlite)?;
-        let unbroken = seen.map_or(Ok(true), |seen| schema::passed(&db, seen)).map_err(sqlite)?;
-        let lineage = if unbroken { Lineage::Unbroken } else { Lineage::Broken };
+        let position = schema::position(&db).map_err(|source| StoreError::sqlite(path, source))?;
         Ok(Self {
             path: path.to_owned(),
             db,
@@ -86,31 +74,52 @@ impl Ledger {
             memory,
             page_limit: 0,
             identity: schema::identity(path),
+            log: Log::beside(path),
             position,
-            lineage,
             rows: Rows::default(),
             salts: Vec::new(),
         })
     }
 
-    /// Opens the database anew: whatever went wrong may have left the connection useless.
+    /// Opens the database anew: whatever went wrong may have left the connection useless. One that does not
+    /// hold what was written before is not taken.
     pub(super) fn reopen(&mut self) -> Result<(), StoreError> {
-        let lineage = self.lineage;
-        let (db, memory) = (schema::open(&self.path)?, self.memory.clone());
-        *self = Self::new(&self.path, db, &self.owner, memory, Some(self.position))?;
-        if lineage == Lineage::Broken {
-            self.lineage = lineage;
+        // A log that is put back can be gone on with; another one would be read as if it were ours.
+        if schema::identity(&self.path) == self.identity {
+            self.log.check()?;
         }
+        let anew = self.anew()?;
+        if !anew.passed(self.position)? {
+            return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq });
+        }
+        *self = anew;
         Ok(())
+    }
+
+    /// The database as whoever opens it now finds it.
+    pub(super) fn anew(&self) -> Result<Self, StoreError> {
+        Self::new(&self.path, schema::open(&self.path)?, &self.owner, self.memory.clone())
+    }
+
+    /// Whether the chain once stood at `seen`.
+    pub(crate) fn passed(&self, seen: Position) -> Result<bool, StoreError> {
+        self.sqlite(schema::passed(&self.db, seen))
+    }
+
+    /// Makes sure that others see that we live, also while there is nothing to write.
+    pub(super) fn stand(&self) {
+        if let Err(error) = self.owner.stand() {
+            tracing::warn!(%error, "others may take this process for dead");
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Where the chain stood after the last group.
     pub(crate) fn position(&self) -> Position {
         self.position
-    }
-
-    pub(crate) fn lineage(&self) -> Lineage {
-        self.lineage
     }
 
     /// Forbids the file to grow beyond some pages; 0 lifts the limit.
@@ -148,25 +157,43 @@ impl Ledger {
 
     /// Writes all jobs or none. Only when this returns well may anybody be told.
     pub(super) fn write(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, StoreError> {
-        // SQLite would go on writing to a file that nobody will find again.
+        // Before anything is claimed: whoever cannot be seen to live loses what they claim.
+        self.owner.stand().map_err(|error| StoreError::io("stand among the owners of", &self.path, error))?;
+        self.check_files()?;
+        if self.log.was_cut() && self.db.query_one("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).is_err()
+        {
+            // Another process may empty the log once all of it is in the database. Then there is nothing to move.
+            return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq });
+        }
+        let verdicts = match self.try_write(jobs) {
+            Ok(Some(verdicts)) => verdicts,
+            Ok(None) => return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq }),
+            Err(source) => return Err(StoreError::sqlite(&self.path, source)),
+        };
+        // Once more before anybody is told: what is in a file that nobody will find again is not kept.
+        self.check_files()?;
+        self.log.note();
+        Ok(verdicts)
+    }
+
+    /// Fails where another file stands at our path, or beside it: SQLite would go on writing to one that nobody
+    /// will find again.
+    fn check_files(&self) -> Result<(), StoreError> {
         if schema::identity(&self.path) != self.identity {
             return Err(StoreError::Replaced(self.path.clone()));
         }
-        self.try_write(jobs).map_err(|source| StoreError::sqlite(&self.path, source))
+        self.log.check()
     }
 
-    fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Vec<Verdict>> {
+    /// None: what was written before is gone, and nothing was written.
+    fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Option<Vec<Verdict>>> {
         self.salts.resize(jobs.iter().map(Job::entries).sum(), Salt::default());
         getrandom::fill(self.salts.as_flattened_mut())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let position = schema::position(&tx)?;
         if position != self.position && !schema::passed(&tx, self.position)? {
-            tracing::error!(
-                seq = self.position.seq,
-                "journal entries that were written are gone; run verify"
-            );
-            self.lineage = Lineage::Broken;
+            return Ok(None);
         }
         self.rows.clear();
         let mut group = Group {
@@ -183,7 +210,7 @@ impl Ledger {
         self.rows.flush(&tx)?;
         tx.commit()?;
         self.position = position;
-        Ok(verdicts)
+        Ok(Some(verdicts))
     }
 
     /// Fails while the disk has no room for more than what is there.
@@ -232,6 +259,9 @@ impl Group<'_> {
             Job::Append(entry) | Job::Commit(entry, _) => self.record(entry).map(Verdict::from),
             Job::CommitAll(entries, _) => self.record_all(entries).map(Verdict::from),
             Job::Begin { started, claim, .. } => {
+                if let Err(lost) = self.fence(started)? {
+                    return Ok(Verdict::Refused(lost));
+                }
                 let kind = match self.rows.text().set_started(started, Some(&claim.scoped_key)) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
@@ -254,6 +284,7 @@ impl Group<'_> {
                 }
             }
             Job::Finish { entry, claim, status, .. } => {
+                let gives_back = status.gives_key_back();
                 let status = match serde_json::to_string(status) {
                     Ok(status) => status,
                     Err(error) => return Ok(Verdict::Refused(unwritable("outcome", error))),
@@ -264,6 +295,14 @@ impl Group<'_> {
                 };
                 if self.close_run(entry)? == Closing::Fenced {
                     return self.record_fenced(entry).map(Verdict::from);
+                }
+                if gives_back {
+                    let released = keys::release(self.tx, &claim.scoped_key, entry.call_id())?;
+                    self.insert(kind)?;
+                    if released {
+                        self.note(Kind::Released, Some(entry.call_id()))?;
+                    }
+                    return Ok(Verdict::Done);
                 }
                 match keys::finish(self.tx, claim, entry.call_id(), status) {
                     Ok(()) => {}
@@ -281,13 +320,7 @@ impl Group<'_> {
                 Ok(Verdict::Done)
             }
             Job::Ask(request) => self.serve(request),
-            Job::Mark(mark) => {
-                let kind = match mark {
-                    Mark::Unanchored => Kind::Unanchored,
-                    Mark::Accepted => Kind::Accepted,
-                };
-                self.note(kind, None).map(|()| Verdict::Done)
-            }
+            Job::Accept => self.accept().map(Verdict::from),
             Job::Erase { call_id, at, .. } => self.erase(*call_id, *at),
             Job::Flush(_) => Ok(Verdict::Done),
         }
@@ -301,6 +334,9 @@ impl Group<'_> {
         };
         match entry {
             Entry::Started(started) => {
+                if let Err(lost) = self.fence(started)? {
+                    return Ok(Err(lost));
+                }
                 if let Err(spent) = self.use_up(started)? {
                     return Ok(Err(spent));
                 }
@@ -327,6 +363,13 @@ impl Group<'_> {
                 return Ok(Err(error));
             }
         }
+        for entry in entries {
+            if let Entry::Started(started) = entry
+                && let Err(lost) = self.fence(started)?
+            {
+                return Ok(Err(lost));
+            }
+        }
         if let Err(spent) = self.can_use_up(entries)? {
             return Ok(Err(spent));
         }
@@ -334,6 +377,20 @@ impl Group<'_> {
             if let Err(error) = self.record(entry)? {
                 return Ok(Err(error));
             }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Refuses a start in a run that another process has taken over, or has ended: it does the same.
+    fn fence(&self, started: &Started) -> rusqlite::Result<Result<(), JournalError>> {
+        let part_of = started.facts.part.as_ref().map(|part| part.run);
+        let run = part_of.unwrap_or(started.facts.call_id);
+        // Where no run is open, a call that is no part of one can be in none.
+        let is_lost = (part_of.is_some() || self.any_runs) && runs::is_others(self.tx, self.owner, run)?;
+        if is_lost || (part_of.is_some() && runs::has_ended(self.tx, run)?) {
+            let told =
+                format!("another process has taken over the run {run}, so nothing more of it runs here");
+            return Ok(Err(JournalError::new(told)));
         }
         Ok(Ok(()))
     }
@@ -394,7 +451,7 @@ impl Group<'_> {
     }
 
     /// Appends a note that belongs to something else in this group.
-    fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
+    pub(super) fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
         self.rows
             .text()
             .set_note(call_id, Timestamp::now())

@@ -9,12 +9,14 @@
 //! fails altogether, what already happened is kept in memory and tried again, from time to time
 //! and whenever somebody flushes.
 
+mod accept;
 mod approvals;
 mod encode;
 mod head;
 mod identity;
 mod json;
 mod ledger;
+mod log;
 mod rows;
 mod serve;
 
@@ -27,11 +29,12 @@ use helve_core::ports::JournalError;
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 
+pub(crate) use self::ledger::Ledger;
 use self::ledger::Verdict;
-pub(crate) use self::ledger::{Ledger, Lineage};
 use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
+use crate::quarantine::{self, Standing};
 use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
 use crate::reserve::Reserve;
 
@@ -45,6 +48,9 @@ const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// moment, which others should not suffer often.
 const ROOM_PAUSE: Duration = Duration::from_secs(2);
 
+/// Pause before it is looked whether a journal in quarantine was put right.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+
 /// A scoped idempotency key.
 type ScopedKey = [u8; 32];
 
@@ -52,7 +58,7 @@ type ScopedKey = [u8; 32];
 pub(crate) struct Writer {
     pub(crate) queue: Arc<Queue>,
     pub(crate) anchor: Anchor,
-    /// Whether the anchor says nothing, which the first job notes in the chain.
+    /// Whether the anchor waits for the first job to note in the chain that the journal was accepted.
     pub(crate) anchor_is_due: bool,
     pub(crate) ledger: Ledger,
     pub(crate) reserve: Reserve,
@@ -81,6 +87,7 @@ impl Writer {
         loop {
             let patience = self.backlog.patience();
             let ended = self.queue.take(&mut self.backlog.held, GROUP_MAX, patience);
+            self.ledger.stand();
             let idle = self.backlog.held.is_empty() && matches!(self.backlog.health, Health::Working);
             if !idle && let Err(error) = self.attempt() {
                 self.fail(&error);
@@ -100,12 +107,18 @@ impl Writer {
                 self.ledger.limit_pages(self.page_limit.load(Ordering::Relaxed))?;
                 self.ledger.reuse_log();
             }
+            Health::Quarantined(_) => {
+                self.look_again();
+                return Ok(());
+            }
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
         let begun = Instant::now();
         let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        let took = begun.elapsed();
+        self.queue.commits.record(took);
         let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
-        self.backlog.company = Company::answered(answered, begun.elapsed());
+        self.backlog.company = Company::answered(answered, took);
         if self.anchor_is_due {
             self.make_anchor();
         }
@@ -123,6 +136,30 @@ impl Writer {
         }
         self.deliver(verdicts);
         Ok(())
+    }
+
+    /// Begins to work with a journal that may be worked with.
+    pub(crate) fn begin(&mut self, standing: &Standing) {
+        if matches!(standing, Standing::Accepted) {
+            self.anchor_is_due = true;
+            // Before anybody is let in, so that nobody finds anything open in it.
+            self.queue.push(Job::Accept);
+        }
+    }
+
+    /// Works with a journal in quarantine once its files are put back, or a person has accepted it.
+    fn look_again(&mut self) {
+        let ledger = &self.ledger;
+        match quarantine::examine(ledger.path(), &mut self.anchor, || ledger.anew()) {
+            Ok((_, Standing::Wrong(_))) => {}
+            Ok((ledger, standing @ (Standing::Known | Standing::New | Standing::Accepted))) => {
+                tracing::info!("the journal is worked with again");
+                self.ledger = ledger;
+                self.begin(&standing);
+                self.set_health(Health::Working);
+            }
+            Err(error) => tracing::debug!(error = error.chain(), "the journal stays in quarantine"),
+        }
     }
 
     /// Makes sure of the reserve, without which nothing may start.
@@ -164,7 +201,7 @@ impl Writer {
         })
     }
 
-    fn set_health(&mut self, health: Health) {
+    pub(crate) fn set_health(&mut self, health: Health) {
         self.queue.set_health(health.clone());
         self.backlog.health = health;
     }
@@ -179,7 +216,7 @@ impl Writer {
     }
 
     fn move_anchor(&mut self) {
-        if self.ledger.lineage() == Lineage::Broken {
+        if matches!(self.backlog.health, Health::Quarantined(_)) {
             return;
         }
         let position = self.ledger.position();
@@ -227,7 +264,7 @@ impl Writer {
                     ended_keys.extend(self.backlog.parked.keys());
                 }
                 Job::Append(_) | Job::Commit(..) | Job::CommitAll(..) | Job::Begin { .. } => {}
-                Job::Mark(_) | Job::Erase { .. } | Job::Ask(_) | Job::Flush(_) => {}
+                Job::Accept | Job::Erase { .. } | Job::Ask(_) | Job::Flush(_) => {}
             }
             self.answer(job, verdict);
         }
@@ -270,7 +307,7 @@ impl Writer {
                     tracing::error!(%error, "an entry was refused and is lost");
                 }
             }
-            (Job::Append(_) | Job::Release { .. } | Job::Mark(_), _) => {}
+            (Job::Append(_) | Job::Release { .. } | Job::Accept, _) => {}
             (
                 Job::Commit(..)
                 | Job::CommitAll(..)
@@ -306,6 +343,7 @@ impl Backlog {
         match (&self.health, self.held.is_empty()) {
             (Health::Working, true) => Patience::UntilWork(self.company),
             (Health::Broken(_), _) => Patience::UntilRetry(RETRY_PAUSE),
+            (Health::Quarantined(_), _) => Patience::UntilRetry(LOOK_PAUSE),
             (Health::ReportsOnly(_), true) => Patience::UntilRetry(ROOM_PAUSE),
             (Health::Working | Health::ReportsOnly(_), false) => Patience::None,
         }

@@ -80,6 +80,14 @@ impl Rows {
         Ok(place)
     }
 
+    /// Writes what waits, and keeps the next row's text, which may be set.
+    pub(super) fn flush_others(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let next = self.waiting;
+        self.flush(db)?;
+        self.rows.swap(0, next);
+        Ok(())
+    }
+
     /// Writes what waits.
     pub(super) fn flush(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);

@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use helve_core::approval::{
-    Approval, ApprovalQuery, ApprovalState, Ask, Asked, Decided, Grant, Ruling, Spent, Verdict,
+    Approval, ApprovalQuery, ApprovalState, Ask, Asked, Decided, Grant, Rule, Ruling, Same, Spent, Verdict,
 };
 use helve_core::ports::{Approvals, Journal, Runs};
 use helve_core::record::Entry;
-use helve_core::{ApprovalId, CallId};
+use helve_core::{ApprovalId, CallId, RuleId};
 use helve_store::{Concern, Store};
 use helve_testkit::entries::{SampleCall, raw};
 use jiff::{SignedDuration, Timestamp};
@@ -22,7 +22,13 @@ pub(crate) fn question(binding: &str) -> Box<Ask> {
     approval.created_at = now;
     approval.expires_at = now + SignedDuration::from_hours(24);
     approval.binding = binding.to_owned();
-    Box::new(Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 10_000 })
+    Box::new(Ask {
+        approval,
+        denied_for: SignedDuration::from_secs(10),
+        insist: false,
+        pending_share: usize::MAX,
+        pending_max: 10_000,
+    })
 }
 
 pub(crate) async fn ask(store: &Store, binding: &str) -> Approval {
@@ -162,6 +168,121 @@ async fn approvals_that_do_not_agree_with_the_entries_are_found() {
         assert_eq!(verification.concern, Some(Concern::Approvals), "{sql}");
         assert!(problem.what.contains(what), "{sql}: {problem:?}");
     }
+}
+
+/// An approval that nobody has used, one that waits, and a rule.
+async fn with_rule() -> (Place, Approval, Approval, Rule) {
+    let place = Place::new();
+    let store = place.open();
+    let (approved, pending) = (ask(&store, "a").await, ask(&store, "b").await);
+    approve(&store, &approved).await;
+    let asked = ask(&store, "c").await;
+    let mut allowed = verdict(ApprovalState::Approved, "ada", "c");
+    let (now, arguments) = (Timestamp::now(), json!({ "to": "ada@example.com" }));
+    let until = now + SignedDuration::from_hours(1);
+    let rule = Rule::new(RuleId::new(now), &asked, Same::Everything, &arguments, &allowed.ruling, until);
+    allowed.rule = Some(rule.clone());
+    assert!(matches!(store.decide(asked.id, allowed).await.unwrap(), Decided::Now(_)));
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+    (place, approved, pending, rule)
+}
+
+fn set(table: &str, id: &impl ToString, path: &str, value: &str) -> String {
+    let id = id.to_string();
+    format!("UPDATE {table} SET body = json_set(body, '$.{path}', {value}) WHERE id = '{id}'")
+}
+
+#[tokio::test]
+async fn whatever_decides_in_an_approval_cannot_be_changed_unseen_and_does_not_count() {
+    let (place, approved, pending, _) = with_rule().await;
+    let late = "'2099-01-01T00:00:00Z'";
+    let mut elsewhere = approved.clone();
+    elsewhere.binding = "x".to_owned();
+    let of = |path: &str, value: &str| set("approvals", &approved.id, path, value);
+    let moved = format!(
+        "{}; {}; UPDATE approvals SET binding = 'x' WHERE id = '{}'",
+        of("binding", "'x'"),
+        of("granted", "'x'"),
+        approved.id
+    );
+    let forged = format!(
+        "{}; {}; UPDATE approvals SET state = 1 WHERE id = '{}'",
+        set("approvals", &pending.id, "state", "'approved'"),
+        set("approvals", &pending.id, "granted", "'b'"),
+        pending.id
+    );
+    for (sql, used, what) in [
+        (moved, elsewhere, "its row was changed"),
+        (of("expires_at", late), approved.clone(), "its row was changed"),
+        (of("tool", "'mail/burn'"), approved.clone(), "its row was changed"),
+        (of("digest", "'0000'"), approved.clone(), "its row was changed"),
+        (of("caller.principal", "'eve'"), approved.clone(), "its row was changed"),
+        (forged, pending.clone(), "nobody approved it"),
+        (format!("DELETE FROM approvals WHERE id = '{}'", pending.id), pending.clone(), "was removed from"),
+    ] {
+        let copy = place.copy();
+        Connection::open(copy.db()).unwrap().execute_batch(&sql).unwrap();
+        let verification = copy.verify();
+        let problem = verification.first_problem.unwrap_or_else(|| panic!("not noticed: {sql}"));
+        assert_eq!(verification.concern, Some(Concern::Approvals), "{sql}");
+        assert!(problem.what.contains(what), "{sql}: {problem:?}");
+        let store = copy.open();
+        let (call, entry) = start(&used);
+        store.commit(entry.clone()).await.unwrap_err();
+        store.commit_all(vec![entry, call.done(json!(1))]).await.unwrap_err();
+        assert!(store.history(call.id()).await.unwrap().is_empty(), "{sql}: nothing started");
+    }
+    // As it was given, it is used, once.
+    let store = place.open();
+    store.commit(start(&approved).1).await.unwrap();
+    store.commit(start(&approved).1).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_decision_and_its_use_may_reach_the_disk_together() {
+    let place = Place::new();
+    let store = place.open();
+    let asked = ask(&store, "a").await;
+    let approved = verdict(ApprovalState::Approved, "ada", "a");
+    let (decided, started) = tokio::join!(store.decide(asked.id, approved), store.commit(start(&asked).1));
+    assert!(matches!(decided.unwrap(), Decided::Now(_)));
+    started.unwrap();
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+}
+
+#[tokio::test]
+async fn a_rule_that_was_widened_added_or_made_good_again_is_found_and_does_not_count() {
+    let (place, _, _, rule) = with_rule().await;
+    let of = |path: &str, value: &str| set("approval_rules", &rule.id, path, value);
+    let check = async |place: &Place, sql: &str| {
+        let copy = place.copy();
+        Connection::open(copy.db()).unwrap().execute_batch(sql).unwrap();
+        let verification = copy.verify();
+        assert_eq!(verification.concern, Some(Concern::Approvals), "{sql}: {verification:?}");
+        let store = copy.open();
+        assert_eq!(store.rules(None, 9).await.unwrap().len(), 0, "{sql}");
+        assert_eq!(store.rules(Some("mail/send".to_owned()), 9).await.unwrap().len(), 0, "{sql}");
+    };
+    let other = RuleId::new(Timestamp::now());
+    for sql in [
+        of("same", "json('{\"fields\": []}')"),
+        of("shape", "'00'"),
+        of("expires_at", "'2099-01-01T00:00:00Z'"),
+        of("session", "'s-2'"),
+        of("principal", "'eve'"),
+        of("digest", "'0000'"),
+        format!("{}; UPDATE approval_rules SET id = '{other}'", of("id", &format!("'{other}'"))),
+    ] {
+        check(&place, &sql).await;
+    }
+    let store = place.open();
+    assert_eq!(store.rules(None, 9).await.unwrap().len(), 1);
+    store.revoke_rule(rule.id, "ada".to_owned(), Timestamp::now()).await.unwrap().unwrap();
+    store.close().unwrap();
+    assert_eq!(place.verify().first_problem, None);
+    check(&place, "UPDATE approval_rules SET body = json_remove(body, '$.revoked_at', '$.revoked_by')").await;
 }
 
 #[tokio::test]

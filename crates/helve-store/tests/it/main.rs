@@ -8,6 +8,8 @@
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
+//! - `quarantine`: a journal that its anchor does not know
+//! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
 //! - `disk_full`: breaking and recovering
 //! - `crash`: `kill -9` in the middle, and several processes at once
 //! - `model`: random histories against a model
@@ -19,10 +21,13 @@ mod audit;
 mod behind_our_back;
 mod crash;
 mod disk_full;
+mod figures;
 mod journal;
 mod keys;
 mod memory;
 mod model;
+mod quarantine;
+mod replaced;
 mod runs;
 mod support;
 mod tampering;

@@ -240,3 +240,62 @@ async fn steps_are_shown_checked_and_erased() {
     });
     assert!(withheld, "{history:?}");
 }
+
+/// A cleaner of old files removes the folder by which processes see each other.
+fn clean(place: &Place) {
+    std::fs::remove_dir_all(place.folder().join("journal.db.owners")).unwrap();
+}
+
+#[tokio::test]
+async fn after_a_cleaner_a_run_is_still_others_while_they_live() {
+    let place = Place::new();
+    let (first, second) = (place.open(), place.open());
+    let run = SampleCall::new("mail/send");
+    first.commit(run.started()).await.unwrap();
+    clean(&place);
+    assert_eq!(holders(&second).await, [Holder::Others], "nobody can tell");
+    // Whoever comes now sees nobody, until the first stands again: by itself, though it has nothing to write.
+    let third = place.open();
+    let folder = place.folder().join("journal.db.owners");
+    crate::support::wait_until("all stand again", || std::fs::read_dir(&folder).unwrap().count() == 3);
+    for other in [&second, &third] {
+        assert_eq!(other.adopt(run.id()).await.unwrap(), Adoption::Busy);
+    }
+    first.commit(run.done(json!(1))).await.unwrap();
+    assert_eq!(place.verify().first_problem, None);
+}
+
+#[tokio::test]
+async fn nothing_starts_in_a_run_that_another_process_has_taken_over_or_ended() {
+    let place = Place::new();
+    let loser = place.open();
+    let run = SampleCall::new("saga");
+    loser.commit(run.started()).await.unwrap();
+    let part = |path: &str| SampleCall::new("mail/send").part_of(&run, path);
+    loser.commit(part("first").started()).await.unwrap();
+    // As a process that looks before the loser could stand again.
+    let winner = place.open();
+    let sql = format!("UPDATE runs SET owner = 'gone' WHERE run_id = '{}'", run.id());
+    Connection::open(place.db()).unwrap().execute(&sql, []).unwrap();
+    assert_eq!(winner.adopt(run.id()).await.unwrap(), Adoption::Adopted);
+    let entries = place.verify().entries;
+    let check = async || {
+        for start in [vec![part("second").started()], vec![part("third").started(), part("fourth").started()]]
+        {
+            let error = loser.commit_all(start).await.unwrap_err().to_string();
+            assert!(error.contains("another process has taken over the run"), "{error}");
+        }
+        loser.commit(part("fifth").started()).await.unwrap_err();
+        let key = claim(1, 1);
+        loser.begin(part("sixth").start(), key).await.unwrap_err();
+    };
+    check().await;
+    assert_eq!(place.verify().entries, entries, "nothing was written");
+    // A cleaner does not help it, and neither does the end of the run.
+    clean(&place);
+    check().await;
+    winner.commit(part("second").started()).await.unwrap();
+    winner.commit(run.done(json!("won"))).await.unwrap();
+    check().await;
+    assert_eq!(place.verify().first_problem, None);
+}

@@ -34,6 +34,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     what_nobody_decides_runs_out(new()).await;
     a_clock_that_jumps_lengthens_and_revives_nothing(new()).await;
     no_more_questions_are_put_than_may_be_pending(new()).await;
+    nobody_takes_the_places_of_others(new()).await;
     lists_are_newest_first_filtered_and_in_pages(new()).await;
     changes_are_told_in_order(new()).await;
     rules_come_with_a_decision_and_are_taken_back(new()).await;
@@ -53,7 +54,13 @@ fn question(clock: &ManualClock, binding: &str) -> Ask {
     approval.created_at = now;
     approval.expires_at = now + SignedDuration::from_secs(100);
     approval.binding = binding.to_owned();
-    Ask { approval, denied_for: SignedDuration::from_secs(10), insist: false, pending_max: 1_000 }
+    Ask {
+        approval,
+        denied_for: SignedDuration::from_secs(10),
+        insist: false,
+        pending_max: 1_000,
+        pending_share: 1_000,
+    }
 }
 
 async fn ask(ledger: &dyn Ledger, ask: Ask) -> Asked {
@@ -341,6 +348,23 @@ async fn no_more_questions_are_put_than_may_be_pending((ledger, clock): Bench) {
     // What has run out takes no place, whether or not anybody has written that down.
     clock.advance(Duration::from_secs(100));
     assert!(matches!(ask(&*ledger, few("c")).await, Asked::New(_)));
+}
+
+async fn nobody_takes_the_places_of_others((ledger, clock): Bench) {
+    let few = |binding: &str, principal: &str| {
+        let mut ask = Ask { pending_max: 3, pending_share: 2, ..question(&clock, binding) };
+        ask.approval.caller = Arc::new(Caller::principal(principal));
+        ask
+    };
+    for binding in ["a", "b"] {
+        assert!(matches!(ask(&*ledger, few(binding, "ada")).await, Asked::New(_)));
+    }
+    assert!(matches!(ask(&*ledger, few("c", "ada")).await, Asked::ShareUsed));
+    assert!(matches!(ask(&*ledger, few("a", "ada")).await, Asked::Standing(_)));
+    assert!(matches!(ask(&*ledger, few("d", "bob")).await, Asked::New(_)));
+    assert!(matches!(ask(&*ledger, few("e", "bob")).await, Asked::TooMany));
+    clock.advance(Duration::from_secs(100));
+    assert!(matches!(ask(&*ledger, few("c", "ada")).await, Asked::New(_)));
 }
 
 async fn lists_are_newest_first_filtered_and_in_pages((ledger, clock): Bench) {

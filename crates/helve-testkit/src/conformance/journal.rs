@@ -15,6 +15,8 @@ pub async fn run(new_journal: impl Fn() -> Arc<dyn Journal>) {
     flush_waits_for_appends(&*new_journal()).await;
     a_new_key_is_fresh_and_its_end_is_replayed(&*new_journal()).await;
     failures_are_replayed_too(&*new_journal()).await;
+    an_end_that_did_nothing_gives_its_key_back(&*new_journal()).await;
+    who_waits_for_a_key_that_is_given_back_runs(new_journal()).await;
     a_key_with_other_arguments_is_a_conflict(new_journal()).await;
     keys_do_not_mix(&*new_journal()).await;
     a_second_call_waits_for_the_first(new_journal()).await;
@@ -70,6 +72,37 @@ async fn failures_are_replayed_too(journal: &dyn Journal) {
     let begun = begin(journal, &SampleCall::new("mail/send"), &key).await;
     let Begun::Finished { status, .. } = begun else { panic!("not replayed: {begun:?}") };
     assert!(matches!(&*status, Status::Failed(error) if error.message() == "no such mailbox"), "{status:?}");
+}
+
+fn turned_away() -> Arc<Status> {
+    Arc::new(Status::Failed(ToolError::new(ErrorCode::RateLimit, "too many")))
+}
+
+async fn an_end_that_did_nothing_gives_its_key_back(journal: &dyn Journal) {
+    let key = claim(1, 1);
+    for _ in 0..2 {
+        let call = SampleCall::new("mail/send");
+        expect_fresh(&begin(journal, &call, &key).await);
+        within(journal.finish(call.failed(ErrorCode::RateLimit), key.clone(), turned_away()))
+            .await
+            .expect("an end is kept");
+    }
+    let call = SampleCall::new("mail/send");
+    expect_fresh(&begin(journal, &call, &key).await);
+    within(journal.finish(call.done(json!(1)), key.clone(), done_status(json!(1))))
+        .await
+        .expect("it is kept");
+    let begun = begin(journal, &SampleCall::new("mail/send"), &key).await;
+    assert!(matches!(begun, Begun::Finished { call_id, .. } if call_id == call.id()), "{begun:?}");
+}
+
+async fn who_waits_for_a_key_that_is_given_back_runs(journal: Arc<dyn Journal>) {
+    let (first, key) = (SampleCall::new("mail/send"), claim(1, 1));
+    expect_fresh(&begin(&*journal, &first, &key).await);
+    let mut second = journal.begin(SampleCall::new("mail/send").start(), key.clone());
+    assert!(is_pending(&mut second).await);
+    within(journal.finish(first.failed(ErrorCode::RateLimit), key, turned_away())).await.expect("it is kept");
+    expect_fresh(&within(second).await.expect("the journal works"));
 }
 
 async fn a_key_with_other_arguments_is_a_conflict(journal: Arc<dyn Journal>) {

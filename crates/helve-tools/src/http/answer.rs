@@ -157,7 +157,15 @@ pub(crate) fn retry_after(response: &Response) -> Option<Duration> {
 
 /// An error of the network as an error of the tool.
 pub(crate) fn network_error(error: NetError) -> ToolError {
-    let (code, retryable) = match &error {
+    let (code, retryable) = sort(&error);
+    let unsent = error.is_unsent();
+    let error = ToolError::new(code, error.to_string()).retryable(retryable).with_source(error);
+    if unsent { error.nothing_done() } else { error }
+}
+
+/// The code of an error of the network, and whether trying again can help.
+fn sort(error: &NetError) -> (ErrorCode, bool) {
+    match error {
         NetError::Forbidden { .. } | NetError::Denied { .. } => (ErrorCode::PermissionDenied, false),
         NetError::Timeout { .. } => (ErrorCode::Timeout, true),
         NetError::TooLarge { .. } => (ErrorCode::OutputTooLarge, false),
@@ -166,7 +174,7 @@ pub(crate) fn network_error(error: NetError) -> ToolError {
         }
         // Trying again makes no certificate valid.
         NetError::Tls { .. } => (ErrorCode::Network, false),
+        NetError::Redirected { source } => sort(source),
         _ => (ErrorCode::Network, true),
-    };
-    ToolError::new(code, error.to_string()).retryable(retryable).with_source(error)
+    }
 }

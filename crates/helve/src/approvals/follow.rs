@@ -307,6 +307,7 @@ pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Insta
 
 /// Takes up runs that waited for a decision which has been made.
 pub(super) async fn resume_decided(parts: &Arc<Parts>) -> Result<Vec<Recovered>, JournalError> {
+    parts.ledger.check()?;
     let waiting = waiting(parts).await?.into_iter();
     let taken_up = waiting.map(|run| async move {
         match is_decided(parts, run).await {

@@ -37,6 +37,8 @@ pub struct ApprovalSettings {
     pub rule_ttl: Duration,
     /// Most questions that may be pending at a time.
     pub pending_max: usize,
+    /// Most of them that the calls of one principal may have put.
+    pub pending_share: usize,
     /// How long questions that came to an end can still be listed. The journal keeps them anyway.
     pub keep: Duration,
     /// Domains that are the operator's own. Arguments that name an address elsewhere are marked.
@@ -52,6 +54,7 @@ impl Default for ApprovalSettings {
             denied_for: HOUR / 6,
             rule_ttl: 8 * HOUR,
             pending_max: 10_000,
+            pending_share: 1_000,
             keep: 90 * 24 * HOUR,
             own_domains: Vec::new(),
         }

@@ -125,6 +125,13 @@ impl<'a> Run<'a> {
         if let Some(wait) = error.retry_after_hint().filter(|_| again) {
             own = own.retry_after(wait);
         }
+        if error.may_have_happened() {
+            own = own.in_doubt();
+        } else if error.did_nothing() && self.succeeded.load(Ordering::Relaxed) == 0 {
+            own = own.nothing_done();
+        } else {
+            own = own.something_done();
+        }
         own = error.suggestions().iter().cloned().fold(own, ToolError::suggest);
         own.with_source(error)
     }

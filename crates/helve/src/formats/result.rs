@@ -199,6 +199,10 @@ fn failure(error: &ToolError, budget: ResultBudget) -> String {
 }
 
 fn advice(error: &ToolError) -> String {
+    if error.may_have_happened() {
+        return "It may have happened all the same. Do not call again before you know that it did not."
+            .to_owned();
+    }
     match (error.is_retryable(), error.retry_after_hint()) {
         (true, _) if error.code() == ErrorCode::ValidationFailed => {
             "Correct the arguments and call again.".to_owned()

@@ -53,6 +53,14 @@ impl Breaker {
         }
     }
 
+    /// Whether the tool is left alone, but for a call that finds out how it is.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Closed { .. } => false,
+            Self::Open { .. } | Self::Trying { .. } => true,
+        }
+    }
+
     /// A call found the tool well.
     pub(super) fn succeeded(&mut self, entrance: Entrance) {
         match (*self, entrance) {

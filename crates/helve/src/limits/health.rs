@@ -155,6 +155,11 @@ impl Health {
         }
     }
 
+    /// How many tools are left alone.
+    pub(crate) fn open_breakers(&self) -> usize {
+        self.tools.load().values().filter(|state| lock(state).breaker.is_open()).count()
+    }
+
     /// Lets a call through to its tool, or refuses it.
     pub(crate) fn enter(&self, tool: &ToolName) -> Result<Pass<'_>, ToolError> {
         let Some(state) = self.find(tool) else { return Ok(Pass::Free) };

@@ -62,6 +62,7 @@ pub(super) async fn question(
         denied_for: SignedDuration::try_from(settings.denied_for).unwrap_or(SignedDuration::MAX),
         insist: call.asks_again,
         pending_max: settings.pending_max,
+        pending_share: settings.pending_share,
     }
 }
 
@@ -123,7 +124,14 @@ fn without(record: &OpenRecord<'_>, text: String) -> String {
 }
 
 pub(super) fn too_many(max: usize) -> ToolError {
-    let message = format!("{max} calls wait for approval already, and no more may");
+    no_place(format!("{max} calls wait for approval already, and no more may"))
+}
+
+pub(super) fn share_used(share: usize) -> ToolError {
+    no_place(format!("{share} calls of this caller wait for approval already, and no more may"))
+}
+
+fn no_place(message: String) -> ToolError {
     ToolError::new(ErrorCode::PermissionDenied, message)
         .suggest("tell the user that calls wait for approval; do not repeat this one meanwhile")
 }

@@ -161,6 +161,7 @@ async fn ask(
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(denied(&approval)),
             Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
+            Asked::ShareUsed => return Err(ask::share_used(parts.settings.approvals.pending_share)),
         };
         let Some(until) = until.filter(|until| Instant::now() < *until) else {
             return Ok(Decision::Ask(pending(&approval)));

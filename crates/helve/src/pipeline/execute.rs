@@ -3,6 +3,7 @@
 
 mod admit;
 mod attempt;
+mod doubt;
 mod repeat;
 mod start;
 mod take_up;
@@ -150,14 +151,17 @@ async fn run(
     deadline: Instant,
     record: &mut OpenRecord<'_>,
 ) -> Result<Value, ToolError> {
-    let result = attempts(parts, tool, &mut call, deadline, record).await;
-    let Some(run) = record.run().filter(|run| tool.is_composed() && !run.is_halted()).cloned() else {
-        return result;
+    let error = match attempts(parts, tool, &mut call, deadline, record).await {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
     };
-    match result {
-        Ok(value) => Ok(value),
+    if !tool.is_composed() {
+        return doubt::clear_up(parts, tool, &call, error, record).await;
+    }
+    match record.run().filter(|run| !run.is_halted()).cloned() {
         // Rare and large, so on the heap.
-        Err(error) => Err(Box::pin(fail(parts, tool, &run, error, record)).await),
+        Some(run) => Err(Box::pin(fail(parts, tool, &run, error, record)).await),
+        None => Err(error),
     }
 }
 
@@ -172,11 +176,14 @@ async fn fail(
     let path = record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
     find_out(parts, run, &path, Unknown::Ask).await;
-    if run.is_halted() || !tool.handler().undoes_on_error() {
+    if run.is_halted() {
         return error;
     }
-    let all = undo_below(parts, run, &path).await;
-    undone(error, all)
+    let error = match tool.handler().undoes_on_error() {
+        true => undone(error, undo_below(parts, run, &path).await),
+        false => error,
+    };
+    doubt::of_parts(tool, run, &path, error)
 }
 
 fn undone(error: ToolError, all: bool) -> ToolError {
@@ -240,8 +247,8 @@ async fn attempts(
     let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
     loop {
-        // Only an attempt that others may follow leaves them a copy.
-        let (arguments, token) = match number > retries_max {
+        // Only an attempt that others, or a question about it, may follow leaves them a copy.
+        let (arguments, token) = match number > retries_max && !doubt::may_be_asked(tool) {
             true => (std::mem::take(&mut call.arguments), call.cancellation.take()),
             false => (call.arguments.clone(), call.cancellation.clone()),
         };

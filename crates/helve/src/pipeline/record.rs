@@ -379,6 +379,22 @@ impl<'p> OpenRecord<'p> {
         self.cut_off = in_doubt(&self.attempts);
     }
 
+    /// Whether nobody knows if the tool had its effect.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.cut_off
+    }
+
+    /// Whoever was asked knows that the attempts had no effect.
+    pub(super) fn nothing_was_done(&mut self) {
+        self.attempts.iter_mut().for_each(|attempt| attempt.nothing_done = attempt.code.is_some());
+        self.cut_off = false;
+    }
+
+    /// Whoever was asked knows that the tool had its effect.
+    pub(super) fn it_happened(&mut self) {
+        self.cut_off = false;
+    }
+
     pub(super) fn last_attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
     }

@@ -226,14 +226,11 @@ fn recorded(finished: &Finished) -> Recorded {
     }
 }
 
-/// Whether nobody knows if the tool had its effect: it was stopped in the middle of its work, or
-/// the other side was asked and did not say.
+/// Whether nobody knows if the tool had its effect.
 pub(crate) fn in_doubt(attempts: &[Attempt]) -> bool {
-    use ErrorCode::{McpConnection, Network, ServerError, Timeout};
-    attempts.last().is_some_and(|last| {
-        matches!(last.handler, HandlerEnd::Stopped | HandlerEnd::Abandoned)
-            || matches!(last.code, Some(Timeout | Network | ServerError | McpConnection))
-    })
+    // A later attempt that did nothing says nothing of an earlier one.
+    let failed = attempts.last().is_some_and(|last| last.code.is_some());
+    failed && attempts.iter().any(Attempt::is_in_doubt)
 }
 
 /// Whether nobody knows if a call that has failed had its effect. Of a composed one its parts tell.

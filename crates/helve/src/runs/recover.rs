@@ -107,6 +107,8 @@ impl Runtime {
     /// Nothing that had finished runs again.
     pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
         let parts = self.parts();
+        // A ledger that takes nothing, say because entries of it are gone, tells no truth about what is open.
+        parts.ledger.check()?;
         let (mut recovered, mut after) = (Vec::new(), None);
         loop {
             let page = parts.ledger.open_runs(after, PAGE).await?;

@@ -14,7 +14,9 @@ use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
 use helve_core::limit::LimitRule;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, Connected, Integrations, Keys, Ledger, Limiter, Policy, SystemClock, Tracer};
+use helve_core::ports::{
+    Clock, Connected, Integrations, Keys, Ledger, LedgerFigures, Limiter, Policy, SystemClock, Tracer,
+};
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
@@ -124,6 +126,16 @@ impl Runtime {
     /// Whether calls can be recorded, without which none runs.
     pub fn check_journal(&self) -> Result<(), helve_core::ports::JournalError> {
         self.0.ledger.check()
+    }
+
+    /// How the ledger is doing, for people who watch it. Absent: it keeps no figures.
+    pub async fn ledger_figures(&self) -> Result<Option<LedgerFigures>, helve_core::ports::JournalError> {
+        self.0.ledger.figures().await
+    }
+
+    /// How many tools are left alone because they kept failing.
+    pub fn open_breakers(&self) -> usize {
+        self.0.health.open_breakers()
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose

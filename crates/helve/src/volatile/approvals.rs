@@ -68,8 +68,13 @@ impl ApprovalTable {
             }
         }
         let all = || self.approvals.values().map(|kept| &kept.approval);
-        if all().filter(|one| one.state_at(now) == ApprovalState::Pending).count() >= ask.pending_max {
+        let pending = || all().filter(|one| one.state_at(now) == ApprovalState::Pending);
+        if pending().count() >= ask.pending_max {
             return (Asked::TooMany, steps);
+        }
+        let principal = &ask.approval.caller.principal;
+        if pending().filter(|one| one.caller.principal == *principal).count() >= ask.pending_share {
+            return (Asked::ShareUsed, steps);
         }
         let approval = &mut ask.approval;
         let used = |one: &&Approval| {

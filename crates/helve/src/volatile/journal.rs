@@ -22,7 +22,7 @@ pub(super) struct Key {
 
 enum Claimed {
     Settled(Begun),
-    Earlier(CallId, watch::Receiver<Option<Arc<Status>>>),
+    Earlier(CallId, watch::Receiver<Option<Arc<Status>>>, Box<Started>),
 }
 
 impl VolatileLedger {
@@ -38,7 +38,7 @@ impl VolatileLedger {
             if key.fingerprint != claim.fingerprint {
                 return Ok(Claimed::Settled(Begun::Conflict { call_id }));
             }
-            return Ok(Claimed::Earlier(call_id, key.ended.subscribe()));
+            return Ok(Claimed::Earlier(call_id, key.ended.subscribe(), started));
         }
         if keys.len() == KEYS_MAX {
             return Err(JournalError::new(format!("it remembers {KEYS_MAX} idempotency keys, its limit")));
@@ -83,17 +83,26 @@ impl Journal for VolatileLedger {
         Box::pin(ready(usable))
     }
 
-    fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
+    fn begin(
+        &self,
+        mut started: Box<Started>,
+        claim: KeyClaim,
+    ) -> BoxFuture<'_, Result<Begun, JournalError>> {
         Box::pin(async move {
-            let (call_id, mut ended) = match self.claim(started, &claim)? {
-                Claimed::Settled(begun) => return Ok(begun),
-                Claimed::Earlier(call_id, ended) => (call_id, ended),
-            };
-            let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| status.clone());
-            Ok(match status {
-                Some(status) => Begun::Finished { call_id, status },
-                None => Begun::Unknown { call_id },
-            })
+            loop {
+                let (call_id, mut ended) = match self.claim(started, &claim)? {
+                    Claimed::Settled(begun) => return Ok(begun),
+                    Claimed::Earlier(call_id, ended, back) => {
+                        started = back;
+                        (call_id, ended)
+                    }
+                };
+                let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| status.clone());
+                // Without one the key was given back, and the next one has it.
+                if let Some(status) = status {
+                    return Ok(Begun::Finished { call_id, status });
+                }
+            }
         })
     }
 
@@ -104,7 +113,10 @@ impl Journal for VolatileLedger {
         status: Arc<Status>,
     ) -> BoxFuture<'_, Result<(), JournalError>> {
         self.push(entry);
-        if let Some(key) = lock(&self.keys).get(&claim.scoped_key) {
+        let mut keys = lock(&self.keys);
+        if status.gives_key_back() {
+            keys.remove(&claim.scoped_key);
+        } else if let Some(key) = keys.get(&claim.scoped_key) {
             key.ended.send_replace(Some(status));
         }
         Box::pin(ready(Ok(())))

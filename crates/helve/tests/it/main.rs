@@ -30,6 +30,7 @@ mod gate;
 mod hooks;
 mod hostile;
 mod limits;
+mod lost_answers;
 mod memory;
 mod nasty_schemas;
 mod preconditions;

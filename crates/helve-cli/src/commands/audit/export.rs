@@ -24,19 +24,22 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let audit = super::open(app)?;
     let Some(path) = &args.out else {
-        audit.export(HarmlessLines::new(app.ui.writer()), |_| {}).map_err(failed)?;
+        let mut written = 0;
+        let export = audit.export(HarmlessLines::new(app.ui.writer()), |calls| written = calls);
+        export.map_err(|error| failed(error, written))?;
         return Ok(Exit::Done);
     };
     let file = File::create(path)
         .map_err(|error| Failure::failed(format!("cannot write {}", short(path))).because(&error))?;
     let mut out = BufWriter::new(file);
-    let calls = audit.export(&mut out, |_| {}).and_then(|calls| {
+    let mut written = 0;
+    let calls = audit.export(&mut out, |calls| written = calls).and_then(|calls| {
         out.flush().map_err(StoreError::Output)?;
         Ok(calls)
     });
     let calls = calls.map_err(|error| match error {
         StoreError::Output(cause) => Failure::failed(format!("cannot write {}", short(path))).because(&cause),
-        other => super::unreadable(&other),
+        other => stopped(&other, written),
     })?;
     if app.ui.is_json() {
         app.ui.json(&json!({ "written": path, "calls": calls }))?;
@@ -46,10 +49,15 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn failed(error: StoreError) -> anyhow::Error {
+/// Says how far it came: what was written holds.
+fn stopped(error: &StoreError, written: u64) -> Failure {
+    super::unreadable(error).detail(format!("written up to there: {}", count(written, "call")))
+}
+
+fn failed(error: StoreError, written: u64) -> anyhow::Error {
     match error {
         // A reader that went away is not a fault; see `report`.
         StoreError::Output(cause) => unwritten(cause).into(),
-        other => super::unreadable(&other).into(),
+        other => stopped(&other, written).into(),
     }
 }

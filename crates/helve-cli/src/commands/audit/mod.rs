@@ -1,5 +1,6 @@
 //! `helve audit`: what the journal knows of past calls, and proof that nobody changed it.
 
+mod accept;
 mod checkpoint;
 mod export;
 mod list;
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Every call as one line of JSON, oldest first
     Export(export::Args),
+    /// Take a journal as it is of which entries are gone
+    Accept(accept::Args),
     /// Sign how far the journal has come, to be kept elsewhere
     Checkpoint(checkpoint::Args),
     /// Print the key that checks checkpoints
@@ -40,6 +43,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::Show(args) => show::run(&args, app),
         Command::Verify(args) => verify::run(&args, app),
         Command::Export(args) => export::run(&args, app),
+        Command::Accept(args) => accept::run(&args, app),
         Command::Checkpoint(args) => checkpoint::run(&args, app),
         Command::Key(args) => checkpoint::key(&args, app),
     }
@@ -54,7 +58,7 @@ fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
             "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
         ),
         StoreError::Gone { .. } => Failure::failed(error.to_string())
-            .hint("put the database back from a copy; `docs/audit.md` says how to accept the loss"),
+            .hint("put the database back from a copy, or accept the loss: `helve audit accept`"),
         other => unreadable(&other),
     }
     })

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use helve::run::PartState;
+use helve::runs::Story;
 use helve::{CallId, ErrorCode, Outcome};
 use helve_store::Store;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::state::State;
-use super::story::Story;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
 use crate::commands::progress::Line;
@@ -76,7 +76,7 @@ async fn until_ended(store: &Store, run: CallId, at_most: Duration, ui: &Ui) -> 
     let (began, mut line) = (Instant::now(), Line::new(ui));
     loop {
         let story = super::story(store, run).await?;
-        let going_on = matches!(story.state, State::Running | State::Stopping);
+        let going_on = matches!(story.state, State::Running | State::Stopping | State::BeingUndone);
         if !going_on || began.elapsed() >= at_most {
             return Ok(story);
         }
@@ -89,7 +89,7 @@ fn ended_elsewhere(story: &Story, ui: &mut Ui) -> anyhow::Result<Exit> {
     let run = story.run;
     let (exit, said) = match story.state {
         State::Cancelled => (Exit::Done, format!("{run} was stopped")),
-        State::Running | State::Stopping => {
+        State::Running | State::Stopping | State::BeingUndone => {
             (Exit::Failed, format!("{run} has not stopped yet; it will as soon as its process listens"))
         }
         State::CutShort => {
@@ -99,7 +99,7 @@ fn ended_elsewhere(story: &Story, ui: &mut Ui) -> anyhow::Result<Exit> {
         State::WaitingForUnknownOutcome | State::WaitingForDecision | State::WaitingForCancel => {
             (Exit::Failed, format!("{run} waits for a person"))
         }
-        State::Done | State::Failed | State::Undone | State::PartlyUndone => (
+        State::Done | State::Failed | State::InDoubt | State::Undone | State::PartlyUndone => (
             Exit::Failed,
             format!("{run} ended by itself before it could be stopped: {}", story.state.as_str()),
         ),

@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashSet};
 
 use helve::CallId;
 use helve::ports::Runs;
+use helve::runs::Story;
 use helve_store::{Audit, AuditQuery, CallRecord, Store, StoreError};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::next::{Undoable, first, next};
-use super::state::State;
-use super::story::Story;
+use super::state::{State, cell};
 use crate::app::App;
 use crate::commands::when;
 use crate::exit::Exit;
@@ -200,7 +200,7 @@ fn table(runs: &[Story], next: Vec<Option<String>>, now: Option<&Zoned>) -> Tabl
             Cell::new(now.map_or_else(|| when::shown(at), |now| when::brief(at, now)), Tone::Dim),
             Cell::from(story.run.to_string()),
             Cell::new(tool(story), Tone::Strong),
-            story.state.cell(),
+            cell(story.state),
             Cell::from(parts(story)),
             Cell::new(next.unwrap_or_default(), Tone::Dim),
         ]);
@@ -226,12 +226,15 @@ fn parts(story: &Story) -> String {
 }
 
 fn document(story: &Story, undoable: &Undoable<'_>) -> Value {
+    let standing = story.standing();
     let next: Vec<_> = next(story, undoable).into_iter().map(|next| next.command).collect();
     json!({
         "run": story.run,
         "received_at": story.facts.received_at,
         "tool": story.facts.tool,
-        "state": story.state,
+        "state": standing.state,
+        "waiting": standing.waiting,
+        "in_doubt": standing.in_doubt,
         "undo_of": story.facts.undo_of,
         "parts": story.counts(),
         "next": next,

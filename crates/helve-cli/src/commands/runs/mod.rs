@@ -8,7 +8,6 @@ mod undo;
 
 mod next;
 mod state;
-mod story;
 mod timeline;
 pub(crate) mod words;
 
@@ -20,13 +19,13 @@ use helve::runs::RunError;
 use helve_store::{CallRecord, Shown, Store, StoreError};
 
 use self::next::Undoable;
-use self::story::Story;
 use crate::app::App;
 use crate::config::Loaded;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::wire;
+use helve::runs::Story;
 
 /// See, resume, undo and stop calls that change things or have parts.
 #[derive(Debug, clap::Subcommand)]

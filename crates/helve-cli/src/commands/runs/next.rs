@@ -2,10 +2,10 @@
 
 use std::cell::OnceCell;
 
+use helve::runs::Story;
 use helve::{CallId, Registry};
 
 use super::state::State;
-use super::story::Story;
 use crate::config::Loaded;
 use crate::wire;
 
@@ -50,7 +50,7 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
     let cancel = || of("cancel", "", "end it, and undo what its tool undoes on failure");
     match story.state {
         State::Running => vec![of("cancel", "", "ask it to stop")],
-        State::Stopping => vec![of("show", "", "see whether it has")],
+        State::Stopping | State::BeingUndone => vec![of("show", "", "see whether it has")],
         State::CutShort => vec![of("resume", "", "go on after the last step that had finished"), cancel()],
         State::WaitingForApproval if story.finished.is_some() => Vec::new(),
         State::WaitingForApproval => {
@@ -68,7 +68,12 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
         ],
         State::WaitingForDecision => vec![of("resume", "", "go on"), cancel()],
         State::WaitingForCancel => vec![cancel()],
-        State::Done | State::Failed | State::Cancelled | State::Undone | State::PartlyUndone => {
+        State::Done
+        | State::Failed
+        | State::InDoubt
+        | State::Cancelled
+        | State::Undone
+        | State::PartlyUndone => {
             let is_ended = !matches!(story.state, State::Undone | State::PartlyUndone);
             let undo = is_ended && can_be_undone(story, undoable);
             let undo = undo.then(|| of("undo", "", "undo what it did"));
@@ -98,7 +103,7 @@ fn settle(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
 pub(super) fn first(story: &Story, undoable: &Undoable<'_>) -> Option<String> {
     match story.state {
         // What failed and left something behind is looked at; what is done is done.
-        State::Failed | State::Cancelled if !next(story, undoable).is_empty() => {
+        State::Failed | State::InDoubt | State::Cancelled if !next(story, undoable).is_empty() => {
             Some(format!("helve runs show {}", story.run))
         }
         _ if story.finished.is_some() => None,

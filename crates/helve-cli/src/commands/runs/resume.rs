@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use helve::run::Answer;
+use helve::runs::Story;
 use helve::runs::{Recovered, Settlement, TakenUp};
 use helve::{Outcome, Runtime, Status};
 use helve_store::Store;
 use serde_json::{Value, json};
 
 use super::state::State;
-use super::story::Story;
 use crate::app::App;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{interrupt, progress};
@@ -137,8 +137,10 @@ fn expect_question(story: &Story) -> Result<(), Failure> {
         }
         State::Running
         | State::Stopping
+        | State::BeingUndone
         | State::Done
         | State::Failed
+        | State::InDoubt
         | State::Cancelled
         | State::Undone
         | State::PartlyUndone => {

@@ -1,10 +1,11 @@
 //! `helve runs show`: what happened in one run, step by step, and what to do next.
 
 use helve::record::Entry;
+use helve::runs::Story;
 use serde_json::{Value, json};
 
 use super::next::{Next, Undoable, next};
-use super::story::Story;
+use super::state::{self, State};
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -41,7 +42,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn print(story: &Story, next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
     let paint = ui.paint();
     let tool = escape::one_line(&story.facts.tool, 128);
-    let state = story.state.tone().paint(paint, story.state.as_str());
+    let state = state::tone(story.state).paint(paint, story.state.as_str());
     ui.line(format!("{} · {} · {state}", paint.bold(story.run), paint.accent(tool)))?;
     if let Some(undone) = story.facts.undo_of {
         ui.line(format!("undoes {undone}"))?;
@@ -72,7 +73,6 @@ pub(super) fn print_next(next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
 
 /// What a run that waits wants to know.
 fn question(story: &Story) -> Option<String> {
-    use super::state::State;
     let waiting = story.waiting.as_ref().filter(|_| story.state.is_waiting())?;
     let what = match story.path(waiting.call_id) {
         Some(path) => format!("step `{path}` ({}, {})", story.tool(waiting.call_id), waiting.call_id),
@@ -94,11 +94,14 @@ fn question(story: &Story) -> Option<String> {
 }
 
 fn document(story: &Story, next: &[Next]) -> Value {
+    let standing = story.standing();
     let next: Vec<_> = next.iter().map(|next| &next.command).collect();
     json!({
         "run": story.run,
         "tool": story.facts.tool,
-        "state": story.state,
+        "state": standing.state,
+        "waiting": standing.waiting,
+        "in_doubt": standing.in_doubt,
         "received_at": story.facts.received_at,
         "caller": story.facts.caller,
         "undo_of": story.facts.undo_of,

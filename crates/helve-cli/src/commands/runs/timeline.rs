@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use helve::record::{EndStatus, Entry, Finished};
 use helve::run::{Step, StepKind};
+use helve::runs::Story;
 use helve::{CallId, ErrorCode, ToolError};
 use jiff::Timestamp;
 
 use super::state::State;
-use super::story::Story;
 use super::words;
 use crate::commands::when;
 use crate::ui::Table;
@@ -126,6 +126,7 @@ impl Telling<'_> {
                 self.root(at, "✗", "cut short", "its process has gone".to_owned(), Tone::Warn);
             }
             State::Running => self.root(at, "…", "running", String::new(), Tone::Plain),
+            State::BeingUndone => self.root(at, "…", "being undone", String::new(), Tone::Warn),
             State::Stopping => self.root(at, "…", "stopping", String::new(), Tone::Warn),
             State::WaitingForApproval
             | State::WaitingForUnknownOutcome
@@ -133,6 +134,7 @@ impl Telling<'_> {
             | State::WaitingForCancel
             | State::Done
             | State::Failed
+            | State::InDoubt
             | State::Cancelled
             | State::Undone
             | State::PartlyUndone => {}

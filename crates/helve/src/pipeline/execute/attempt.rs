@@ -42,8 +42,10 @@ pub(super) async fn attempt(
     record.attach(context.attached());
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
-    let code = result.as_ref().err().map(ToolError::code);
-    record.attempted(Attempt { duration_us, code, handler }, ended);
+    let (error, handler_returned) = (result.as_ref().err(), handler == HandlerEnd::Returned);
+    let code = error.map(ToolError::code);
+    let nothing_done = handler_returned && error.is_some_and(ToolError::did_nothing);
+    record.attempted(Attempt { duration_us, code, handler, nothing_done }, ended);
     result
 }
 
@@ -229,11 +231,13 @@ pub(super) fn cancelled() -> ToolError {
 
 fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
     let allowed = super::timeout(parts, tool, call);
-    ToolError::new(
-        ErrorCode::Timeout,
-        format!("`{}` did not finish within {} ms", tool.name(), allowed.as_millis()),
-    )
-    .suggest("ask for less at once, or allow more time")
+    let message = format!("`{}` did not finish within {} ms", tool.name(), allowed.as_millis());
+    let error = ToolError::new(ErrorCode::Timeout, message);
+    // Where the call may have done its work, this would be an invitation to do it twice.
+    match tool.definition().repeatable() || tool.is_composed() {
+        true => error.suggest("ask for less at once, or allow more time"),
+        false => error,
+    }
 }
 
 /// Waits between attempts.

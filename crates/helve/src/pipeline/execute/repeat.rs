@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use helve_core::record::{Attempt, HandlerEnd};
-use helve_core::{ErrorCode, Tool, ToolError};
+use helve_core::{Tool, ToolError};
 use tokio::time::Instant;
 
 use crate::runtime::Parts;
@@ -39,8 +39,7 @@ pub(super) fn wait(
 fn safe_to_repeat(tool: &Tool, error: &ToolError, last: Option<&Attempt>) -> bool {
     let definition = tool.definition();
     let stopped = last.is_some_and(|attempt| attempt.handler != HandlerEnd::Abandoned);
-    let did_nothing = matches!(error.code(), ErrorCode::RateLimit | ErrorCode::Lock);
-    stopped && (definition.repeatable() || did_nothing || definition.retry.retry_unknown)
+    stopped && (definition.repeatable() || error.did_nothing() || definition.retry.retry_unknown)
 }
 
 /// The tool's own judgement. One that panics is a no.

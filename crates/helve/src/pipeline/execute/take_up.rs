@@ -75,7 +75,7 @@ pub(super) async fn take_up(
 }
 
 /// Asks the tool, or another one, what became of the call.
-async fn recall(
+pub(super) async fn recall(
     parts: &Arc<Parts>,
     tool: &Tool,
     arguments: &Value,

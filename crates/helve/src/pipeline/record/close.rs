@@ -365,7 +365,7 @@ impl Drop for OpenRecord<'_> {
         if self.state == State::Closed {
             return;
         }
-        let status = Status::Failed(went_away().at(self.stage));
+        let went_away = went_away().at(self.stage);
         self.enter(Stage::Record);
         let mut attempts = std::mem::take(&mut self.attempts);
         if self.stage_was_reached(Stage::Execute) && self.wait == Wait::Yes {
@@ -373,10 +373,14 @@ impl Drop for OpenRecord<'_> {
                 duration_us: 0,
                 code: Some(ErrorCode::Cancelled),
                 handler: HandlerEnd::Stopped,
+                nothing_done: false,
             });
             // Its run has to know, too.
             self.cut_off = true;
         }
+        let repeatable = self.tool.as_ref().is_none_or(|tool| tool.definition().repeatable());
+        let in_doubt = self.cut_off && !repeatable;
+        let status = Status::Failed(if in_doubt { went_away.in_doubt() } else { went_away });
         let payload = std::mem::take(&mut self.payload);
         if let Some(trace) = &mut self.trace {
             trace.keep(&payload, attempts.len());
@@ -426,7 +430,7 @@ impl OpenRecord<'_> {
 fn ran_unrecorded(error: JournalError) -> ToolError {
     let message = format!("the tool did run, but how it ended could not be recorded: {error}");
     ToolError::new(ErrorCode::JournalUnavailable, message)
-        .retryable(false)
+        .in_doubt()
         .suggest("find out what the tool did before calling it again")
         .with_source(error)
 }
@@ -438,7 +442,7 @@ fn left_open(run: CallId, status: Status) -> ToolError {
         Status::Done(_) | Status::Pending(_) => "its end could not be recorded".to_owned(),
     };
     let message = format!("the journal failed in the middle of {run}, which is left as it was: {before}");
-    ToolError::new(ErrorCode::JournalUnavailable, message).retryable(false).suggest(format!(
+    ToolError::new(ErrorCode::JournalUnavailable, message).in_doubt().suggest(format!(
         "do not call again: once the journal can be written, {run} goes on when it is recovered"
     ))
 }

@@ -357,3 +357,30 @@ async fn a_composed_part_is_undone_where_its_parts_are() {
     let outcome = runtime.call(Call::new("partly", json!({}))).await;
     assert!(states(&outcome).contains(&("mixed", PartState::Done)), "`burn` stands: {outcome:?}");
 }
+
+#[tokio::test]
+async fn a_run_whose_parts_are_taken_back_says_so() {
+    let (world, begun) = (World::default(), Arc::new(tokio::sync::Notify::new()));
+    let [write, _] = world.doable("write");
+    let told = begun.clone();
+    let unwrite = world.act("unwrite").handler(move |_, _| {
+        told.notify_one();
+        std::future::pending()
+    });
+    let fails = Tool::builder("fails")
+        .description("Fails.")
+        .input_schema(json!({ "type": "object" }))
+        .handler(|_, _| async { Err(ToolError::failed("no")) });
+    let ledger = Arc::new(VolatileLedger::default());
+    let runtime = runtime(ledger.clone(), [write, unwrite, fails], Settings::default());
+    sequence(&runtime, "saga", &["write", "fails"], OnError::Undo);
+    let running = tokio::spawn({
+        let runtime = runtime.clone();
+        async move { runtime.call(Call::new("saga", json!({}))).await }
+    });
+    begun.notified().await;
+    let run = ledger.open_runs(None, 10).await.unwrap()[0].run;
+    let standing = runtime.standing_of_runs(&[run]).await.unwrap().remove(0).unwrap();
+    assert_eq!(standing.state, helve::runs::RunState::BeingUndone);
+    running.abort();
+}

@@ -1,6 +1,6 @@
 //! The log: on standard error, by `-v` or `HELVE_LOG`.
 
-use std::io;
+mod once;
 
 use tracing_subscriber::EnvFilter;
 
@@ -21,7 +21,7 @@ pub(crate) fn start(detail: Detail, paint: Paint) -> Result<(), String> {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(once::Once::default())
         .with_ansi(paint == Paint::Colour)
         .with_target(false)
         .without_time()

@@ -3,38 +3,65 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use helve::ports::OpenRun;
-use helve::record::{EndStatus, Entry, Facts, Finished, Started};
-use helve::run::{Answer, PartReport, PartState, StepKind, WaitingFor, is_effect, undoings};
-use helve::{ApprovalId, CallId, ErrorCode, ToolError};
+use helve_core::ports::OpenRun;
+use helve_core::record::{EndStatus, Entry, Facts, Finished, Started};
+use helve_core::run::{Answer, PartReport, PartState, StepKind, WaitingFor, is_effect, undoings};
+use helve_core::{ApprovalId, CallId, ErrorCode, ToolError};
+use serde::Serialize;
 
-use super::state::{State, UndoneLater};
+use super::part::{left_in_doubt, left_standing};
+use super::state::{RunState, UndoneLater};
 
-/// One run.
-pub(super) struct Story {
-    pub(super) run: CallId,
-    pub(super) state: State,
+/// One run, as the journal tells it.
+pub struct Story {
+    /// The run.
+    pub run: CallId,
+    /// How it stands.
+    pub state: RunState,
     /// What is known of it from the beginning.
-    pub(super) facts: Facts,
-    pub(super) finished: Option<Box<Finished>>,
+    pub facts: Facts,
+    /// How it ended, or ended last.
+    pub finished: Option<Box<Finished>>,
     /// What it is made of, in the order in which it began, without the calls that undo.
-    pub(super) parts: Vec<PartReport>,
+    pub parts: Vec<PartReport>,
     /// What it waits for, or waited for last.
-    pub(super) waiting: Option<Waiting>,
-    pub(super) entries: Vec<Entry>,
+    pub waiting: Option<StoryWaiting>,
+    /// Everything that is recorded of it.
+    pub entries: Vec<Entry>,
     calls: HashMap<CallId, Known>,
+    /// Whether what its parts did is being taken back.
+    is_rolled_back: bool,
     /// Paths of calls that have parts, the empty one for the run itself.
     composed: HashSet<Box<str>>,
 }
 
 /// What a run waits for.
-#[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    pub(super) reason: WaitingFor,
-    pub(super) call_id: CallId,
-    pub(super) approval_id: Option<ApprovalId>,
+#[derive(Debug, Clone, Serialize)]
+pub struct StoryWaiting {
+    /// What for.
+    #[serde(rename = "for")]
+    pub reason: WaitingFor,
+    /// The call that it is about.
+    pub call_id: CallId,
+    /// The question that was put to a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval_id: Option<ApprovalId>,
     /// Why it cannot go on by itself.
-    pub(super) why: Option<ToolError>,
+    #[serde(skip)]
+    pub why: Option<ToolError>,
+}
+
+/// How a run stands, as programs are told: over HTTP and by `helve runs --json` alike.
+#[derive(Debug, Clone, Serialize)]
+pub struct Standing {
+    /// In a word.
+    pub state: RunState,
+    /// What it waits for, while it waits for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<StoryWaiting>,
+    /// Calls of which nobody knows whether they had their effect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_doubt: Vec<CallId>,
 }
 
 /// What is known of one call of a run.
@@ -67,9 +94,10 @@ enum Undo {
 
 impl Story {
     /// `None` where nothing tells of this run. `open` is what is known of it while it has not ended.
-    pub(super) fn new(run: CallId, entries: Vec<Entry>, open: Option<&OpenRun>) -> Option<Self> {
+    pub fn new(run: CallId, entries: Vec<Entry>, open: Option<&OpenRun>) -> Option<Self> {
         let mut calls = HashMap::<CallId, Known>::new();
         let (mut order, mut waiting, mut finished, mut undone_later) = (Vec::new(), None, None, false);
+        let mut is_rolled_back = false;
         for entry in &entries {
             let known = calls.entry(entry.call_id()).or_insert_with(|| {
                 order.push(entry.call_id());
@@ -81,8 +109,8 @@ impl Story {
                     // What came first tells when it came; a run that was resumed came again.
                     known.facts.get_or_insert_with(|| ended.facts.clone());
                     known.ended = Some((ended.ending.status, ended.ending.code));
-                    known.in_doubt = helve::runs::left_in_doubt(ended);
-                    known.did_it = helve::runs::left_standing(ended);
+                    known.in_doubt = left_in_doubt(ended);
+                    known.did_it = left_standing(ended);
                     if ended.facts.call_id == run {
                         finished = Some(ended.clone());
                     }
@@ -92,8 +120,9 @@ impl Story {
                     if let StepKind::Waiting { reason, approval_id } = step.kind {
                         let why =
                             step.payload.as_ref().and_then(|said| serde_json::from_str(said.get()).ok());
-                        waiting = Some(Waiting { reason, call_id: step.call_id, approval_id, why });
+                        waiting = Some(StoryWaiting { reason, call_id: step.call_id, approval_id, why });
                     }
+                    is_rolled_back |= matches!(step.kind, StepKind::RollingBack | StepKind::UndoStarted);
                     undone_later |= finished.is_some()
                         && matches!(step.kind, StepKind::Undone | StepKind::EffectRolledBack { .. });
                 }
@@ -102,13 +131,14 @@ impl Story {
         let facts = calls.get(&run)?.facts.clone()?;
         let mut story = Self {
             run,
-            state: State::Running,
+            state: RunState::Running,
             facts,
             finished,
             parts: Vec::new(),
             waiting,
             entries,
             calls,
+            is_rolled_back,
             composed: HashSet::new(),
         };
         story.composed = story.find_composed();
@@ -145,24 +175,28 @@ impl Story {
         }
     }
 
-    fn judge(&self, open: Option<&OpenRun>, undone_later: bool) -> State {
+    fn judge(&self, open: Option<&OpenRun>, undone_later: bool) -> RunState {
         match (open, &self.finished) {
-            (Some(open), _) => State::of_open(open, self.waiting.as_ref().map(|waiting| waiting.reason)),
+            (Some(open), _) => {
+                let is_undone = self.facts.undo_of.is_some() || self.is_rolled_back;
+                RunState::of_open(open, self.waiting.as_ref().map(|waiting| waiting.reason), is_undone)
+            }
             (None, Some(finished)) => {
                 let undone = match undone_later {
                     false => UndoneLater::Nothing,
                     true if self.stands().is_empty() && self.in_doubt().is_empty() => UndoneLater::All,
                     true => UndoneLater::Some,
                 };
-                State::of_ended(&finished.ending, undone)
+                let in_doubt = finished.ending.status != EndStatus::Done && !self.in_doubt().is_empty();
+                RunState::of_ended(&finished.ending, undone, in_doubt)
             }
             // It ended between two looks.
-            (None, None) => State::Running,
+            (None, None) => RunState::Running,
         }
     }
 
     /// What was done and not undone: calls that may have changed the world, or whose effects should be gone.
-    pub(super) fn stands(&self) -> Vec<CallId> {
+    pub fn stands(&self) -> Vec<CallId> {
         let stands = |(call_id, known): (&CallId, &Known)| {
             let facts = known.facts.as_ref()?;
             let did_it = known.did_it || known.in_doubt && known.settled == Some(Answer::Happened);
@@ -174,7 +208,7 @@ impl Story {
     }
 
     /// Calls of which nobody knows whether they had their effect.
-    pub(super) fn in_doubt(&self) -> Vec<CallId> {
+    pub fn in_doubt(&self) -> Vec<CallId> {
         let in_doubt = |(call_id, known): (&CallId, &Known)| {
             let facts =
                 known.facts.as_ref().filter(|facts| !self.is_composed(facts) && !self.undoes(facts))?;
@@ -185,19 +219,25 @@ impl Story {
         found
     }
 
+    /// How it stands, as programs are told.
+    pub fn standing(&self) -> Standing {
+        let waiting = self.waiting.clone().filter(|_| self.state.is_waiting());
+        Standing { state: self.state, waiting, in_doubt: self.in_doubt() }
+    }
+
     /// Where a call stands within the run; nothing for the run itself.
-    pub(super) fn path(&self, call_id: CallId) -> Option<Arc<str>> {
+    pub fn path(&self, call_id: CallId) -> Option<Arc<str>> {
         let facts = self.calls.get(&call_id)?.facts.as_ref()?;
         facts.part.as_ref().map(|part| Arc::clone(&part.path))
     }
 
     /// Which effects of a call were applied and not taken back.
-    pub(super) fn applied(&self, call_id: CallId) -> impl Iterator<Item = u32> {
+    pub fn applied(&self, call_id: CallId) -> impl Iterator<Item = u32> {
         self.calls.get(&call_id).into_iter().flat_map(|known| known.applied.iter().copied())
     }
 
     /// The tool that a call is of.
-    pub(super) fn tool(&self, call_id: CallId) -> &str {
+    pub fn tool(&self, call_id: CallId) -> &str {
         let facts = self.calls.get(&call_id).and_then(|known| known.facts.as_ref());
         facts.map_or("", |facts| &*facts.tool)
     }
@@ -234,7 +274,7 @@ impl Story {
     }
 
     /// How many of its steps are done, undone, and there at all.
-    pub(super) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let steps = self.parts.iter().filter(|part| !part.path.contains('/'));
         steps.fold(Counts::default(), |mut counts, part| {
             counts.total += 1;
@@ -249,12 +289,14 @@ impl Story {
 }
 
 /// How many of a run's steps are done. Those of steps are not counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub(super) struct Counts {
-    pub(super) done: usize,
-    pub(super) undone: usize,
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Those that did what they do.
+    pub done: usize,
+    /// Those that were undone.
+    pub undone: usize,
     /// How many have begun; nobody knows how many will.
-    pub(super) total: usize,
+    pub total: usize,
 }
 
 impl Known {
@@ -345,10 +387,10 @@ mod tests {
             step(&pay, StepKind::Undone),
         ];
         let partly = story(&pay, entries.clone());
-        assert_eq!((partly.state, partly.stands()), (State::PartlyUndone, vec![pay.id()]));
+        assert_eq!((partly.state, partly.stands()), (RunState::PartlyUndone, vec![pay.id()]));
         entries.push(step(&pay, StepKind::EffectRolledBack { index: 0 }));
         let undone = story(&pay, entries);
-        assert_eq!((undone.state, undone.stands()), (State::Undone, vec![]));
+        assert_eq!((undone.state, undone.stands()), (RunState::Undone, vec![]));
     }
 
     #[test]

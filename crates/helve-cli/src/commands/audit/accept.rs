@@ -1,0 +1,107 @@
+//! `helve audit accept`: takes a journal as it is that does not match its anchor, once a person has seen
+//! what is missing.
+
+use helve_store::{Audit, Concern, Quarantine, Store};
+use serde_json::json;
+
+use crate::app::App;
+use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::runs::open_runs;
+use crate::config::Loaded;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::escape;
+use crate::wire;
+
+const AFTER_HELP: &str = "\
+For a journal of which entries are gone: an older copy was put back, a log was lost, or its `.head`
+file was. Until then it can be read, and no call runs. If you have the files, put them back instead.
+
+What the missing entries told is lost. Open runs may have ended in them, so each waits for you, and
+questions are withdrawn. Keys and rules that were revoked in them are good again: look at
+`helve keys list` and `helve approvals rules`. The acceptance is an entry of its own.
+
+Exit codes:
+  0 accepted, or there is nothing to accept   3 a person must say yes   4 somebody said no
+
+Examples:
+  helve audit accept
+  helve audit accept --yes";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// Accept without being asked
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    wire::refuse_brought(&loaded)?;
+    let Some(trouble) = trouble(&loaded)? else {
+        if app.ui.is_json() {
+            app.ui.json(&json!({ "accepted": false, "trouble": null, "open_runs": [] }))?;
+        } else {
+            app.ui.line("nothing to accept: the journal is the one that its anchor knows")?;
+        }
+        return Ok(Exit::Done);
+    };
+    let open = open(&loaded)?;
+    if !app.ui.is_json() {
+        let paint = app.ui.paint();
+        app.ui.line(format!("{} {}", paint.bad("✗"), escape::visible(&trouble)))?;
+        if !open.is_empty() {
+            app.ui.line("  open here, may have ended since, and will wait for you:")?;
+            open.iter().try_for_each(|run| app.ui.line(format!("    {run}")))?;
+        }
+    }
+    let exit = match ask("Accept the journal as it is?", args.yes, app)? {
+        Answer::Yes => Exit::Done,
+        Answer::No => Exit::Denied,
+        Answer::Nobody => Exit::Waiting,
+    };
+    if exit == Exit::Done {
+        accept(&loaded)?;
+    }
+    if app.ui.is_json() {
+        let accepted = exit == Exit::Done;
+        app.ui.json(&json!({ "accepted": accepted, "trouble": trouble, "open_runs": open }))?;
+    } else {
+        app.ui.note(match exit {
+            Exit::Done if open.is_empty() => "accepted; calls run again",
+            Exit::Done => "accepted; calls run again, and `helve runs list --waiting` has what waits for you",
+            Exit::Waiting => "nobody is there to be asked; `helve audit accept --yes` accepts it",
+            _ => "not accepted",
+        })?;
+    }
+    Ok(exit)
+}
+
+/// What there is to accept, in words.
+fn trouble(loaded: &Loaded) -> Result<Option<String>, Failure> {
+    let path = &loaded.journal_path;
+    if let Some(why) = Quarantine::of(path).map_err(|error| super::unreadable(&error))? {
+        return Ok(Some(why.to_string()));
+    }
+    // An earlier version noted a lost anchor in the chain, and went on.
+    let noted = Audit::open(path).ok().and_then(|audit| audit.verify(|_| {}).ok());
+    let noted = noted.filter(|found| found.concern == Some(Concern::Anchor));
+    Ok(noted.and_then(|found| found.first_problem).map(|problem| problem.what))
+}
+
+/// The runs that are open in it.
+fn open(loaded: &Loaded) -> anyhow::Result<Vec<String>> {
+    let store = wire::open_store(loaded)?;
+    let open = wire::block_on(async { Ok(open_runs(&store).await?) })?;
+    Ok(open.into_iter().map(|open| open.run.to_string()).collect())
+}
+
+/// Accepts it, and makes sure that the chain says so.
+fn accept(loaded: &Loaded) -> anyhow::Result<()> {
+    Store::accept(&loaded.journal_path)
+        .map_err(|error| Failure::failed("the journal cannot be accepted").because(&error))?;
+    let store = wire::open_store(loaded)?;
+    store.close().map_err(|error| Failure::failed("the acceptance cannot be written").because(&error))?;
+    Ok(())
+}

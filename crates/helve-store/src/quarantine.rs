@@ -1,0 +1,158 @@
+//! A journal that is not the one its anchor knows is read, and not worked with.
+//!
+//! An older copy that was put back still shows runs as open that have ended, approvals as unused that
+//! were used, and keys as good that were taken back. Whatever goes on from there does deeds again. So
+//! nothing is written, and hence nothing runs, until a person has seen what is missing.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::anchor::{self, Anchor, Reading};
+use crate::audit::{Audit, Head};
+use crate::chain::Position;
+use crate::error::StoreError;
+use crate::schema;
+use crate::writer::Ledger;
+
+/// Why nothing is done with a journal until a person accepts it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Quarantine {
+    /// What is wrong.
+    pub trouble: Trouble,
+    /// The last entry that the anchor knows of.
+    pub anchor: Option<Head>,
+    /// The last entry that is there.
+    pub found: Option<Head>,
+}
+
+/// How a journal differs from its anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Trouble {
+    /// Entries were written and are gone: the end was cut off, or an older copy was put in place.
+    Missing {
+        /// The first of them.
+        first: i64,
+        /// The last that is known of. There may have been more.
+        last: i64,
+    },
+    /// The entry that the anchor knows is another one: a copy was put in place and continued.
+    Other {
+        /// Its number. From somewhere before it on, entries are missing.
+        seq: i64,
+    },
+    /// There are entries, and no anchor: nobody can tell whether some are missing.
+    NoAnchor,
+    /// The anchor cannot be read: nobody can tell whether some are missing.
+    DamagedAnchor,
+}
+
+impl fmt::Display for Quarantine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the journal does not match its anchor: ")?;
+        match self.trouble {
+            Trouble::Missing { first, last } if first == last => {
+                write!(f, "entry {first} was written and is gone")
+            }
+            Trouble::Missing { first, last } => {
+                write!(f, "entries {first} to {last} were written and are gone")
+            }
+            Trouble::Other { seq } => {
+                write!(f, "entry {seq} is not the one that was written, so entries before it are gone too")
+            }
+            Trouble::NoAnchor => f.write_str("the `.head` file is gone, so entries may be missing"),
+            Trouble::DamagedAnchor => f.write_str("the `.head` file is damaged, so entries may be missing"),
+        }?;
+        f.write_str("; no call runs until you put the files back, or look at it with `helve audit accept`")
+    }
+}
+
+impl Quarantine {
+    /// What is wrong with the journal at `path`, which is not opened for writing. None: it is the one that
+    /// its anchor knows, or there is none.
+    pub fn of(path: &Path) -> Result<Option<Self>, StoreError> {
+        // First: the anchor may lag behind the database, never the other way.
+        let reading =
+            anchor::read(path).map_err(|error| StoreError::io("read the anchor of", path, error))?;
+        let seen = match reading {
+            Reading::At(seen) => seen,
+            Reading::Absent | Reading::Accept | Reading::Damaged => Position::START,
+        };
+        let (found, passed) = Audit::of(path).position(seen)?;
+        Ok(match standing(reading, found, passed) {
+            Standing::Wrong(quarantine) => Some(*quarantine),
+            Standing::Known | Standing::New | Standing::Accepted => None,
+        })
+    }
+}
+
+/// What a journal and its anchor say together.
+pub(crate) enum Standing {
+    /// The journal is the one that the anchor knows.
+    Known,
+    /// Both are new.
+    New,
+    /// Somebody takes the journal as it is.
+    Accepted,
+    /// It is not the one that the anchor knows.
+    Wrong(Box<Quarantine>),
+}
+
+/// Opens a ledger and compares it with its anchor, which nobody moves meanwhile.
+pub(crate) fn examine(
+    path: &Path,
+    anchor: &mut Anchor,
+    open: impl FnOnce() -> Result<Ledger, StoreError>,
+) -> Result<(Ledger, Standing), StoreError> {
+    let io = |error| StoreError::io("open the files next to", path, error);
+    let mut locked = anchor.lock().map_err(io)?;
+    let reading = locked.read().map_err(io)?;
+    let ledger = open()?;
+    let passed = match reading {
+        Reading::At(seen) => ledger.passed(seen)?,
+        Reading::Absent | Reading::Accept | Reading::Damaged => true,
+    };
+    let standing = standing(reading, ledger.position(), passed);
+    if matches!(standing, Standing::New) {
+        locked.create(Position::START).map_err(io)?;
+    }
+    Ok((ledger, standing))
+}
+
+fn standing(reading: Reading, found: Position, passed: bool) -> Standing {
+    let (trouble, seen) = match reading {
+        Reading::Accept => return Standing::Accepted,
+        Reading::Absent if found == Position::START => return Standing::New,
+        Reading::At(_) if passed => return Standing::Known,
+        Reading::At(seen) if found.seq < seen.seq => {
+            (Trouble::Missing { first: found.seq + 1, last: seen.seq }, Some(seen))
+        }
+        Reading::At(seen) => (Trouble::Other { seq: seen.seq }, Some(seen)),
+        Reading::Absent => (Trouble::NoAnchor, None),
+        Reading::Damaged => (Trouble::DamagedAnchor, None),
+    };
+    let anchor = seen.and_then(Head::at);
+    Standing::Wrong(Box::new(Quarantine { trouble, anchor, found: Head::at(found) }))
+}
+
+impl Audit {
+    /// How far the chain has come, and whether it once stood at `seen`. A file that is gone has come nowhere.
+    fn position(&self, seen: Position) -> Result<(Position, bool), StoreError> {
+        let nowhere = (Position::START, seen == Position::START);
+        if !self.path().exists() {
+            return Ok(nowhere);
+        }
+        let db = self.connect()?;
+        let read = || {
+            if schema::is_empty(&db)? {
+                return Ok(nowhere);
+            }
+            Ok((schema::position(&db)?, schema::passed(&db, seen)?))
+        };
+        read().map_err(|source| self.error(source))
+    }
+}

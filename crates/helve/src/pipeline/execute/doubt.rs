@@ -1,0 +1,111 @@
+//! A call that ended without an answer: whether its tool has done its work is found out where it can be, and said
+//! where it cannot.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve_core::run::{PartState, Recalled};
+use helve_core::{Call, CallId, ErrorCode, Tool, ToolError};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::record::OpenRecord;
+use super::take_up::recall;
+use crate::runs::{ActiveRun, is_below};
+use crate::runtime::Parts;
+
+/// How long a call that has ended already waits for whoever can tell what became of it.
+const RECALL_MAX: Duration = Duration::from_secs(10);
+
+/// Whether a failure of this tool may need to be asked about, so that its arguments are kept until then.
+pub(super) fn may_be_asked(tool: &Tool) -> bool {
+    !tool.definition().repeatable() && (tool.recall_handler().is_some() || tool.definition().recall.is_some())
+}
+
+/// What is told of a failure of a tool that is not composed.
+///
+/// Where the tool may have done its work and doing it twice would do harm, whoever knows is asked, once. What
+/// they do not know is in doubt: nobody is told to call again.
+pub(super) async fn clear_up(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    error: ToolError,
+    record: &mut OpenRecord<'_>,
+) -> Result<Value, ToolError> {
+    if tool.definition().repeatable() || !record.is_in_doubt() {
+        return Err(error);
+    }
+    let run = record.run().map_or(record.call_id(), |run| run.id);
+    // Whoever took the call back does not wait for more. And parts are asked about when their run is undone.
+    let is_asked = may_be_asked(tool) && record.part().is_none() && error.code() != ErrorCode::Cancelled;
+    if !is_asked {
+        return Err(in_doubt(error, tool, run));
+    }
+    let context = super::context(parts, tool, call, None, 1, record, Instant::now() + RECALL_MAX);
+    // Rare and large, so on the heap.
+    let asked = Box::pin(recall(parts, tool, &call.arguments, context));
+    match tokio::time::timeout(RECALL_MAX, asked).await {
+        Ok(Ok(Recalled::Happened(result))) => {
+            record.it_happened();
+            Ok(result)
+        }
+        Ok(Ok(Recalled::DidNotHappen)) if has_ended(&error, record) => {
+            record.nothing_was_done();
+            Err(error.nothing_done().suggest("it was looked into: the call had no effect"))
+        }
+        Ok(Ok(Recalled::DidNotHappen)) => {
+            let error = in_doubt(error, tool, run);
+            Err(error.suggest("it had no effect so far, but the other side may be at work on it still"))
+        }
+        Ok(Ok(Recalled::Unknown)) | Err(_) => Err(in_doubt(error, tool, run)),
+        Ok(Err(failed)) => {
+            let failed = format!("whether it had its effect could not be found out: {failed}");
+            Err(in_doubt(error, tool, run).suggest(failed))
+        }
+    }
+}
+
+/// Whether nobody can be at work on the call any more. Of one that was given up for its time, the other side may.
+fn has_ended(error: &ToolError, record: &OpenRecord<'_>) -> bool {
+    use helve_core::record::HandlerEnd::{Panicked, Returned};
+    let is_over = |last: &helve_core::record::Attempt| matches!(last.handler, Returned | Panicked);
+    error.code() != ErrorCode::Timeout && record.last_attempt().is_some_and(is_over)
+}
+
+fn in_doubt(error: ToolError, tool: &Tool, run: CallId) -> ToolError {
+    let error = error
+        .in_doubt()
+        .suggest("find out whether it happened before you call it again")
+        .suggest(format!("`helve runs show {run}` says what is recorded of it, and how to settle it"));
+    match &tool.definition().recall {
+        Some(recall) => error.suggest(format!("`{}` can tell whether it happened", recall.tool)),
+        None => error,
+    }
+}
+
+/// What is told of a failure of a composed tool: what its parts did, or may have done, is not done again.
+pub(super) fn of_parts(tool: &Tool, run: &ActiveRun, path: &str, error: ToolError) -> ToolError {
+    if tool.definition().repeatable() {
+        return error;
+    }
+    let below = |part: &helve_core::run::PartReport| path.is_empty() || is_below(&part.path, path);
+    let parts: Vec<_> = run.reports().into_iter().filter(below).collect();
+    let unknown = parts.iter().find(|part| part.state == PartState::Unknown);
+    match unknown {
+        // Who failed for that part has said so already.
+        Some(_) if error.may_have_happened() => error,
+        Some(part) => error
+            .in_doubt()
+            .suggest(format!("find out whether step `{}` ({}) happened", part.path, part.call_id))
+            .suggest(format!("`helve runs show {}` says what is recorded of it", run.id)),
+        None if error.may_have_happened() && error.code() != ErrorCode::OutcomeUnknown => {
+            // What was in doubt has been found out since.
+            error.something_done()
+        }
+        None if parts.iter().any(|part| matches!(part.state, PartState::Done | PartState::UndoFailed)) => {
+            error.something_done().retryable(false)
+        }
+        None => error,
+    }
+}
