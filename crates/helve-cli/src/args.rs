@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
     approvals, audit, call, completions, config, doctor, hook, hooks, init, keys, mcp, memory, net, policy,
-    rules, runs, sandbox, session, tools, trust, up,
+    rules, runs, sandbox, session, store, tools, trust, up,
 };
 use crate::ui::Colour;
 
@@ -111,6 +111,9 @@ pub(crate) enum Command {
     /// Read and verify the record of every call
     #[command(subcommand)]
     Audit(audit::Command),
+    /// Back up and restore the record of calls, and see what it takes on disk
+    #[command(subcommand)]
+    Store(store::Command),
     /// See what outgoing requests may reach
     #[command(subcommand)]
     Net(net::Command),
@@ -132,7 +135,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Decide and look back",
         &["trust", "policy", "rules", "hooks", "hook", "approvals", "session", "runs", "audit"],
     ),
-    ("Set up", &["config", "keys", "net", "doctor", "completions"]),
+    ("Set up", &["config", "keys", "net", "store", "doctor", "completions"]),
 ];
 
 const EXAMPLES: &str = "\

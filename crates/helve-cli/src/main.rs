@@ -74,6 +74,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Runs(command) => commands::runs::run(command, &mut app),
         Command::Policy(command) => commands::policy::run(command, &mut app),
         Command::Audit(command) => commands::audit::run(command, &mut app),
+        Command::Store(command) => commands::store::run(command, &mut app),
         Command::Net(command) => commands::net::run(command, &mut app),
         Command::Doctor(args) => commands::doctor::run(&args, &mut app),
         Command::Config(command) => commands::config::run(&command, &mut app),

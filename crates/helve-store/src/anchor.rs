@@ -95,6 +95,12 @@ impl LockedAnchor<'_> {
         read_from(self.file)
     }
 
+    /// Empties it.
+    pub(crate) fn forget(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.sync_all()
+    }
+
     /// Moves the anchor to `position`, unless it is there or further already.
     ///
     /// Not synced: after a power cut an older anchor is still a true one. One write of less than

@@ -7,7 +7,7 @@
 //!
 //! Next to the database `journal.db` stand `journal.db.head`, the anchor that gives away a cut
 //! end, `journal.db.reserve`, which is given up for the ends of calls when the disk is full, and
-//! `journal.db.owners/`, where each living process holds a lock.
+//! `journal.db.owners/`, where each living process holds a lock. [`Backup`] copies a ledger that is in use.
 
 mod store;
 
@@ -32,12 +32,16 @@ mod reserve;
 mod schema;
 
 mod audit;
+mod backup;
 mod error;
+mod status;
 
 pub use audit::{
     Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
     Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
+pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
 pub use error::StoreError;
 pub use quarantine::{Quarantine, Trouble};
+pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

@@ -149,6 +149,20 @@ fn join(folder: &Path, id: &str) -> io::Result<File> {
     }
 }
 
+/// Whether anybody has a database open.
+pub(crate) fn any_alive(database: &Path) -> io::Result<bool> {
+    let files = match fs::read_dir(Owner::folder(database)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        files => files?,
+    };
+    for file in files {
+        if liveness_of(&file?.path()) == Liveness::Alive {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn liveness_of(path: &Path) -> Liveness {
     // Shared, so that two who look at once do not take each other for the owner.
     match File::open(path).map(|file| file.try_lock_shared()) {

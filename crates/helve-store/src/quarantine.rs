@@ -75,14 +75,23 @@ impl Quarantine {
     /// What is wrong with the journal at `path`, which is not opened for writing. None: it is the one that
     /// its anchor knows, or there is none.
     pub fn of(path: &Path) -> Result<Option<Self>, StoreError> {
+        Self::of_copy(path, path)
+    }
+
+    /// What would be wrong with the journal at `copy`, if it stood at `path`, whose anchor it is compared with.
+    pub(crate) fn of_copy(copy: &Path, path: &Path) -> Result<Option<Self>, StoreError> {
         // First: the anchor may lag behind the database, never the other way.
-        let reading =
+        let mut reading =
             anchor::read(path).map_err(|error| StoreError::io("read the anchor of", path, error))?;
+        if reading == Reading::Accept && copy != path {
+            // Somebody accepts another journal.
+            reading = Reading::Absent;
+        }
         let seen = match reading {
             Reading::At(seen) => seen,
             Reading::Absent | Reading::Accept | Reading::Damaged => Position::START,
         };
-        let (found, passed) = Audit::of(path).position(seen)?;
+        let (found, passed) = Audit::of(copy).position(seen)?;
         Ok(match standing(reading, found, passed) {
             Standing::Wrong(quarantine) => Some(*quarantine),
             Standing::Known | Standing::New | Standing::Accepted => None,

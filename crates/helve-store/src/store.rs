@@ -12,6 +12,7 @@ use jiff::Timestamp;
 
 use crate::anchor::Anchor;
 use crate::audit::Audit;
+use crate::backup::finish_restore;
 use crate::error::StoreError;
 use crate::memory::Settings;
 use crate::owners::{self, Owner, Peers};
@@ -95,6 +96,7 @@ impl Store {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             owners::create_folder(folder).map_err(|error| StoreError::io("create", folder, error))?;
         }
+        finish_restore(path).map_err(|error| StoreError::io("finish the restore of", path, error))?;
         schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
         let reserve = Reserve::new(path, options.reserve_bytes);
         let memory = Settings { clock: options.clock, limits: options.memory };

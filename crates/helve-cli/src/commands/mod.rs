@@ -26,6 +26,7 @@ pub(crate) mod policy;
 pub(crate) mod rules;
 pub(crate) mod runs;
 pub(crate) mod session;
+pub(crate) mod store;
 pub(crate) mod trust;
 
 pub(crate) mod keys;

@@ -11,8 +11,19 @@ use crate::config::origin::short;
 use crate::failure::Failure;
 
 /// What stands beside the database, each under its name and this.
-const BESIDE: [&str; 9] =
-    ["-wal", "-shm", "-journal", ".head", ".reserve", ".owners", ".backups", ".sessions", ".key"];
+const BESIDE: [&str; 11] = [
+    "-wal",
+    "-shm",
+    "-journal",
+    ".head",
+    ".reserve",
+    ".owners",
+    ".backups",
+    ".sessions",
+    ".key",
+    ".before",
+    ".restoring",
+];
 
 /// A file or folder beside the database.
 pub(super) fn beside(loaded: &Loaded, ending: &str) -> PathBuf {

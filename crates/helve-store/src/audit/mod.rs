@@ -21,6 +21,7 @@ pub use self::query::{AuditQuery, Shown};
 pub(crate) use self::record::step_kind;
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
 pub(crate) use self::rows::Damage;
+pub(crate) use self::verify::CALLS;
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::chain::Position;

@@ -3,7 +3,7 @@
 use helve_core::CallId;
 use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Audit;
 use crate::anchor::{self, Reading};
@@ -20,7 +20,7 @@ use crate::sessions::verify as sessions;
 const PROGRESS_EVERY: i64 = 1_000;
 
 /// How many calls there are. By time, so that never more than one millisecond's are remembered.
-const CALLS: &str = "
+pub(crate) const CALLS: &str = "
     SELECT ifnull(sum(calls), 0) FROM (
         SELECT count(DISTINCT call_id) AS calls FROM entries WHERE call_id <> '' GROUP BY made_ms)";
 
@@ -51,7 +51,7 @@ impl Verification {
 }
 
 /// The last entry of a chain. Whoever keeps it elsewhere can tell later whether it is still there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Its number.
     pub seq: i64,
@@ -148,7 +148,7 @@ impl Audit {
     }
 
     /// The head that the chain has now.
-    pub(super) fn head(&self) -> Result<Option<Head>, StoreError> {
+    pub(crate) fn head(&self) -> Result<Option<Head>, StoreError> {
         schema::position(&self.connect()?).map(Head::at).map_err(|source| self.error(source))
     }
 

@@ -10,6 +10,7 @@
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
+//! - `backup`: copies of a ledger in use, and putting one in place
 //! - `disk_full`: breaking and recovering
 //! - `crash`: `kill -9` in the middle, and several processes at once
 //! - `model`: random histories against a model
@@ -18,6 +19,7 @@
 
 mod approvals;
 mod audit;
+mod backup;
 mod behind_our_back;
 mod crash;
 mod disk_full;

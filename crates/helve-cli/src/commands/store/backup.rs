@@ -1,0 +1,81 @@
+//! `helve store backup`: a copy of the ledger, in use or not.
+
+use std::path::PathBuf;
+
+use helve_store::{Backup, BackupError};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{bytes, failed, said};
+use crate::app::App;
+use crate::commands::progress::Line;
+use crate::config::origin::short;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::ui::count;
+use crate::wire;
+
+const AFTER_HELP: &str = "\
+Everything that was acknowledged before is in the copy, whoever writes meanwhile. It is checked
+before it gets its name; where that fails, or the process dies, there is no such folder.
+
+In it: the database, its anchor, the key that signs checkpoints, and former contents of files.
+Not in it: helve.toml, token files, and what this user trusts (~/.local/state/helve/mcp).
+Keep it as private as the journal: it holds what was said to tools, and the key.
+
+Examples:
+  helve store backup /backup/helve-$(date +%F)
+  helve audit verify --set journal.path=/backup/helve-2026-11-18/helve.db";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// A folder that does not exist yet
+    #[arg(value_name = "FOLDER")]
+    to: PathBuf,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let loaded = app.load_config()?;
+    wire::refuse_brought(&loaded)?;
+    let to = std::path::absolute(&args.to)?;
+    // Before it is there: no tool may ever read it.
+    wire::secret_files::remember(&to)?;
+    let mut line = Line::new(app.ui);
+    let made = Backup::make(&loaded.journal_path, &to, Timestamp::now(), |far| line.show(&said(far)));
+    drop(line);
+    let backup = made.map_err(|error| refusal(&error))?;
+    let manifest = backup.manifest();
+    let entries = manifest.head.as_ref().map_or(0, |head| head.seq);
+    if app.ui.is_json() {
+        let document = json!({
+            "folder": backup.folder(), "head": manifest.head, "made_at": manifest.made_at,
+            "files": manifest.files.len(), "bytes": backup.bytes(),
+        });
+        app.ui.json(&document)?;
+        return Ok(Exit::Done);
+    }
+    let sign = app.ui.paint().good("✓");
+    app.ui.line(format!(
+        "{sign} {} in {}, checked: {}",
+        count(entries, "entry"),
+        count(manifest.files.len() as u64, "file"),
+        bytes(backup.bytes())
+    ))?;
+    if let Some(head) = &manifest.head {
+        app.ui.line(format!("  head {}:{}", head.seq, head.hash))?;
+    }
+    app.ui.note(format!("put it in place with `helve store restore {}`", short(backup.folder())))?;
+    Ok(Exit::Done)
+}
+
+fn refusal(error: &BackupError) -> Failure {
+    let failure = failed("there is no backup", error);
+    match error {
+        BackupError::Quarantined(_) => failure.hint("put the files back, or see `helve audit accept`"),
+        BackupError::Unsound(_) => failure.hint(
+            "keep a copy of the files as they are; `helve audit verify` says what is wrong with the journal",
+        ),
+        _ => failure,
+    }
+}
