@@ -360,12 +360,39 @@ pub struct AttachedRecord {
     pub sha256: String,
 }
 
+/// What is kept of arguments that are too long for a journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CutRecord {
+    /// Their size as JSON, secrets removed.
+    pub bytes: u64,
+    /// The SHA-256 of the same, as hexadecimal digits.
+    pub sha256: String,
+    /// Their beginning.
+    pub head: String,
+}
+
+impl CutRecord {
+    /// Most bytes of the beginning.
+    const HEAD_BYTES_MAX: usize = 1_024;
+
+    /// What is kept of a text.
+    pub fn of(text: &str) -> Self {
+        let end = text.floor_char_boundary(Self::HEAD_BYTES_MAX);
+        let (bytes, sha256) = (text.len() as u64, crate::json::sha256_hex(text.as_bytes()));
+        Self { bytes, sha256, head: text[..end].to_owned() }
+    }
+}
+
 /// What was said in a call: the part of the record that can be erased.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Payload {
-    /// Arguments as the tool got them, or as they came where they were refused.
+    /// Arguments as the tool got them, or as they came where they were refused. The end of a call leaves out those
+    /// that its start has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<RawJson>,
+    /// What is kept of them instead, where they are too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<CutRecord>,
     /// What was mended in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repairs: Vec<Repair>,

@@ -191,6 +191,7 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
         JournalSection {
             path: Inside,
             durability: Stricter(|value, before| ranks_below(value, before, &["changes", "all"])),
+            keep_arguments_bytes: Waits(less),
             keep_results_bytes: Waits(less),
             keep_run_results_bytes: Waits(less),
             verify_every_s: OwnOnly,

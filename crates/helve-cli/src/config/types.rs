@@ -256,6 +256,11 @@ pub(crate) struct JournalSection {
     /// Which calls are safe on disk before they are answered: `changes`, those that may change
     /// the world, or `all`. The others follow within milliseconds.
     pub(crate) durability: Durability,
+    /// Largest arguments that are kept in full, in bytes; of larger ones size, SHA-256 and the first kilobyte are
+    /// kept. Of a call that is refused, 4 KiB at most. A call that may change the world keeps all of them,
+    /// because it could not go on after a crash without.
+    #[schemars(range(max = 1_073_741_824))]
+    pub(crate) keep_arguments_bytes: usize,
     /// Largest result that is kept in full, in bytes; of a larger one only its size is kept.
     #[schemars(range(max = 1_073_741_824))]
     pub(crate) keep_results_bytes: usize,
@@ -272,6 +277,7 @@ impl Default for JournalSection {
         Self {
             path: None,
             durability: Durability::default(),
+            keep_arguments_bytes: Settings::default().journal_argument_bytes_max,
             keep_results_bytes: Settings::default().journal_result_bytes_max,
             keep_run_results_bytes: Settings::default().run_result_bytes_max,
             verify_every_s: 86_400,

@@ -59,6 +59,7 @@ pub(crate) fn settings(config: &Config) -> Settings {
             depth: config.limits.arguments_depth,
         },
         result_bytes_max: config.limits.result_bytes,
+        journal_argument_bytes_max: config.journal.keep_arguments_bytes,
         journal_result_bytes_max: config.journal.keep_results_bytes,
         run_result_bytes_max: config.journal.keep_run_results_bytes,
         require_authentication: config.security.require_authentication,

@@ -161,10 +161,11 @@ fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
 
 /// Writes what was said in a call.
 pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()> {
-    let Payload { arguments, repairs, result, attached, error, voices } = payload;
+    let Payload { arguments, cut, repairs, result, attached, error, voices } = payload;
     let mut json = Json(text);
     json.push("{");
     json.raw(key!("arguments"), arguments.as_ref());
+    json.some(key!("cut"), cut.as_ref())?;
     json.many(key!("repairs"), repairs)?;
     json.raw(key!("result"), result.as_ref());
     json.some(key!("attached"), attached.as_ref())?;
@@ -275,12 +276,13 @@ mod tests {
     fn payloads_are_written_as_serde_writes_them_with_and_without_every_field() {
         let all = json!({
             "arguments": { "a": [1, "\"", null] },
+            "cut": { "bytes": 5000, "sha256": "5a4d", "head": "{\"a" },
             "repairs": [{ "path": "/a", "detail": "a number" }],
             "result": 7.5,
             "error": helve_core::ToolError::new(helve_core::ErrorCode::Timeout, "too \"late\""),
             "voices": [{ "by": "risk", "stance": "ask" }],
         });
-        for members in 0..1 << 5_u8 {
+        for members in 0..1 << 6_u8 {
             let some: Map<String, Value> = all
                 .as_object()
                 .unwrap()

@@ -42,6 +42,8 @@ pub(super) struct OpenRecord<'p> {
     secrets: Vec<String>,
     /// Whether arguments or result are not recorded as they are.
     arguments_withheld: bool,
+    /// Whether the start, which is in the journal or comes there first, has the same arguments.
+    start_has_arguments: bool,
     result_withheld: bool,
     result_is_secret: bool,
     effects: Vec<EffectReport>,
@@ -118,6 +120,7 @@ impl<'p> OpenRecord<'p> {
             payload: Payload::default(),
             secrets: origin.run().map(|run| run.secrets()).unwrap_or_default(),
             arguments_withheld: false,
+            start_has_arguments: false,
             result_withheld: false,
             result_is_secret: false,
             effects: Vec::new(),
@@ -241,6 +244,7 @@ impl<'p> OpenRecord<'p> {
         }
         let shown = without(shown, &self.secrets);
         self.arguments_withheld = matches!(shown, Cow::Owned(_));
+        self.start_has_arguments = false;
         self.payload.arguments = to_raw_value(&shown).ok();
     }
 

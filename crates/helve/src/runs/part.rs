@@ -315,18 +315,21 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
     let deed = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
+        // The end leaves out what the start has.
+        let started_with = earlier.started.as_ref().map(|started| &started.arguments);
+        let arguments = finished.payload.arguments.as_ref().or(started_with);
         Deed {
             call_id,
             run,
             path,
             caller: Arc::clone(&finished.facts.caller),
-            arguments: json(finished.payload.arguments.as_ref()),
+            arguments: json(arguments),
             result: settled.clone().unwrap_or_else(|| json(finished.payload.result.as_ref())),
             effects: effects_before(tool.definition().effects.len(), finished, earlier),
             notes: earlier.effects.iter().map(|(index, (_, value))| (*index, value.clone())).collect(),
             withheld: arguments_withheld
                 || finished.ending.withheld
-                || finished.payload.arguments.is_none()
+                || arguments.is_none()
                 || (finished.payload.result.is_none() && settled.is_none()),
             undone: earlier.undone,
             tool,

@@ -441,6 +441,9 @@ pub struct Settings {
     pub arguments: JsonLimits,
     /// Largest result, as JSON.
     pub result_bytes_max: usize,
+    /// Largest arguments that the journal keeps of a call that starts nothing; of larger ones it keeps size,
+    /// digest and beginning. Of a call that is refused it keeps 4 KiB at most.
+    pub journal_argument_bytes_max: usize,
     /// Largest result that the journal keeps; of larger ones it keeps the size.
     pub journal_result_bytes_max: usize,
     /// The same within a run, which may need the results of its parts after a crash.
@@ -476,6 +479,7 @@ impl Default for Settings {
             repair: true,
             arguments: JsonLimits::default(),
             result_bytes_max: 16 << 20,
+            journal_argument_bytes_max: 16 << 10,
             journal_result_bytes_max: 16 << 10,
             run_result_bytes_max: 1 << 20,
             require_authentication: false,

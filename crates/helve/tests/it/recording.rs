@@ -320,3 +320,60 @@ async fn in_memory_old_runs_make_room_by_what_they_hold() {
     assert!(kept.is_sorted() && kept[0] == 0 && kept[119] == whole, "the oldest went first: {kept:?}");
     assert!((19_000..=20_000).contains(&kept.iter().sum::<usize>()), "{kept:?}");
 }
+
+#[tokio::test]
+async fn of_long_arguments_the_end_keeps_size_digest_and_beginning() {
+    let strict = echo("strict").read_only().input_schema(json!({ "type": "object", "required": ["y"] }));
+    let bench = Bench::new([echo("reads").read_only(), strict, echo("risky").risk(helve::Risk::High)]);
+    // What is refused keeps less than what runs or waits for a person.
+    for (tool, bytes, is_kept) in [
+        ("reads", 5_000, true),
+        ("reads", 20_000, false),
+        ("strict", 3_000, true),
+        ("strict", 5_000, false),
+        ("nobody", 5_000, false),
+        ("risky", 5_000, true),
+        ("risky", 20_000, false),
+    ] {
+        let arguments = json!({ "x": "ü".repeat(bytes / 2) });
+        bench.call(tool, arguments.clone()).await;
+        let payload = bench.last_record().payload;
+        let text = arguments.to_string();
+        if is_kept {
+            assert_eq!(payload.arguments.unwrap().get(), text, "{tool} {bytes}");
+            assert_eq!(payload.cut, None);
+            continue;
+        }
+        assert!(payload.arguments.is_none(), "{tool} {bytes}");
+        let cut = payload.cut.unwrap();
+        assert_eq!((cut.bytes, cut.sha256), (text.len() as u64, helve::json::sha256_hex(text.as_bytes())));
+        assert!(text.starts_with(&cut.head) && (1_000..=1_024).contains(&cut.head.len()));
+    }
+}
+
+#[tokio::test]
+async fn refused_calls_of_megabytes_take_kilobytes() {
+    let strict = echo("strict").input_schema(json!({ "type": "object", "required": ["y"] }));
+    let bench = Bench::new([strict]);
+    bench.call("strict", json!({ "x": "z".repeat(3_900_000) })).await;
+    let record = bench.last_record();
+    let bytes = serde_json::to_string(&record.payload).unwrap().len();
+    assert!(bytes < 4_096, "{bytes}");
+}
+
+#[tokio::test]
+async fn a_start_keeps_all_arguments_and_its_end_does_not_repeat_them() {
+    let (writes, _) = counter("writes");
+    let bench = Bench::new([writes]);
+    let arguments = json!({ "x": "y".repeat(100_000) });
+    assert!(bench.call("writes", arguments.clone()).await.is_success());
+    let record = bench.last_record();
+    assert!(record.payload.arguments.is_none() && record.payload.cut.is_none());
+    let started = bench.journal.entries().into_iter().find_map(|entry| match entry {
+        Entry::Started(started) => Some(started),
+        Entry::Step(_) | Entry::Finished(_) => None,
+    });
+    let started = started.unwrap();
+    assert_eq!(started.arguments.get(), arguments.to_string());
+    assert!(!started.withheld, "it can be taken up again");
+}

@@ -59,6 +59,12 @@ fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
     ui.table(facts(call))?;
     let payload = &call.payload;
     section("Arguments", payload.arguments.as_ref(), ui)?;
+    if let Some(cut) = &payload.cut {
+        ui.line("")?;
+        ui.heading("Arguments, too long to be kept")?;
+        ui.line(format!("  {}…", escape::one_line(&cut.head, cut.head.len())))?;
+        ui.line(format!("  {} bytes, sha256 {}", cut.bytes, cut.sha256))?;
+    }
     if !payload.repairs.is_empty() {
         ui.line("")?;
         ui.heading("Repairs")?;

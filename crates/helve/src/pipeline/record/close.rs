@@ -6,8 +6,8 @@ use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
-    AttachedRecord, Attempt, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd, Payload,
-    VoiceRecord,
+    AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd,
+    Payload, VoiceRecord,
 };
 use helve_core::schema::redact::scrub;
 use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
@@ -17,6 +17,9 @@ use serde_json::value::to_raw_value;
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
 use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
+
+/// Longest arguments that are kept of a call that never got to its tool, in bytes.
+const REFUSED_ARGUMENT_BYTES_MAX: usize = 4 << 10;
 
 impl OpenRecord<'_> {
     /// Writes the record and tells the outcome.
@@ -229,6 +232,7 @@ impl OpenRecord<'_> {
         mut payload: Payload,
         attempts: Vec<Attempt>,
     ) -> Entry {
+        self.shorten(&mut payload, status, &attempts);
         let error = match status {
             Status::Failed(error) => Some(error),
             Status::Done(_) | Status::Pending(_) => payload.error.as_ref(),
@@ -263,6 +267,26 @@ impl OpenRecord<'_> {
             jiff::SignedDuration::from_nanos(i64::try_from(self.timings.total_nanos()).unwrap_or(i64::MAX));
         let at = facts.received_at.checked_add(elapsed).unwrap_or(facts.received_at);
         Entry::Finished(Box::new(Finished { at, facts, ending, payload }))
+    }
+
+    /// Leaves out arguments that the start has, and keeps little of long ones.
+    ///
+    /// A start has all of them, however long: without them a run that is cut short could not go on.
+    fn shorten(&self, payload: &mut Payload, status: &Status, attempts: &[Attempt]) {
+        if self.start_has_arguments {
+            payload.arguments = None;
+        }
+        let settings = &self.parts.settings;
+        // Whoever sends what is refused should not fill the disk with it.
+        let is_refused = matches!(status, Status::Failed(_)) && attempts.is_empty();
+        let bytes_max = match (is_refused, self.run.is_some()) {
+            (true, _) => settings.journal_argument_bytes_max.min(REFUSED_ARGUMENT_BYTES_MAX),
+            (false, true) => settings.journal_argument_bytes_max.max(settings.run_result_bytes_max),
+            (false, false) => settings.journal_argument_bytes_max,
+        };
+        if let Some(long) = payload.arguments.take_if(|arguments| arguments.get().len() > bytes_max) {
+            payload.cut = Some(CutRecord::of(long.get()));
+        }
     }
 
     pub(super) fn gate_record(&self) -> Option<GateRecord> {

@@ -95,6 +95,7 @@ impl OpenRecord<'_> {
         let written = match &self.run {
             Some(run) if composed && self.grant.is_none() => {
                 run.hold(started);
+                self.start_has_arguments = true;
                 return Ok(());
             }
             Some(run) if self.grant.is_some() => {
@@ -106,11 +107,12 @@ impl OpenRecord<'_> {
             None => self.parts.ledger.commit(started).await,
         };
         self.announced = written.as_ref().err().is_none_or(|error| error.is_spent().is_none());
+        self.start_has_arguments = written.is_ok();
         written
     }
 
     pub(in crate::pipeline) fn was_announced(&mut self) {
-        self.announced = true;
+        (self.announced, self.start_has_arguments) = (true, true);
         if let Some(run) = &self.run {
             run.begin();
         }
@@ -124,7 +126,7 @@ impl OpenRecord<'_> {
         }
         if !self.announced {
             run.hold(Entry::Started(self.started()));
-            self.announced = true;
+            (self.announced, self.start_has_arguments) = (true, true);
         }
         self.must_survive();
         let mut step = self.step(StepKind::Executed { withheld: self.result_withheld });
