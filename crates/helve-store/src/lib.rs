@@ -26,6 +26,7 @@ mod writer;
 
 mod anchor;
 mod chain;
+mod migrations;
 mod owners;
 mod quarantine;
 mod reserve;

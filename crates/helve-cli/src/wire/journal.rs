@@ -11,7 +11,7 @@ use crate::config::origin::short;
 use crate::failure::Failure;
 
 /// What stands beside the database, each under its name and this.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 13] = [
     "-wal",
     "-shm",
     "-journal",
@@ -23,6 +23,9 @@ const BESIDE: [&str; 11] = [
     ".key",
     ".before",
     ".restoring",
+    // As it was before its format changed.
+    ".format-1",
+    ".format-2",
 ];
 
 /// A file or folder beside the database.

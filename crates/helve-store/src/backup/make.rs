@@ -73,7 +73,7 @@ fn copy_ledger(
 ) -> Result<Position, BackupError> {
     let reading = |source| StoreError::sqlite(journal, source);
     let from = open_to_read(journal).map_err(reading)?;
-    schema::check_version(&from, journal)?;
+    schema::format(&from, journal)?;
     let from = from.unchecked_transaction().map_err(reading)?;
     // The first read begins the transaction: this is the moment.
     let position = schema::position(&from).map_err(reading)?;
@@ -164,10 +164,16 @@ fn former_contents(part: &Part) -> Result<Vec<String>, BackupError> {
 }
 
 /// Proves the copy, as `helve audit verify` proves a ledger.
-pub(super) fn check_chain(ledger: &Path, progress: &mut impl FnMut(Progress)) -> Result<(), BackupError> {
+pub(super) fn check_chain(
+    ledger: &Path,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Option<Head>, BackupError> {
     let checked = Audit::of(ledger)
         .verify(|entries| progress(Stage::Checking.at(u64::try_from(entries).unwrap_or(0), 0)))?;
-    checked.first_problem.map_or(Ok(()), |problem| Err(BackupError::Unsound(problem)))
+    match checked.first_problem {
+        Some(problem) => Err(BackupError::Unsound(problem)),
+        None => Ok(checked.head),
+    }
 }
 
 /// Reads every file as it is on disk now, and marks it.

@@ -65,9 +65,7 @@ impl Backup {
             mark.check(bytes, &sha256)?;
         }
         let ledger = self.folder.join(LEDGER);
-        check_chain(&ledger, &mut progress)?;
-        let found = Audit::of(&ledger).head()?;
-        if found != self.manifest.head {
+        if check_chain(&ledger, &mut progress)? != self.manifest.head {
             return Err(BackupError::damaged(LEDGER, "its last entry is not the one of the manifest"));
         }
         Ok(())

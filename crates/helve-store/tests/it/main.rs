@@ -8,6 +8,7 @@
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
+//! - `formats`: ledgers of earlier formats, which are migrated
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
 //! - `backup`: copies of a ledger in use, and putting one in place
@@ -24,6 +25,7 @@ mod behind_our_back;
 mod crash;
 mod disk_full;
 mod figures;
+mod formats;
 mod journal;
 mod keys;
 mod memory;
