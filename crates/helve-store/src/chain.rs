@@ -94,13 +94,19 @@ pub(crate) enum Kind {
     Step = 6,
     /// The file was brought to another format. About no call.
     Migrated = 7,
-    /// A row that nothing vouched for is taken as it was found.
+    /// Vouches for a row: see `vouch.rs`.
     Vouched = 8,
+    /// A process took a run over.
+    Adopted = 9,
+    /// An approval was used up.
+    Spent = 10,
+    /// Which key signs for the journal. About no call.
+    Keyed = 11,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 9] = [
+        const ALL: [Kind; 12] = [
             Kind::Started,
             Kind::Finished,
             Kind::Erased,
@@ -110,6 +116,9 @@ impl Kind {
             Kind::Step,
             Kind::Migrated,
             Kind::Vouched,
+            Kind::Adopted,
+            Kind::Spent,
+            Kind::Keyed,
         ];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }

@@ -31,6 +31,7 @@ mod owners;
 mod quarantine;
 mod reserve;
 mod schema;
+mod vouch;
 
 mod audit;
 mod backup;

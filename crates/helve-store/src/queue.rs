@@ -49,6 +49,8 @@ pub(crate) enum Job {
     Release { scoped_key: [u8; 32], call_id: CallId },
     /// Note in the chain that somebody took the journal as it is, and leave what was open in it to a person.
     Accept,
+    /// Note in the chain which key signs for the journal, unless it tells that already.
+    Keyed(String),
     /// Erase what was said in a call.
     Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
     /// Change runs or memory.
@@ -66,7 +68,7 @@ impl Job {
             Self::Append(_) | Self::Finish { .. } => true,
             Self::Commit(entry, _) => is_report(entry),
             Self::CommitAll(entries, _) => entries.iter().any(is_report),
-            Self::Begin { .. } | Self::Release { .. } | Self::Accept => false,
+            Self::Begin { .. } | Self::Release { .. } | Self::Accept | Self::Keyed(_) => false,
             Self::Erase { .. } | Self::Ask(_) | Self::Flush(_) => false,
         }
     }
@@ -78,13 +80,13 @@ impl Job {
             Self::Commit(entry, _) => !is_report(entry),
             Self::CommitAll(entries, _) => !entries.iter().all(is_report),
             Self::Append(_) | Self::Finish { .. } => false,
-            Self::Release { .. } | Self::Accept | Self::Flush(_) => false,
+            Self::Release { .. } | Self::Accept | Self::Keyed(_) | Self::Flush(_) => false,
         }
     }
 
     /// Whether somebody waits for it.
     pub(crate) fn is_awaited(&self) -> bool {
-        !matches!(self, Self::Append(_))
+        !matches!(self, Self::Append(_) | Self::Keyed(_))
     }
 
     /// How many entries with a payload it may write.
@@ -92,7 +94,8 @@ impl Job {
         match self {
             Self::CommitAll(entries, _) => entries.len(),
             Self::Append(_) | Self::Commit(..) | Self::Begin { .. } | Self::Finish { .. } | Self::Ask(_) => 1,
-            Self::Release { .. } | Self::Accept | Self::Erase { .. } | Self::Flush(_) => 0,
+            Self::Release { .. } | Self::Accept | Self::Keyed(_) => 0,
+            Self::Erase { .. } | Self::Flush(_) => 0,
         }
     }
 
@@ -101,6 +104,8 @@ impl Job {
         // Nobody may be waiting any more; that is no error.
         match self {
             Self::Append(_) | Self::Release { .. } | Self::Accept => Some(self),
+            // The next who opens the journal says it again.
+            Self::Keyed(_) => None,
             Self::Commit(entry, reply) => {
                 let _ = reply.send(Err(error.clone()));
                 is_report(&entry).then_some(Self::Append(entry))

@@ -52,7 +52,7 @@ impl Readers {
 impl Inner {
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let reader = self.take()?;
-        let result = read(&reader.db).map_err(|source| StoreError::sqlite(&self.path, source));
+        let result = at_once(&reader.db, read).map_err(|source| StoreError::sqlite(&self.path, source));
         // A connection on which something went wrong is not used again.
         if result.is_ok()
             && let Some(idle) = &mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,6 +77,14 @@ impl Inner {
         let db = open_to_read(&self.path).map_err(|source| StoreError::sqlite(&self.path, source))?;
         Ok(Reader { db, identity })
     }
+}
+
+/// Reads everything as of one moment: a row and the entry that vouches for it belong together.
+fn at_once<T>(db: &Connection, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let found = read(db)?;
+    db.prepare_cached("COMMIT")?.execute([])?;
+    Ok(found)
 }
 
 /// Runs something that blocks on a thread that may.

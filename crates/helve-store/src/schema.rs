@@ -15,6 +15,7 @@ use crate::identity::table as identity;
 use crate::memory::{effects, values};
 use crate::runs::table as runs;
 use crate::sessions::table as sessions;
+use crate::vouch;
 
 /// The format that this version writes. See `migrations/` for the earlier ones.
 pub(crate) const VERSION: i64 = 3;
@@ -36,6 +37,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 // - `entries`: the chain. `payload` and `salt` are NULL once erased. `made_ms` is the time in the
 //   call's id, 0 without a call, and where a call's entries are found. Indexed instead of the id,
 //   because small numbers that only grow make the cheapest index: they go to its right edge.
+//   The last index leads to the few that tell of the journal itself.
 //   `run_id` is there for parts of runs alone, so that other calls do not pay for its index.
 // - `keys`: idempotency keys. See `keys.rs`.
 // - `room`: empty but for a moment, when it is tried whether the disk has space again.
@@ -58,6 +60,7 @@ CREATE TABLE IF NOT EXISTS entries (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS entries_by_time ON entries (made_ms);
 CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS entries_about_journal ON entries (kind) WHERE kind IN (5, 11);
 CREATE TABLE IF NOT EXISTS keys (
     scoped_key BLOB PRIMARY KEY,
     fingerprint BLOB NOT NULL,
@@ -71,8 +74,9 @@ CREATE TABLE IF NOT EXISTS room (id INTEGER PRIMARY KEY, filler BLOB NOT NULL) S
 ";
 
 /// All tables. Those of runs, memory and approvals are described where they are used.
-const ALL_TABLES: [&str; 7] = [
+const ALL_TABLES: [&str; 8] = [
     TABLES,
+    vouch::TABLES,
     runs::TABLES,
     values::TABLES,
     effects::TABLES,

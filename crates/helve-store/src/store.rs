@@ -11,7 +11,7 @@ use helve_core::ports::{Clock, SystemClock};
 use jiff::Timestamp;
 
 use crate::anchor::Anchor;
-use crate::audit::Audit;
+use crate::audit::{Audit, VerifyingKey, key_file};
 use crate::backup::finish_restore;
 use crate::error::StoreError;
 use crate::memory::Settings;
@@ -170,6 +170,14 @@ impl Store {
     /// The rest of the record stays, the chain still holds, and it says when this was done.
     pub async fn erase(&self, call_id: CallId, at: Timestamp) -> Result<usize, StoreError> {
         Ok(self.ask(|reply| Job::Erase { call_id, at, reply }).await?)
+    }
+
+    /// Tells the journal which key signs for it, unless it knows one: from then on another one is noticed.
+    pub fn tell_key(&self, key: &VerifyingKey) {
+        // Most journals know it, and a note that changes nothing would cost a write.
+        if !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
+            self.queue.push(Job::Keyed(key.to_string()));
+        }
     }
 
     /// Takes the journal at `path` as it is, whatever its anchor says or whether there is one: for

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use helve_sandbox::Way;
-use helve_store::{Audit, Store, StoreError, StoreOptions};
+use helve_store::{Audit, SigningKey, Store, StoreError, StoreOptions};
 
 use super::hooks;
 use crate::config::Loaded;
@@ -52,7 +52,20 @@ pub(crate) fn open_store(loaded: &Loaded) -> Result<Store, Failure> {
     if loaded.is_in_project() {
         keep_out_of_git(path);
     }
+    tell_key(&store);
     Ok(store)
+}
+
+/// Tells the journal which key signs for it, where there is one. A key that was replaced is for `helve audit
+/// verify` to report: calls run without it.
+fn tell_key(store: &Store) {
+    if !SigningKey::path(store.path()).exists() {
+        return;
+    }
+    match SigningKey::open(store.path()) {
+        Ok(key) => store.tell_key(&key.verifying()),
+        Err(error) => tracing::warn!(%error, "the journal's key cannot be used"),
+    }
 }
 
 /// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would

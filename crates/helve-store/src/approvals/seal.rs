@@ -3,9 +3,9 @@
 //! Rows change and are erased, so they are not in the chain. Each entry that tells of a question, a decision or a
 //! new rule carries the digest of its row; at use, and by `verify`, the row is compared with the last of them.
 
-use helve_core::CallId;
 use helve_core::approval::{Approval, Rule};
 use helve_core::json::{canonical, sha256_hex};
+use helve_core::{ApprovalId, CallId};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
@@ -49,6 +49,14 @@ pub(crate) fn was_approved(db: &Connection, approval: &Approval) -> rusqlite::Re
         .optional()?;
     let seal = of_approval(approval)?;
     Ok(told.is_some_and(|(decision, told)| decision == "approved" && told == Some(seal)))
+}
+
+/// Whether the chain tells that an approval was used up.
+pub(crate) fn was_spent(db: &Connection, call_id: CallId, id: &ApprovalId) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 10 AND head ->> 'approval_id' = ?3",
+    )?
+    .exists(key(call_id, id))
 }
 
 /// Whether a person made this very rule, and nobody has taken it back but where the row says so.

@@ -250,6 +250,10 @@ pub(crate) fn used(
         tracing::error!(approval = %approval.id, "the journal does not tell of this approval; run verify");
         return Ok(Err(Spent::DoesNotFit));
     }
+    if approval.state == ApprovalState::Approved && seal::was_spent(db, approval.call_id, &approval.id)? {
+        tracing::error!(approval = %approval.id, "this approval was used before, and its row says that it was not");
+        return Ok(Err(Spent::Is(ApprovalState::Used)));
+    }
     Ok(approval.use_up(grant, call_id, at).map(|()| approval))
 }
 
@@ -294,7 +298,9 @@ pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite
     let mut rules = Vec::new();
     for rule in found {
         let rule = rule?;
-        if seal::was_made(db, &rule)? {
+        // Found by a column, which somebody may have changed.
+        let is_about = tool.is_none_or(|tool| &*rule.tool == tool);
+        if is_about && seal::was_made(db, &rule)? {
             rules.push(rule);
         } else {
             tracing::error!(rule = %rule.id, "the journal does not tell of this rule; run verify");
@@ -329,6 +335,19 @@ pub(crate) fn unsealed(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
     Ok(unsealed)
 }
 
+/// Questions whose approval was used up, and of which no entry tells that where the question is found.
+pub(crate) fn untold_spent(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
+    let used = used_up(db)?;
+    let mut untold = Vec::new();
+    for approval in readable::<Approval>(db, "SELECT body FROM approvals ORDER BY id")? {
+        let id = approval.id.to_string();
+        if used.contains(&id) && !seal::was_spent(db, approval.call_id, &approval.id)? {
+            untold.push(approval);
+        }
+    }
+    Ok(untold)
+}
+
 /// Rules that no entry vouches for, and that nobody has taken back.
 pub(crate) fn unsealed_rules(db: &Connection) -> rusqlite::Result<Vec<Rule>> {
     let mut unsealed = Vec::new();
@@ -352,7 +371,8 @@ pub(crate) fn unsealed_rules(db: &Connection) -> rusqlite::Result<Vec<Rule>> {
 
 /// The rows that can be read.
 fn readable<T: DeserializeOwned>(db: &Connection, select: &str) -> rusqlite::Result<Vec<T>> {
-    let texts = db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let texts =
+        db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }
 
@@ -443,18 +463,42 @@ fn differs(
     if approval.id.to_string() != id || number(approval.state) != state {
         return Ok(Some("its columns say otherwise"));
     }
-    Ok((seal::of_approval(&approval)? != sealed).then_some("its row was changed"))
+    if seal::of_approval(&approval)? != sealed {
+        return Ok(Some("its row was changed"));
+    }
+    Ok((!stands_in_its_columns(db, &approval)?).then_some("its columns say otherwise"))
+}
+
+/// Whether a question is found by what it says.
+fn stands_in_its_columns(db: &Connection, approval: &Approval) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM approvals WHERE id = ?1 AND binding = ?2 AND tool = ?3 AND principal = ?4 \
+         AND call_id = ?5 AND expires_ms = ?6",
+    )?
+    .exists(params![
+        approval.id.to_string(),
+        approval.binding,
+        &*approval.tool,
+        approval.caller.principal.as_deref().unwrap_or_default(),
+        approval.call_id.to_string(),
+        approval.expires_at.as_millisecond()
+    ])
 }
 
 /// Compares rules and chain, which must be sound. Returns the first rule that nobody made like that.
 pub(crate) fn verify_rules(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
-    let mut select = db.prepare("SELECT id, body FROM approval_rules")?;
+    let mut select = db.prepare("SELECT id, body, tool, expires_ms FROM approval_rules")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let (id, text): (String, String) = (row.get(0)?, row.get(1)?);
+        let (tool, expires_ms): (String, i64) = (row.get(2)?, row.get(3)?);
+        let stands = |rule: &Rule| {
+            let stands_at = (rule.id.to_string(), &*rule.tool, rule.expires_at.as_millisecond());
+            stands_at == (id.clone(), &*tool, expires_ms)
+        };
         let what = match serde_json::from_str::<Rule>(&text) {
             Err(_) => "cannot be read",
-            Ok(rule) if rule.id.to_string() == id && seal::was_made(db, &rule)? => continue,
+            Ok(rule) if stands(&rule) && seal::was_made(db, &rule)? => continue,
             Ok(_) => "is not as anybody made it: its row was changed or added, or it was taken back",
         };
         let what = format!("the rule {id} in the table `approval_rules` {what}");

@@ -18,7 +18,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Audit, Head};
+use super::{Audit, Head, key_file};
 use crate::error::StoreError;
 
 /// The name that stands in every key and signature.
@@ -59,6 +59,15 @@ pub enum CheckpointError {
     /// The file with the key cannot be used.
     #[error("the key in {} cannot be used", .0.display())]
     File(PathBuf, #[source] io::Error),
+    /// The file with the key is gone.
+    #[error(
+        "the key that signs for this journal is gone; put {} back, or take the journal without it: `helve audit accept`",
+        .0.display()
+    )]
+    Gone(PathBuf),
+    /// Another key stands in its place.
+    #[error("the key in {} is not the one that signed for this journal: somebody replaced it; put it back", .0.display())]
+    Replaced(PathBuf),
     /// The journal cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -85,7 +94,8 @@ impl SigningKey {
         path.into()
     }
 
-    /// The key of a journal, which is made where there is none.
+    /// The key of a journal, which is made where there is none. One that is not the key that the journal
+    /// [tells of](crate::Store::tell_key) is refused.
     pub fn open(journal: &Path) -> Result<Self, CheckpointError> {
         let path = Self::path(journal);
         let failed = |error| CheckpointError::File(path.clone(), error);
@@ -94,16 +104,29 @@ impl SigningKey {
                 .map_err(|_| io::Error::other("the system gives no random numbers"))?;
             create(&path, document.as_ref())
         };
+        let told = key_file::told_at(journal)?;
         let bytes = match std::fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if told.is_some() {
+                    return Err(CheckpointError::Gone(path));
+                }
                 made().and_then(|()| std::fs::read(&path)).map_err(failed)?
             }
             read => read.map_err(failed)?,
         };
-        let broken = |_| failed(io::Error::new(io::ErrorKind::InvalidData, "it is damaged"));
-        let pair = Ed25519KeyPair::from_pkcs8(&bytes).map_err(broken)?;
-        let mark = Sha256::new().chain_update(b"helve marks secrets\0").chain_update(&bytes).finalize();
-        Ok(Self { pair, mark: mark.into() })
+        let broken = || failed(io::Error::new(io::ErrorKind::InvalidData, "it is damaged"));
+        let key = Self::from_bytes(&bytes).ok_or_else(broken)?;
+        match key.verifying().is_told(told.as_deref()) {
+            true => Ok(key),
+            false => Err(CheckpointError::Replaced(path)),
+        }
+    }
+
+    /// None: this is no key.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let pair = Ed25519KeyPair::from_pkcs8(bytes).ok()?;
+        let mark = Sha256::new().chain_update(b"helve marks secrets\0").chain_update(bytes).finalize();
+        Some(Self { pair, mark: mark.into() })
     }
 
     /// The key with which secrets are marked in the journal.

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod history;
+pub(crate) mod key_file;
 mod query;
 mod record;
 mod rows;

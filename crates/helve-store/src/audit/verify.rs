@@ -5,13 +5,14 @@ use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::{Deserialize, Serialize};
 
-use super::{Audit, Opened};
+use super::{Audit, Opened, key_file};
 use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
+use crate::memory::{effects, values};
 use crate::migrations::Migrated;
 use crate::runs::table as runs;
 use crate::schema;
@@ -96,6 +97,12 @@ pub enum Concern {
     ApiKeys,
     /// What sessions have touched does not agree with the entries, which are sound.
     Sessions,
+    /// What agents remember does not agree with the entries, which are sound.
+    Memory,
+    /// What effects would restore does not agree with the entries, which are sound.
+    Effects,
+    /// The key that signs for the journal is not the one that the entries, which are sound, tell of.
+    KeyFile,
     /// The database has other tables than ours, or is damaged itself.
     Database,
 }
@@ -143,7 +150,8 @@ impl Audit {
             Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
         // What stands in a copy after that is the migration's.
-        let sound = walk.stood_at.filter(|stood_at| stood_at.seq < walk.position.seq).unwrap_or(walk.position);
+        let sound =
+            walk.stood_at.filter(|stood_at| stood_at.seq < walk.position.seq).unwrap_or(walk.position);
         Ok(Verification {
             entries: sound.seq,
             calls: walk.calls,
@@ -212,6 +220,15 @@ impl Audit {
         }
         if let Some(Disagreement { seq, what }) = sessions::verify(&db, walk.accepted_at).map_err(failed)? {
             return problem(Concern::Sessions, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = values::verify(&db, walk.accepted_at).map_err(failed)? {
+            return problem(Concern::Memory, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = effects::verify(&db, walk.accepted_at).map_err(failed)? {
+            return problem(Concern::Effects, seq, what);
+        }
+        if let Some(Disagreement { seq, what }) = key_file::verify(&db, &self.path).map_err(failed)? {
+            return problem(Concern::KeyFile, seq, what);
         }
         walk.calls = db.query_one(CALLS, [], |row| row.get(0)).map_err(failed)?;
         Ok(())
@@ -300,7 +317,7 @@ impl<P: FnMut(i64)> Walk<P> {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
             Kind::Accepted => (self.unanchored_at, self.accepted_at) = (None, next.seq),
             Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
-            Kind::Migrated | Kind::Vouched => {}
+            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
@@ -421,7 +438,8 @@ impl<'a> EntryBytes<'a> {
         const DIGEST: &[u8] = b"\"digest\":";
         match self.link.kind {
             Kind::Started => self.link.head.windows(DIGEST.len()).any(|part| part == DIGEST),
-            Kind::Step | Kind::Migrated | Kind::Vouched => true,
+            Kind::Step | Kind::Migrated | Kind::Vouched | Kind::Adopted => true,
+            Kind::Spent | Kind::Keyed => true,
             Kind::Finished | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
         }
     }
@@ -436,7 +454,10 @@ impl<'a> EntryBytes<'a> {
             | Kind::Unanchored
             | Kind::Accepted
             | Kind::Migrated
-            | Kind::Vouched => false,
+            | Kind::Vouched
+            | Kind::Adopted
+            | Kind::Spent
+            | Kind::Keyed => false,
         };
         match (has_payload, self.salt, self.payload) {
             (true, Some(salt), Some(payload)) => {

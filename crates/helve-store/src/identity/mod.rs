@@ -32,11 +32,11 @@ impl Keys for Store {
     }
 
     fn key(&self, id: KeyId) -> BoxFuture<'_, Result<Option<Key>, JournalError>> {
-        Box::pin(self.readers.read(move |db| table::find(db, id)))
+        Box::pin(self.readers.read(move |db| table::find_vouched(db, id)))
     }
 
     fn keys(&self) -> BoxFuture<'_, Result<Vec<Key>, JournalError>> {
-        Box::pin(self.readers.read(table::list))
+        Box::pin(self.readers.read(table::list_vouched))
     }
 
     fn revoke_key(

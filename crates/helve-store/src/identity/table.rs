@@ -7,6 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::vouch::{self, Voucher};
+
 // - `body`: what is kept of the key, as JSON.
 pub(crate) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS api_keys (
@@ -28,6 +30,63 @@ pub(crate) fn keep(db: &Connection, key: &Key) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT OR REPLACE INTO api_keys VALUES (?1, ?2, ?3, ?4)")?
         .execute(params![key.id.to_string(), key.purpose.as_str(), expires_ms, body])
         .map(drop)
+}
+
+/// What the journal is to tell of a key as it is now. About when it was last used is nobody's business, but for a
+/// code, which is good once.
+pub(crate) fn voucher(key: &Key) -> rusqlite::Result<Voucher> {
+    let mut lasting = key.clone();
+    if key.purpose != Purpose::SignIn {
+        lasting.used_at = None;
+    }
+    let body = serde_json::to_string(&lasting)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let seal = vouch::digest(TABLE, &[], &[Some(body.as_bytes())]);
+    Ok(Voucher { row: row_name(&key.id), seal: Some(seal), until_us: None })
+}
+
+const TABLE: &str = "api_keys";
+
+fn row_name(id: &KeyId) -> String {
+    format!("{TABLE}/{id}")
+}
+
+/// What to tell of every key that can be read, for a migration.
+pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
+    let bodies: Vec<String> = db
+        .prepare("SELECT body FROM api_keys ORDER BY id")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).map(|key| voucher(&key)).collect()
+}
+
+/// Whether the journal vouches for a key as it is.
+pub(crate) fn is_vouched(db: &Connection, key: &Key) -> rusqlite::Result<bool> {
+    let (told, voucher) = (vouch::last(db, &row_name(&key.id))?, voucher(key)?);
+    let is_told = vouch::tells(told.as_ref(), voucher.seal.as_deref().unwrap_or_default());
+    if !is_told {
+        tracing::error!(key = %key.id, "the journal does not vouch for this key; run verify");
+    }
+    Ok(is_told)
+}
+
+/// One key that the journal vouches for.
+pub(crate) fn find_vouched(db: &Connection, id: KeyId) -> rusqlite::Result<Option<Key>> {
+    match find(db, id)? {
+        Some(key) if key.id == id && is_vouched(db, &key)? => Ok(Some(key)),
+        Some(_) | None => Ok(None),
+    }
+}
+
+/// All keys that the journal vouches for, newest first.
+pub(crate) fn list_vouched(db: &Connection) -> rusqlite::Result<Vec<Key>> {
+    let mut vouched = Vec::new();
+    for key in list(db)? {
+        if is_vouched(db, &key)? {
+            vouched.push(key);
+        }
+    }
+    Ok(vouched)
 }
 
 /// Notes that who may come in has changed.

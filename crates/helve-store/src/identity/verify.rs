@@ -9,6 +9,7 @@ use helve_core::identity::{Key, Purpose};
 use rusqlite::Connection;
 use serde_json::Value;
 
+use super::table;
 use crate::keys::Disagreement;
 
 /// What the chain tells of keys. A caller may well ask for a tool of such a name, but there is none,
@@ -47,7 +48,10 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
                     && columns.0 == key.purpose.as_str()
                     && columns.1 == key.expires_at.map(|at| at.as_millisecond());
                 if is_found_by {
-                    story.difference(&key)
+                    let vouched = table::is_vouched(db, &key)?;
+                    story
+                        .difference(&key)
+                        .or_else(|| (!vouched).then_some((story.made_at, "its row was changed")))
                 } else {
                     Some((story.made_at, "its row was changed"))
                 }

@@ -47,6 +47,15 @@ impl ValueError {
         Self::Memory(JournalError::new(what).into())
     }
 
+    fn forged(place: &MemoryPlace) -> Self {
+        let what = format!(
+            "what is remembered as `{}` is not what was written: somebody changed it; set it anew or delete it, and \
+             run `helve audit verify`",
+            place.key
+        );
+        Self::Memory(JournalError::new(what).into())
+    }
+
     /// A value that is refused concerns one job; anything else fails the group.
     pub(crate) fn apart<T>(result: Result<T, Self>) -> rusqlite::Result<Result<T, MemoryError>> {
         match result {

@@ -4,17 +4,21 @@
 //! expired counts until it is swept, a few with every change, and all of it before anybody is told
 //! that there is no room.
 //!
+//! An entry vouches for every value: see `vouch.rs`. A value that is not as its entry tells is not read.
+//!
 //! Several plain statements instead of one with `RETURNING` or a subquery: SQLite makes a table in
 //! memory for those each time, which costs more than all the rest.
 
 use helve_core::memory::{
-    Changed, MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Remembered,
+    Changed, MemoryChange, MemoryError, MemoryLimits, MemoryPlace, MemoryScope, Operation, Remembered,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::ValueError;
+use crate::keys::Disagreement;
+use crate::vouch::{self, Register, Voucher};
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS memory (
@@ -26,7 +30,8 @@ CREATE TABLE IF NOT EXISTS memory (
     version INTEGER NOT NULL,
     changed_at INTEGER NOT NULL,
     expires_at INTEGER,
-    bytes INTEGER NOT NULL
+    bytes INTEGER NOT NULL,
+    salt BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX IF NOT EXISTS memory_by_place ON memory (scope, owner, key);
 CREATE INDEX IF NOT EXISTS memory_by_expiry ON memory (expires_at) WHERE expires_at IS NOT NULL;
@@ -61,7 +66,7 @@ pub(crate) fn read(
     place: &MemoryPlace,
     now: Timestamp,
 ) -> Result<Option<Remembered>, ValueError> {
-    Ok(find(db, place)?.map(|stored| stored.remembered).filter(|remembered| remembered.is_alive(now)))
+    Ok(find(db, place)?.filter(|remembered| remembered.is_alive(now)))
 }
 
 /// An owner's values whose keys start with `prefix`.
@@ -74,7 +79,7 @@ pub(crate) fn list(
     now: Timestamp,
 ) -> Result<Vec<(String, Remembered)>, ValueError> {
     let mut select = db.prepare_cached(
-        "SELECT value, version, changed_at, expires_at, bytes, key FROM memory \
+        "SELECT value, version, changed_at, expires_at, id, salt, key FROM memory \
          WHERE scope = ?1 AND owner = ?2 AND key >= ?3 AND (expires_at IS NULL OR expires_at > ?4) ORDER BY key",
     )?;
     let mut rows = select.query(params![number(scope), owner, prefix, now.as_microsecond()])?;
@@ -82,17 +87,24 @@ pub(crate) fn list(
     while found.len() < limit
         && let Some(row) = rows.next()?
     {
-        let key: String = row.get(5)?;
+        let key: String = row.get(6)?;
         // Keys that begin alike stand together.
         if !key.starts_with(prefix) {
             break;
         }
-        let stored = read_row(row)?.ok_or_else(|| {
-            ValueError::damaged(&MemoryPlace { scope, owner: owner.clone(), key: key.clone() })
-        })?;
-        found.push((key, stored.remembered));
+        let place = MemoryPlace { scope, owner: owner.clone(), key };
+        let stored = Stored::read(row)?;
+        let remembered = stored.checked(db, &place)?;
+        found.push((place.key, remembered));
     }
     Ok(found)
+}
+
+/// What became of a value, and what the journal is to tell of it.
+pub(crate) struct Put<T> {
+    pub(crate) changed: T,
+    /// Absent: nothing was there and nothing is.
+    pub(crate) voucher: Option<Voucher>,
 }
 
 /// Changes a value. A refusal leaves everything as it was.
@@ -102,11 +114,14 @@ pub(crate) fn change(
     change: &MemoryChange,
     limits: &MemoryLimits,
     now: Timestamp,
-) -> Result<Changed, ValueError> {
-    let stored = find(db, place)?;
-    let before = stored.as_ref().map(|stored| &stored.remembered).filter(|value| value.is_alive(now));
-    let value = change.evaluate(before)?;
-    let before = before.cloned();
+) -> Result<Put<Changed>, ValueError> {
+    let before = match find(db, place) {
+        // Whoever says what is to be there, or that nothing is, need not know what was. So a person can put right
+        // a value that somebody changed.
+        Err(ValueError::Memory(_)) if is_whatever_was(change) => None,
+        found => found?.filter(|value| value.is_alive(now)),
+    };
+    let value = change.evaluate(before.as_ref())?;
     if let Some(value) = &value {
         let bytes = text(value)?.len();
         if bytes > limits.value_bytes_max {
@@ -115,9 +130,16 @@ pub(crate) fn change(
         make_room(db, place, bytes, limits, now)?;
     }
     let expires_at = change.time_to_live.map(|time| now.checked_add(time).unwrap_or(Timestamp::MAX));
-    let after = put(db, place, value, expires_at, now)?;
+    let Put { changed: after, voucher } = put(db, place, value, expires_at, now)?;
     sweep(db, now, SWEPT_PER_CHANGE)?;
-    Ok(Changed { before, after })
+    Ok(Put { changed: Changed { before, after }, voucher })
+}
+
+fn is_whatever_was(change: &MemoryChange) -> bool {
+    match change.operation {
+        Operation::Write(_) | Operation::Delete => change.expected_version.is_none(),
+        Operation::Add(_) | Operation::Update(_) => false,
+    }
 }
 
 /// Sets or removes a value, whatever the limits.
@@ -127,7 +149,7 @@ pub(super) fn put(
     value: Option<Value>,
     expires_at: Option<Timestamp>,
     now: Timestamp,
-) -> Result<Option<Remembered>, ValueError> {
+) -> Result<Put<Option<Remembered>>, ValueError> {
     let replaced: Option<(i64, i64)> = db
         .prepare_cached("SELECT id, bytes FROM memory WHERE scope = ?1 AND owner = ?2 AND key = ?3")?
         .query_one(params![number(place.scope), place.owner, place.key], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -137,25 +159,29 @@ pub(super) fn put(
             remove(db, id)?;
             count(db, number(place.scope), &place.owner, -1, -bytes)?;
         }
-        return Ok(None);
+        let voucher = replaced.map(|(id, _)| Voucher { row: row_name(id), seal: None, until_us: None });
+        return Ok(Put { changed: None, voucher });
     };
     let text = text(&value)?;
     let bytes = i64::try_from(text.len()).unwrap_or(i64::MAX);
     let version = next_version(db)?;
     let (changed_at, expires_us) = (now.as_microsecond(), expires_at.map(Timestamp::as_microsecond));
-    match replaced {
-        Some((id, _)) => db
-            .prepare_cached(
-                "UPDATE memory SET value = ?2, version = ?3, changed_at = ?4, expires_at = ?5, bytes = ?6 \
-                 WHERE id = ?1",
+    let salt = vouch::salt()?;
+    let id = match replaced {
+        Some((id, _)) => {
+            db.prepare_cached(
+                "UPDATE memory SET value = ?2, version = ?3, changed_at = ?4, expires_at = ?5, bytes = ?6, \
+                 salt = ?7 WHERE id = ?1",
             )?
-            .execute(params![id, text, version, changed_at, expires_us, bytes])?,
+            .execute(params![id, text, version, changed_at, expires_us, bytes, salt])?;
+            id
+        }
         None => db
             .prepare_cached(
-                "INSERT INTO memory (value, version, changed_at, expires_at, bytes, scope, owner, key) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                "INSERT INTO memory (value, version, changed_at, expires_at, bytes, scope, owner, key, salt) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?
-            .execute(params![
+            .insert(params![
                 text,
                 version,
                 changed_at,
@@ -163,12 +189,15 @@ pub(super) fn put(
                 bytes,
                 number(place.scope),
                 place.owner,
-                place.key
+                place.key,
+                salt
             ])?,
     };
+    let stored = Stored { text, version, changed_at, expires_at: expires_us, id, salt: salt.to_vec() };
     let (more, old_bytes) = replaced.map_or((1, 0), |(_, bytes)| (0, bytes));
     count(db, number(place.scope), &place.owner, more, bytes - old_bytes)?;
-    Ok(Some(Remembered { value, version: version.unsigned_abs(), changed_at: now, expires_at }))
+    let changed = Some(Remembered { value, version: version.unsigned_abs(), changed_at: now, expires_at });
+    Ok(Put { changed, voucher: Some(stored.voucher(place)) })
 }
 
 /// One number for all keys, so that none has a version twice, also not after a deletion.
@@ -186,7 +215,7 @@ fn make_room(
     now: Timestamp,
 ) -> Result<(), ValueError> {
     loop {
-        let replaced = find(db, place)?.map(|stored| stored.bytes);
+        let replaced = bytes_at(db, place)?;
         let totals = totals(db, place)?;
         let values = totals.values + usize::from(replaced.is_none());
         let all_bytes = (totals.bytes + bytes).saturating_sub(replaced.unwrap_or(0));
@@ -257,33 +286,165 @@ fn remove(db: &Connection, id: i64) -> rusqlite::Result<()> {
 
 /// A row, whether or not it has expired.
 struct Stored {
-    remembered: Remembered,
-    bytes: usize,
+    text: String,
+    version: i64,
+    changed_at: i64,
+    expires_at: Option<i64>,
+    id: i64,
+    salt: Vec<u8>,
 }
 
-fn find(db: &Connection, place: &MemoryPlace) -> Result<Option<Stored>, ValueError> {
+impl Stored {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            text: row.get(0)?,
+            version: row.get(1)?,
+            changed_at: row.get(2)?,
+            expires_at: row.get(3)?,
+            id: row.get(4)?,
+            salt: row.get(5)?,
+        })
+    }
+
+    /// What it says, if the journal vouches for it.
+    fn checked(&self, db: &Connection, place: &MemoryPlace) -> Result<Remembered, ValueError> {
+        let told = vouch::last(db, &row_name(self.id))?;
+        if !vouch::tells(told.as_ref(), &self.seal(place)) {
+            return Err(ValueError::forged(place));
+        }
+        self.remembered().ok_or_else(|| ValueError::damaged(place))
+    }
+
+    /// None where it is damaged.
+    fn remembered(&self) -> Option<Remembered> {
+        let time = |micros: i64| Timestamp::from_microsecond(micros).ok();
+        Some(Remembered {
+            value: serde_json::from_str(&self.text).ok()?,
+            version: u64::try_from(self.version).ok()?,
+            changed_at: time(self.changed_at)?,
+            // A time that cannot be told is past all others.
+            expires_at: self.expires_at.and_then(time),
+        })
+    }
+
+    fn seal(&self, place: &MemoryPlace) -> String {
+        let expires_at = self.expires_at.map(i64::to_le_bytes);
+        let columns = [
+            Some(&self.id.to_le_bytes()[..]),
+            Some(&number(place.scope).to_le_bytes()),
+            Some(place.owner.as_bytes()),
+            Some(place.key.as_bytes()),
+            Some(self.text.as_bytes()),
+            Some(&self.version.to_le_bytes()),
+            Some(&self.changed_at.to_le_bytes()),
+            expires_at.as_ref().map(|micros| &micros[..]),
+        ];
+        vouch::digest(TABLE, &self.salt, &columns)
+    }
+
+    fn voucher(&self, place: &MemoryPlace) -> Voucher {
+        let (row, seal) = (row_name(self.id), Some(self.seal(place)));
+        Voucher { row, seal, until_us: self.expires_at }
+    }
+}
+
+const TABLE: &str = "memory";
+
+/// How entries name a row.
+fn row_name(id: i64) -> String {
+    format!("{TABLE}/{id}")
+}
+
+fn find(db: &Connection, place: &MemoryPlace) -> Result<Option<Remembered>, ValueError> {
     let found = db
         .prepare_cached(
-            "SELECT value, version, changed_at, expires_at, bytes FROM memory \
+            "SELECT value, version, changed_at, expires_at, id, salt FROM memory \
              WHERE scope = ?1 AND owner = ?2 AND key = ?3",
         )?
-        .query_one(params![number(place.scope), place.owner, place.key], read_row)
+        .query_one(params![number(place.scope), place.owner, place.key], Stored::read)
         .optional()?;
-    found.map(|row| row.ok_or_else(|| ValueError::damaged(place))).transpose()
+    found.map(|stored| stored.checked(db, place)).transpose()
 }
 
-/// None where it is damaged.
-fn read_row(row: &Row<'_>) -> rusqlite::Result<Option<Stored>> {
-    let time = |micros: i64| Timestamp::from_microsecond(micros).ok();
-    let (value, version): (String, i64) = (row.get(0)?, row.get(1)?);
-    let (changed_at, expires_at): (i64, Option<i64>) = (row.get(2)?, row.get(3)?);
-    let bytes: i64 = row.get(4)?;
-    let parsed = serde_json::from_str(&value).ok().zip(time(changed_at)).zip(u64::try_from(version).ok());
-    Ok(parsed.map(|((value, changed_at), version)| Stored {
-        // A time that cannot be told is past all others.
-        remembered: Remembered { value, version, changed_at, expires_at: expires_at.and_then(time) },
-        bytes: usize::try_from(bytes).unwrap_or(0),
-    }))
+fn bytes_at(db: &Connection, place: &MemoryPlace) -> rusqlite::Result<Option<usize>> {
+    let bytes: Option<i64> = db
+        .prepare_cached("SELECT bytes FROM memory WHERE scope = ?1 AND owner = ?2 AND key = ?3")?
+        .query_one(params![number(place.scope), place.owner, place.key], |row| row.get(0))
+        .optional()?;
+    Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)))
+}
+
+/// Every value with its place.
+fn all(db: &Connection) -> rusqlite::Result<Vec<(MemoryPlace, Stored)>> {
+    db.prepare(
+        "SELECT value, version, changed_at, expires_at, id, salt, scope, owner, key FROM memory ORDER BY id",
+    )?
+    .query_map([], |row| {
+        let scope: i64 = row.get(6)?;
+        let scope = MemoryScope::ALL.into_iter().find(|known| number(*known) == scope);
+        // Of no scope that is kept here: nobody vouches for that.
+        let scope = scope.unwrap_or(MemoryScope::Working);
+        let place = MemoryPlace { scope, owner: row.get(7)?, key: row.get(8)? };
+        Ok((place, Stored::read(row)?))
+    })?
+    .collect()
+}
+
+/// What an entry is to tell of every value that an earlier format kept without one, each with a salt of its own.
+pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
+    let mut vouchers = Vec::new();
+    for (place, mut stored) in all(db)? {
+        stored.salt = vouch::salt()?.to_vec();
+        db.prepare_cached("UPDATE memory SET salt = ?2 WHERE id = ?1")?
+            .execute(params![stored.id, stored.salt])?;
+        vouchers.push(stored.voucher(&place));
+    }
+    Ok(vouchers)
+}
+
+/// Compares values and chain, which must be sound, both ways. Returns the first difference. What was missing when
+/// somebody took the journal as it was, at entry `accepted_at`, is not missed again.
+pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
+    let mut told = Register::of(db, TABLE)?;
+    for (place, stored) in all(db)? {
+        let last = told.take(&row_name(stored.id));
+        if !vouch::tells(last.as_ref(), &stored.seal(&place)) {
+            let what =
+                format!("what is remembered as `{}` is not what was written: its row was changed", place.key);
+            return Ok(Some(Disagreement { seq: last.map(|last| last.seq), what }));
+        }
+    }
+    if let Some(seq) = told.missed(accepted_at) {
+        let what = "a value that was remembered was removed from the table `memory`".to_owned();
+        return Ok(Some(Disagreement { seq: Some(seq), what }));
+    }
+    verify_totals(db)
+}
+
+/// What is counted of values must be as they are, or limits would not hold.
+fn verify_totals(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
+    const WRONG: [(&str, &str); 3] = [
+        (
+            "SELECT 1 FROM memory WHERE bytes <> length(CAST(value AS BLOB)) LIMIT 1",
+            "a value in the table `memory` has another size than it says",
+        ),
+        (
+            "SELECT 1 FROM (SELECT scope, owner, count(*) AS n, sum(bytes) AS b FROM memory GROUP BY scope, owner) AS a \
+             FULL JOIN memory_totals AS t ON a.scope = t.scope AND a.owner = t.owner \
+             WHERE a.n IS NOT t.value_count OR a.b IS NOT t.bytes LIMIT 1",
+            "the table `memory_totals` does not count what is remembered",
+        ),
+        (
+            "SELECT 1 FROM memory, meta WHERE name = 'memory_version' AND version > meta.value LIMIT 1",
+            "a value in the table `memory` has a version that was never given",
+        ),
+    ];
+    for (sql, what) in WRONG {
+        if db.prepare(sql)?.exists([])? {
+            return Ok(Some(Disagreement { seq: None, what: what.to_owned() }));
+        }
+    }
+    Ok(None)
 }
 
 fn text(value: &Value) -> Result<String, ValueError> {

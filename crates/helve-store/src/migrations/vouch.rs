@@ -10,6 +10,12 @@ use serde::Serialize;
 use super::tail::Tail;
 use crate::approvals::{seal, table};
 use crate::chain::Kind;
+use crate::identity::table as identity;
+use crate::memory::effects::{self, Kept};
+use crate::memory::values;
+use crate::runs::table as runs;
+use crate::sessions::table as sessions;
+use crate::vouch::Voucher;
 
 /// The head of an entry that vouches for a row.
 #[derive(Default, Serialize)]
@@ -25,6 +31,17 @@ struct Vouched {
     seal: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     rule_seal: Option<String>,
+    /// Which effect of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effect: Option<u32>,
+    /// Who is at the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    /// Whether it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<i64>,
+    #[serde(flatten)]
+    row: Option<Voucher>,
 }
 
 /// Vouches for everything that can still lead to a call and that nothing vouches for. A row that contradicts the
@@ -35,6 +52,24 @@ pub(super) fn for_what_is_open(db: &Connection, tail: &mut Tail<'_>, at: Timesta
     }
     for rule in table::unsealed_rules(db)? {
         tail.append(Kind::Vouched, Some(rule.call_id), &of_rule(&rule, at)?)?;
+    }
+    for spent in table::untold_spent(db)? {
+        let (call_id, approval_id) = (Some(spent.call_id), Some(spent.id));
+        let told = Vouched { at, call_id, approval_id, ..Vouched::default() };
+        tail.append(Kind::Spent, call_id, &told)?;
+    }
+    for (run, owner, state) in runs::all(db)? {
+        let told =
+            Vouched { at, call_id: Some(run), owner: Some(owner), state: Some(state), ..Vouched::default() };
+        tail.append(Kind::Vouched, Some(run), &told)?;
+    }
+    for Kept { call_id, number, seal } in effects::vouch_for_all(db)? {
+        let (call_id, effect, seal) = (Some(call_id), Some(number), Some(seal));
+        tail.append(Kind::Vouched, call_id, &Vouched { at, call_id, effect, seal, ..Vouched::default() })?;
+    }
+    let rows = [values::vouch_for_all(db)?, sessions::vouch_for_all(db)?, identity::vouch_for_all(db)?];
+    for row in rows.into_iter().flatten() {
+        tail.append(Kind::Vouched, None, &Vouched { at, row: Some(row), ..Vouched::default() })?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Unfinished runs, as the runtime sees them.
 
+pub(crate) mod story;
 pub(crate) mod table;
 
 use std::sync::Arc;

@@ -1,13 +1,14 @@
 //! The table of open runs: which there are, who is at each, and who was asked to stop.
 //!
 //! The writer keeps it in the same transactions as the entries. Rows change, so the chain does not
-//! cover them; but it tells which runs have started and not ended, so that a row that was removed
-//! or added is noticed.
+//! cover them; but it tells which runs have started and not ended, who is at each and which wait, so that a row
+//! that was removed, added or changed is noticed.
 
 use helve_core::CallId;
 use helve_core::ports::{Adoption, Holder, OpenRun};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::story;
 use crate::keys::Disagreement;
 use crate::owners::{Liveness, Owner, Peers};
 
@@ -25,11 +26,18 @@ CREATE INDEX IF NOT EXISTS runs_to_cancel ON runs (owner) WHERE cancel_requested
 /// Whether somebody is at a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum State {
+pub(super) enum State {
     /// Its owner is, while that is alive.
     Running = 0,
     /// It waits for a person.
     Waiting = 1,
+}
+
+impl State {
+    pub(super) fn of(number: i64) -> Self {
+        // Whoever changed the number should not keep a run from being looked at.
+        if number == Self::Waiting as i64 { Self::Waiting } else { Self::Running }
+    }
 }
 
 /// What became of a run at the end of its call.
@@ -105,18 +113,26 @@ pub(crate) fn remove(db: &Connection, run: &str) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM runs WHERE run_id = ?1")?.execute([run]).map(drop)
 }
 
-/// Leaves a run to a person, unless another living process is at it.
-pub(crate) fn wait(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<()> {
+/// Leaves a run to a person, unless another living process is at it. Returns whether that counts.
+pub(crate) fn wait(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<bool> {
     match find(db, run)? {
         Some(row) if !row.is_held_by_others(owner) => {
-            db.prepare_cached("UPDATE runs SET state = 1 WHERE run_id = ?1")?.execute([run]).map(drop)
+            db.prepare_cached("UPDATE runs SET state = 1 WHERE run_id = ?1")?.execute([run])?;
+            Ok(true)
         }
         Some(_) => {
             tracing::error!(run, "a run that another process has taken over should wait; it does not");
-            Ok(())
+            Ok(false)
         }
-        None => Ok(()),
+        None => Ok(true),
     }
+}
+
+/// Takes a run over, whoever was at it.
+pub(crate) fn take(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<()> {
+    db.prepare_cached("UPDATE runs SET owner = ?2, state = 0 WHERE run_id = ?1")?
+        .execute(params![run, owner.id()])
+        .map(drop)
 }
 
 /// Whether a run waits for a person.
@@ -133,8 +149,7 @@ pub(crate) fn adopt(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Resu
     if row.is_held_by_others(owner) {
         return Ok(Adoption::Busy);
     }
-    db.prepare_cached("UPDATE runs SET owner = ?2, state = 0 WHERE run_id = ?1")?
-        .execute(params![run, owner.id()])?;
+    take(db, owner, run)?;
     Ok(Adoption::Adopted)
 }
 
@@ -211,9 +226,26 @@ fn holder(peers: &Peers, owner: &str) -> Holder {
 
 /// Runs that this process is at and should stop.
 pub(crate) fn cancel_requests(db: &Connection, peers: &Peers) -> rusqlite::Result<Vec<CallId>> {
-    db.prepare_cached("SELECT run_id FROM runs WHERE cancel_requested = 1 AND owner = ?1 AND state = 0")?
+    let flagged: Vec<CallId> = db
+        .prepare_cached("SELECT run_id FROM runs WHERE cancel_requested = 1 AND owner = ?1 AND state = 0")?
         .query_map([peers.us()], run_id)?
-        .collect()
+        .collect::<rusqlite::Result<_>>()?;
+    let mut asked = Vec::new();
+    for run in flagged {
+        if story::was_asked_to_stop(db, run)? {
+            asked.push(run);
+        }
+    }
+    Ok(asked)
+}
+
+/// Every open run that has an id, with its owner and its state, for a migration to vouch for.
+pub(crate) fn all(db: &Connection) -> rusqlite::Result<Vec<(CallId, String, i64)>> {
+    let rows: Vec<(String, String, i64)> = db
+        .prepare("SELECT run_id, owner, state FROM runs ORDER BY run_id")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(rows.into_iter().filter_map(|(run, owner, state)| Some((run.parse().ok()?, owner, state))).collect())
 }
 
 /// Compares runs and chain, which must be sound, both ways. Returns the first difference. What was
@@ -229,7 +261,12 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
         let (seq, what) = match told {
             (None::<i64>, _) => (None, "it was never started"),
             (Some(_), Some(ended)) => (Some(ended), "it has ended"),
-            (Some(_), None) => continue,
+            (Some(started), None) => {
+                let differs = run.parse().map_or(Ok(None), |run| story::difference(db, run))?;
+                let Some(what) = differs else { continue };
+                let what = format!("the row of the run {run} in the table `runs` was changed: {what}");
+                return Ok(Some(Disagreement { seq: Some(started), what }));
+            }
         };
         let what = format!("the run {run} is open in the table `runs`, and {what}");
         return Ok(Some(Disagreement { seq, what }));
@@ -266,9 +303,7 @@ fn find(db: &Connection, run: &str) -> rusqlite::Result<Option<RunRow>> {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    // Whoever changed the number should not keep a run from being looked at.
-    let state = if row.get::<_, i64>(2)? == State::Waiting as i64 { State::Waiting } else { State::Running };
-    Ok(RunRow { owner: row.get(1)?, state })
+    Ok(RunRow { owner: row.get(1)?, state: State::of(row.get(2)?) })
 }
 
 fn run_id(row: &Row<'_>) -> rusqlite::Result<CallId> {

@@ -14,7 +14,8 @@ use crate::store::Store;
 
 impl Sessions for Store {
     fn session(&self, key: SessionKey) -> BoxFuture<'_, Result<Option<SessionState>, JournalError>> {
-        Box::pin(self.readers.read(move |db| table::find(db, &key)))
+        let now = self.memory.clock.now();
+        Box::pin(async move { self.readers.read(move |db| table::find_vouched(db, &key, now)).await? })
     }
 
     fn sessions(

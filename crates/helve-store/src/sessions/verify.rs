@@ -57,7 +57,7 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
         );
         return Ok(Some(Disagreement { seq: Some(row.get(0)?), what }));
     }
-    Ok(None)
+    unvouched(db, accepted_at)
 }
 
 /// Every session that was ended. No call of a tool ends well under such a name.
@@ -79,6 +79,24 @@ fn reopened(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
         }
     }
     Ok(None)
+}
+
+/// A session that is not as the journal tells: somebody allowed it more, say.
+fn unvouched(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
+    let now = Timestamp::now();
+    let sessions = table::list(db, None, usize::MAX)?;
+    let mut told = table::told(db)?;
+    for (key, _) in sessions {
+        told.take(&table::row_name(&key));
+        if let Some((seq, what)) = table::difference(db, &key, now)? {
+            let what = format!("the row of {} in the table `sessions` {what}", name(&key));
+            return Ok(Some(Disagreement { seq, what }));
+        }
+    }
+    Ok(told.missed(accepted_at).map(|seq| {
+        let what = "a session was removed from the table `sessions`".to_owned();
+        Disagreement { seq: Some(seq), what }
+    }))
 }
 
 /// Whether what a session was at a time may be forgotten: long ago, or without an id, where labels

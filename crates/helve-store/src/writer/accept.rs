@@ -6,6 +6,7 @@ use helve_core::record::Entry;
 use helve_core::run::{Step, StepKind, WaitingFor};
 use jiff::Timestamp;
 
+use super::encode::Note;
 use super::ledger::Group;
 use crate::approvals::table as approvals;
 use crate::chain::Kind;
@@ -16,7 +17,7 @@ impl Group<'_> {
     /// run has ended, or an approval was used, and whatever goes on by itself would do its deeds again.
     pub(super) fn accept(&mut self) -> rusqlite::Result<Result<(), JournalError>> {
         let at = Timestamp::now();
-        self.note(Kind::Accepted, None)?;
+        self.note(Kind::Accepted, None, &Note::default())?;
         for mut approval in approvals::open(self.tx)? {
             let mut ruling = Ruling::new("helve audit accept", at);
             ruling.reason = Some("entries of the journal are missing; ask again".to_owned());
@@ -30,6 +31,9 @@ impl Group<'_> {
             approvals::keep(self.tx, &approval)?;
         }
         for run in runs::left(self.tx, self.owner)? {
+            // Nobody is at it; its row may say anybody.
+            runs::take(self.tx, self.owner, &run.to_string())?;
+            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner))?;
             let kind = StepKind::Waiting { reason: WaitingFor::Decision, approval_id: None };
             let step = Step { at, call_id: run, run, kind, payload: None };
             if let Err(error) = self.record(&Entry::Step(Box::new(step)))? {

@@ -9,9 +9,10 @@ use helve_core::run::Step;
 use helve_core::{ApprovalId, RuleId};
 use jiff::Timestamp;
 
-use super::encode::Seals;
+use super::encode::{Note, Seals};
 use super::ledger::Group;
 use crate::approvals::{seal, table};
+use crate::chain::Kind;
 
 /// What became of a request, or why it is refused.
 type Served<T> = rusqlite::Result<Result<T, JournalError>>;
@@ -99,15 +100,22 @@ impl Group<'_> {
         Ok(Ok(Some(rule)))
     }
 
-    /// Uses up the approval that a start carries.
-    pub(super) fn use_up(&mut self, started: &Started) -> Served<()> {
-        let Some(grant) = &started.grant else { return Ok(Ok(())) };
+    /// Uses up the approval that a start carries, of which the journal is to tell after the start.
+    pub(super) fn use_up(&mut self, started: &Started) -> Served<Option<Approval>> {
+        let Some(grant) = &started.grant else { return Ok(Ok(None)) };
         // The decision may be among the rows that wait.
         self.rows.flush_others(self.tx)?;
         match table::used(self.tx, grant, started.facts.call_id, started.at)? {
-            Ok(approval) => table::keep(self.tx, &approval).map(Ok),
+            Ok(approval) => table::keep(self.tx, &approval).map(|()| Ok(Some(approval))),
             Err(spent) => Ok(Err(JournalError::spent(spent))),
         }
+    }
+
+    /// Notes where the question is found that its approval was used up: the start may be another call's.
+    pub(super) fn tell_spent(&mut self, used: Option<Approval>) -> rusqlite::Result<()> {
+        let Some(approval) = used else { return Ok(()) };
+        let told = Note { approval_id: Some(approval.id), ..Note::default() };
+        self.note(Kind::Spent, Some(approval.call_id), &told)
     }
 
     /// Whether all approvals that entries would use up can be used.
@@ -134,6 +142,7 @@ impl Group<'_> {
         let seals = Seals {
             seal: Some(seal::of_approval(approval)?),
             rule_seal: rule.map(seal::of_rule).transpose()?,
+            ..Seals::default()
         };
         match self.rows.text().set_sealed_step(step, &seals) {
             Ok(kind) => self.insert(kind).map(Ok),

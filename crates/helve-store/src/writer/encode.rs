@@ -1,16 +1,18 @@
 //! Entries as rows: a head that the chain covers, and a payload that can be erased.
 
-use helve_core::CallId;
 use helve_core::json::hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{Entry, Finished, Started};
 use helve_core::run::{Step, StepKind};
+use helve_core::{ApprovalId, CallId};
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::head::{Head, Last, write_arguments, write_payload};
 use super::{ScopedKey, unwritable};
 use crate::chain::Kind;
+use crate::owners::Owner;
+use crate::vouch::Voucher;
 
 /// Largest head or payload. What comes from outside is limited earlier; this keeps a single
 /// entry that slipped through from blocking all that come after it.
@@ -42,21 +44,52 @@ struct StepHead<'a> {
 
 /// Digests of rows that change with a step, so that the chain covers what decides in them.
 #[derive(Default, Serialize)]
-pub(super) struct Seals {
+pub(crate) struct Seals {
     /// Of a question, or of what an effect would restore.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) seal: Option<String>,
+    pub(crate) seal: Option<String>,
     /// Of the rule that was made with a decision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) rule_seal: Option<String>,
+    pub(crate) rule_seal: Option<String>,
+    /// Of the value that an effect or its undoing wrote.
+    #[serde(flatten)]
+    pub(crate) value: Option<Voucher>,
+    /// Whether another process has the run, so that the step changed nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) fenced: bool,
 }
 
 /// The head of an entry that notes what was done with a call or with the journal.
 #[derive(Serialize)]
-struct NoteHead {
+struct NoteHead<'a> {
     at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     call_id: Option<CallId>,
+    #[serde(flatten)]
+    told: &'a Note,
+}
+
+/// What a note tells beside when and of which call.
+#[derive(Default, Serialize)]
+pub(super) struct Note {
+    /// The process that took a run over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<String>,
+    /// The approval that was used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) approval_id: Option<ApprovalId>,
+    /// The key that signs for the journal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<String>,
+    #[serde(flatten)]
+    pub(super) row: Option<Voucher>,
+}
+
+impl Note {
+    /// Of the process that takes a run over.
+    pub(super) fn of_owner(owner: &Owner) -> Self {
+        Self { owner: Some(owner.id().to_owned()), ..Self::default() }
+    }
 }
 
 /// Whether the end of a run counts.
@@ -69,9 +102,14 @@ pub(super) enum Fence {
 }
 
 impl RowText {
-    pub(super) fn set_entry(&mut self, entry: &Entry, key: Option<&ScopedKey>) -> Result<Kind, JournalError> {
+    pub(super) fn set_entry(
+        &mut self,
+        entry: &Entry,
+        key: Option<&ScopedKey>,
+        owner: &str,
+    ) -> Result<Kind, JournalError> {
         match entry {
-            Entry::Started(started) => self.set_started(started, key),
+            Entry::Started(started) => self.set_started(started, key, owner),
             Entry::Step(step) => self.set_step(step),
             Entry::Finished(finished) => self.set_finished(finished, key, Fence::Open),
         }
@@ -106,6 +144,7 @@ impl RowText {
             grant: None,
             ending: Some(&finished.ending),
             key: key.map(|key| hex(key)),
+            owner: None,
             fenced: fence == Fence::Closed,
         };
         self.set_head(&head)?;
@@ -118,6 +157,7 @@ impl RowText {
         &mut self,
         started: &Started,
         key: Option<&ScopedKey>,
+        owner: &str,
     ) -> Result<Kind, JournalError> {
         let head = Head {
             at: started.at,
@@ -127,6 +167,8 @@ impl RowText {
             grant: started.grant.as_ref(),
             ending: None,
             key: key.map(|key| hex(key)),
+            // Of a part, its run tells.
+            owner: started.facts.part.is_none().then_some(owner),
             fenced: false,
         };
         self.set_head(&head)?;
@@ -136,9 +178,14 @@ impl RowText {
     }
 
     /// A note about a call, or about the journal itself.
-    pub(super) fn set_note(&mut self, call_id: Option<CallId>, at: Timestamp) -> Result<(), JournalError> {
+    pub(super) fn set_note(
+        &mut self,
+        call_id: Option<CallId>,
+        at: Timestamp,
+        told: &Note,
+    ) -> Result<(), JournalError> {
         self.set_ids(call_id, None);
-        serde_json::to_writer(&mut self.head, &NoteHead { at, call_id })
+        serde_json::to_writer(&mut self.head, &NoteHead { at, call_id, told })
             .map_err(|error| unwritable("entry", error))
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Head<'a> {
     /// The scoped idempotency key that the call claimed or settled with this entry. Joins the
     /// chain with the table of keys, which it does not cover.
     pub(super) key: Option<String>,
+    /// The process that is at the run which a start opens.
+    pub(super) owner: Option<&'a str>,
     /// Whether the end came from a process that had lost the run to another, and so does not count.
     pub(super) fenced: bool,
 }
@@ -45,7 +47,7 @@ impl Head<'_> {
     /// Writes it. The call's id has been written before.
     pub(super) fn write(&self, text: &mut Vec<u8>, call_id: &str, last: &mut Last) -> Result<()> {
         // Taken apart, here as below, so that a new field cannot be forgotten.
-        let Self { at, facts, digest, withheld, grant, ending, key, fenced } = self;
+        let Self { at, facts, digest, withheld, grant, ending, key, owner, fenced } = self;
         let mut json = Json(text);
         json.push("{");
         json.time(key!("at"), *at, &mut last.second)?;
@@ -55,6 +57,7 @@ impl Head<'_> {
         json.some(key!("grant"), *grant)?;
         ending.map_or(Ok(()), |ending| write_ending(&mut json, ending))?;
         json.some(key!("key"), key.as_ref())?;
+        json.some(key!("owner"), *owner)?;
         json.flag_if(key!("fenced"), *fenced);
         json.finish();
         Ok(())
@@ -216,7 +219,7 @@ mod tests {
                 "degraded": ["no disk"], "effects": [{ "description": "an \"e\"", "state": "applied" }],
                 "gate": { "said": "deny", "by": ["policy x"] },
             },
-            "key": "00ff", "fenced": true,
+            "key": "00ff", "owner": "a1", "fenced": true,
         })
     }
 
@@ -233,6 +236,7 @@ mod tests {
             grant: grant.as_ref(),
             ending: ending.as_ref(),
             key: expected["key"].as_str().map(str::to_owned),
+            owner: expected["owner"].as_str(),
             fenced: expected["fenced"] == true,
         };
         let mut text = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use helve_core::identity::Key;
+use helve_core::identity::{Key, Purpose};
 use helve_core::ports::{JournalError, too_many_keys};
 
 use super::ledger::Group;
@@ -23,6 +23,7 @@ impl Group<'_> {
                     return Ok(Err(error));
                 }
                 table::keep(self.tx, key)?;
+                self.vouch(Some(table::voucher(key)?), key.made_at)?;
                 table::changed(self.tx)?;
                 Ok(Ok(Some(Key::clone(key))))
             }
@@ -33,12 +34,15 @@ impl Group<'_> {
                         return Ok(Err(error));
                     }
                     table::keep(self.tx, &key)?;
+                    self.vouch(Some(table::voucher(&key)?), *at)?;
                     table::changed(self.tx)?;
                 }
                 Ok(Ok(Some(key)))
             }
             KeyChange::Redeem { id, at } => {
-                let Some(mut key) = table::find(self.tx, *id)? else { return Ok(Ok(None)) };
+                // What vouches for it may be among the rows that wait.
+                self.rows.flush(self.tx)?;
+                let Some(mut key) = table::find_vouched(self.tx, *id)? else { return Ok(Ok(None)) };
                 if !key.redeem(*at) {
                     return Ok(Ok(None));
                 }
@@ -46,11 +50,15 @@ impl Group<'_> {
                     return Ok(Err(error));
                 }
                 table::keep(self.tx, &key)?;
+                self.vouch(Some(table::voucher(&key)?), *at)?;
                 Ok(Ok(Some(key)))
             }
             KeyChange::Touch { used } => {
                 for (id, at) in used {
-                    if let Some(mut key) = table::find(self.tx, *id)? {
+                    // A code is used up by signing in, and not by being looked at.
+                    if let Some(mut key) =
+                        table::find(self.tx, *id)?.filter(|key| key.purpose != Purpose::SignIn)
+                    {
                         key.used_at = Some(*at);
                         table::keep(self.tx, &key)?;
                     }

@@ -10,11 +10,12 @@ use helve_core::run::StepKind;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::encode::Fence;
+use super::encode::{Fence, Note, Seals};
 use super::log::Log;
 use super::rows::Rows;
 use super::unwritable;
 use crate::approvals::table as approvals;
+use crate::audit::key_file;
 use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
@@ -24,6 +25,7 @@ use crate::queue::Job;
 use crate::request::Response;
 use crate::runs::table::{self as runs, Closing};
 use crate::schema;
+use crate::vouch::Voucher;
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -279,21 +281,26 @@ impl Group<'_> {
                 if let Err(lost) = self.fence(started)? {
                     return Ok(Verdict::Refused(lost));
                 }
-                let kind = match self.rows.text().set_started(started, Some(&claim.scoped_key)) {
-                    Ok(kind) => kind,
-                    Err(error) => return Ok(Verdict::Refused(error)),
-                };
+                let kind =
+                    match self.rows.text().set_started(started, Some(&claim.scoped_key), self.owner.id()) {
+                        Ok(kind) => kind,
+                        Err(error) => return Ok(Verdict::Refused(error)),
+                    };
                 match keys::claim(self.tx, self.owner, claim, started.facts.call_id) {
                     Ok(Found::Claimed { from }) => {
                         // After the key: one that has its answer uses no approval.
-                        if let Err(spent) = self.use_up(started)? {
-                            keys::release(self.tx, &claim.scoped_key, started.facts.call_id)?;
-                            from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
-                            return Ok(Verdict::Refused(spent));
-                        }
+                        let used = match self.use_up(started)? {
+                            Ok(used) => used,
+                            Err(spent) => {
+                                keys::release(self.tx, &claim.scoped_key, started.facts.call_id)?;
+                                from.map_or(Ok(()), |dead| self.release(dead))?;
+                                return Ok(Verdict::Refused(spent));
+                            }
+                        };
                         self.open_run()?;
                         self.insert(kind)?;
-                        from.map_or(Ok(()), |dead| self.note(Kind::Released, Some(dead)))?;
+                        self.tell_spent(used)?;
+                        from.map_or(Ok(()), |dead| self.release(dead))?;
                         Ok(Verdict::Found(Found::Claimed { from }))
                     }
                     Ok(found) => Ok(Verdict::Found(found)),
@@ -306,7 +313,7 @@ impl Group<'_> {
                     Ok(status) => status,
                     Err(error) => return Ok(Verdict::Refused(unwritable("outcome", error))),
                 };
-                let kind = match self.rows.text().set_entry(entry, Some(&claim.scoped_key)) {
+                let kind = match self.rows.text().set_entry(entry, Some(&claim.scoped_key), self.owner.id()) {
                     Ok(kind) => kind,
                     Err(error) => return Ok(Verdict::Refused(error)),
                 };
@@ -317,7 +324,7 @@ impl Group<'_> {
                     let released = keys::release(self.tx, &claim.scoped_key, entry.call_id())?;
                     self.insert(kind)?;
                     if released {
-                        self.note(Kind::Released, Some(entry.call_id()))?;
+                        self.release(entry.call_id())?;
                     }
                     return Ok(Verdict::Done);
                 }
@@ -332,12 +339,13 @@ impl Group<'_> {
             Job::Release { scoped_key, call_id } => {
                 if keys::release(self.tx, scoped_key, *call_id)? {
                     runs::remove(self.tx, &call_id.to_string())?;
-                    self.note(Kind::Released, Some(*call_id))?;
+                    self.release(*call_id)?;
                 }
                 Ok(Verdict::Done)
             }
             Job::Ask(request) => self.serve(request),
             Job::Accept => self.accept().map(Verdict::from),
+            Job::Keyed(key) => self.tell_key(key).map(|()| Verdict::Done),
             Job::Erase { call_id, at, .. } => self.erase(*call_id, *at),
             Job::Flush(_) => Ok(Verdict::Done),
         }
@@ -345,22 +353,29 @@ impl Group<'_> {
 
     /// Writes an entry, and what it means for its run.
     pub(super) fn record(&mut self, entry: &Entry) -> rusqlite::Result<Result<(), JournalError>> {
-        let kind = match self.rows.text().set_entry(entry, None) {
+        let kind = match self.rows.text().set_entry(entry, None, self.owner.id()) {
             Ok(kind) => kind,
             Err(error) => return Ok(Err(error)),
         };
+        let mut used = None;
         match entry {
             Entry::Started(started) => {
                 if let Err(lost) = self.fence(started)? {
                     return Ok(Err(lost));
                 }
-                if let Err(spent) = self.use_up(started)? {
-                    return Ok(Err(spent));
-                }
+                used = match self.use_up(started)? {
+                    Ok(used) => used,
+                    Err(spent) => return Ok(Err(spent)),
+                };
                 self.open_run()?;
             }
             Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => {
-                runs::wait(self.tx, self.owner, &step.run.to_string())?;
+                if !runs::wait(self.tx, self.owner, &step.run.to_string())? {
+                    let seals = Seals { fenced: true, ..Seals::default() };
+                    if let Err(error) = self.rows.text().set_sealed_step(step, &seals) {
+                        return Ok(Err(error));
+                    }
+                }
             }
             Entry::Step(_) => {}
             Entry::Finished(_) => {
@@ -369,14 +384,15 @@ impl Group<'_> {
                 }
             }
         }
-        self.insert(kind).map(Ok)
+        self.insert(kind)?;
+        self.tell_spent(used).map(Ok)
     }
 
     /// Writes all entries or none.
     fn record_all(&mut self, entries: &[Entry]) -> rusqlite::Result<Result<(), JournalError>> {
         // What cannot be encoded is found before the first one is written.
         for entry in entries {
-            if let Err(error) = self.rows.text().set_entry(entry, None) {
+            if let Err(error) = self.rows.text().set_entry(entry, None, self.owner.id()) {
                 return Ok(Err(error));
             }
         }
@@ -447,7 +463,7 @@ impl Group<'_> {
     fn erase(&mut self, call_id: CallId, at: Timestamp) -> rusqlite::Result<Verdict> {
         // An entry of the call may be among those that wait.
         self.rows.flush(self.tx)?;
-        if let Err(error) = self.rows.text().set_note(Some(call_id), at) {
+        if let Err(error) = self.rows.text().set_note(Some(call_id), at, &Note::default()) {
             return Ok(Verdict::Refused(error));
         }
         match keys::erase(self.tx, call_id) {
@@ -468,12 +484,44 @@ impl Group<'_> {
     }
 
     /// Appends a note that belongs to something else in this group.
-    pub(super) fn note(&mut self, kind: Kind, call_id: Option<CallId>) -> rusqlite::Result<()> {
+    pub(super) fn note(&mut self, kind: Kind, call_id: Option<CallId>, told: &Note) -> rusqlite::Result<()> {
+        self.note_at(Timestamp::now(), kind, call_id, told)
+    }
+
+    fn note_at(
+        &mut self,
+        at: Timestamp,
+        kind: Kind,
+        call_id: Option<CallId>,
+        told: &Note,
+    ) -> rusqlite::Result<()> {
         self.rows
             .text()
-            .set_note(call_id, Timestamp::now())
+            .set_note(call_id, at, told)
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         self.add(kind, None)
+    }
+
+    /// Notes that a call gave back its key.
+    fn release(&mut self, call_id: CallId) -> rusqlite::Result<()> {
+        self.note(Kind::Released, Some(call_id), &Note::default())
+    }
+
+    /// Notes which key signs for the journal, unless the chain tells that already.
+    fn tell_key(&mut self, key: &str) -> rusqlite::Result<()> {
+        self.rows.flush(self.tx)?;
+        if key_file::told(self.tx)?.is_some() {
+            return Ok(());
+        }
+        self.note(Kind::Keyed, None, &Note { key: Some(key.to_owned()), ..Note::default() })
+    }
+
+    /// Vouches for a row that was written.
+    pub(super) fn vouch(&mut self, row: Option<Voucher>, at: Timestamp) -> rusqlite::Result<()> {
+        if row.is_none() {
+            return Ok(());
+        }
+        self.note_at(at, Kind::Vouched, None, &Note { row, ..Note::default() })
     }
 
     /// Appends what is encoded, with its payload, where it has one.

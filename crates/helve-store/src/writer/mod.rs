@@ -29,6 +29,7 @@ use helve_core::ports::JournalError;
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 
+pub(crate) use self::encode::Seals;
 pub(crate) use self::ledger::Ledger;
 use self::ledger::Verdict;
 use crate::anchor::Anchor;
@@ -264,7 +265,7 @@ impl Writer {
                     ended_keys.extend(self.backlog.parked.keys());
                 }
                 Job::Append(_) | Job::Commit(..) | Job::CommitAll(..) | Job::Begin { .. } => {}
-                Job::Accept | Job::Erase { .. } | Job::Ask(_) | Job::Flush(_) => {}
+                Job::Accept | Job::Keyed(_) | Job::Erase { .. } | Job::Ask(_) | Job::Flush(_) => {}
             }
             self.answer(job, verdict);
         }
@@ -307,7 +308,7 @@ impl Writer {
                     tracing::error!(%error, "an entry was refused and is lost");
                 }
             }
-            (Job::Append(_) | Job::Release { .. } | Job::Accept, _) => {}
+            (Job::Append(_) | Job::Release { .. } | Job::Accept | Job::Keyed(_), _) => {}
             (
                 Job::Commit(..)
                 | Job::CommitAll(..)

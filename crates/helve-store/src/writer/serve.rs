@@ -7,11 +7,15 @@ use helve_core::ports::{Adoption, JournalError};
 use helve_core::run::Step;
 use helve_core::session::SessionChange;
 
+use super::encode::Note;
 use super::ledger::{Group, Verdict};
+use crate::chain::Kind;
 use crate::keys::{self, KeyError};
+use crate::memory::ValueError;
 use crate::memory::effects::{self, Applying};
-use crate::memory::{ValueError, values};
+use crate::memory::values::{self, Put};
 use crate::request::{Request, Response};
+use crate::runs::story;
 use crate::runs::table::{self as runs, Asked};
 use crate::sessions::table as sessions;
 
@@ -19,11 +23,18 @@ impl Group<'_> {
     pub(super) fn serve(&mut self, request: &Request) -> rusqlite::Result<Verdict> {
         let memory = self.memory;
         let response = match request {
-            Request::Adopt { run, .. } => Response::Adopted(self.adopt(*run)?),
+            Request::Adopt { run, .. } => return answered(self.adopt(*run)?, Response::Adopted),
             Request::Cancel { step, .. } => return self.request_cancel(step),
             Request::Change { place, change, .. } => {
-                let changed = values::change(self.tx, place, change, &memory.limits, memory.now());
-                Response::Changed(ValueError::apart(changed)?)
+                // The entry that vouches for what is there may be among the rows that wait.
+                self.rows.flush(self.tx)?;
+                let put = values::change(self.tx, place, change, &memory.limits, memory.now());
+                Response::Changed(match ValueError::apart(put)? {
+                    Ok(Put { changed, voucher }) => {
+                        self.vouch(voucher, memory.now()).map(|()| Ok(changed))?
+                    }
+                    Err(error) => Err(error),
+                })
             }
             Request::Apply { effect, place, change, step, .. } => {
                 let (tx, now) = (self.tx, memory.now());
@@ -33,7 +44,7 @@ impl Group<'_> {
             }
             Request::Undo { effect, step, .. } => {
                 let (tx, now) = (self.tx, memory.now());
-                self.with_step(step, || effects::undo(tx, *effect, now).map(|()| Applying::Now))?
+                self.with_step(step, || effects::undo(tx, *effect, now))?
             }
             Request::Question { ask, .. } => {
                 return answered(self.question(ask)?, |asked| Response::Asked(Box::new(asked)));
@@ -52,7 +63,11 @@ impl Group<'_> {
                 {
                     return Ok(Verdict::Refused(error));
                 }
-                let changed = sessions::change(self.tx, key, change, *now, *forget_before)?;
+                self.rows.flush(self.tx)?;
+                let changed = match sessions::change(self.tx, key, change, *now, *forget_before)? {
+                    Ok((state, voucher)) => self.vouch(Some(voucher), *now).map(|()| Ok(state))?,
+                    Err(error) => Err(error),
+                };
                 return answered(changed, |state| Response::Session(Box::new(state)));
             }
             Request::Revoke { id, by, at, .. } => {
@@ -65,11 +80,18 @@ impl Group<'_> {
         Ok(Verdict::Answered(response))
     }
 
-    fn adopt(&mut self, run: CallId) -> rusqlite::Result<Adoption> {
+    fn adopt(&mut self, run: CallId) -> rusqlite::Result<Result<Adoption, JournalError>> {
+        // The start, which names key and owner, may be among the rows that wait.
+        self.rows.flush(self.tx)?;
+        if let Some(what) = story::difference(self.tx, run)? {
+            let told = format!(
+                "the row of the run {run} was changed: {what}; nobody takes it up, run `helve audit verify`"
+            );
+            return Ok(Err(JournalError::new(told)));
+        }
         let adoption = runs::adopt(self.tx, self.owner, &run.to_string())?;
         if adoption == Adoption::Adopted {
-            // The start, which names the key, may be among the rows that wait.
-            self.rows.flush(self.tx)?;
+            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner))?;
             match keys::take_over(self.tx, self.owner, run) {
                 Ok(()) => {}
                 Err(KeyError::Sqlite(error)) => return Err(error),
@@ -77,7 +99,7 @@ impl Group<'_> {
                 Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
             }
         }
-        Ok(adoption)
+        Ok(Ok(adoption))
     }
 
     fn request_cancel(&mut self, step: &Step) -> rusqlite::Result<Verdict> {
@@ -99,16 +121,25 @@ impl Group<'_> {
         step: &Step,
         change: impl FnOnce() -> Result<Applying, ValueError>,
     ) -> rusqlite::Result<Response> {
-        let kind = match self.rows.text().set_step(step) {
-            Ok(kind) => kind,
-            Err(error) => return Ok(Response::Effect(Err(error.into()))),
-        };
+        // What was told of the value before may be among the rows that wait.
+        self.rows.flush(self.tx)?;
+        if let Err(error) = self.rows.text().set_step(step) {
+            return Ok(Response::Effect(Err(error.into())));
+        }
         Ok(Response::Effect(match ValueError::apart(change())? {
-            Ok(Applying::Now) => self.insert(kind).map(Ok)?,
+            Ok(Applying::Now(seals)) => {
+                let kind = self.rows.text().set_sealed_step(step, &seals);
+                self.insert(kind.map_err(fatal)?).map(Ok)?
+            }
             Ok(Applying::Before) => Ok(()),
             Err(error) => Err(error),
         }))
     }
+}
+
+/// What cannot be told of fails the group.
+fn fatal(error: JournalError) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 fn answered<T>(

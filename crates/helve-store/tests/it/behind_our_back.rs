@@ -73,12 +73,12 @@ async fn a_key_that_was_changed_added_or_made_good_again_is_found() {
             format!(
                 "UPDATE api_keys SET body = json_remove(body, '$.revoked_at', '$.revoked_by') WHERE id = '{revoked}'"
             ),
-            Some(4),
+            Some(7),
             "it was taken back, and seems good again",
         ),
         (
             format!("UPDATE api_keys SET body = json_remove(body, '$.used_at') WHERE id = '{code}'"),
-            Some(5),
+            Some(9),
             "it was used up, and seems unused",
         ),
         (
@@ -86,7 +86,7 @@ async fn a_key_that_was_changed_added_or_made_good_again_is_found() {
             None,
             "nobody made it",
         ),
-        (format!("DELETE FROM api_keys WHERE id = '{revoked}'"), Some(2), "was removed"),
+        (format!("DELETE FROM api_keys WHERE id = '{revoked}'"), Some(3), "was removed"),
     ];
     for (sql, seq, what) in cases {
         let found = after(&place, Concern::ApiKeys, &sql);
@@ -134,15 +134,15 @@ async fn a_session_whose_label_was_lowered_is_found() {
     let verification = place.verify();
     assert!(verification.is_sound(), "{verification:?}");
     for (sql, seq, what) in [
-        ("UPDATE sessions SET body = json_remove(body, '$.taints')", 1, "has lost the label `untrusted`"),
-        ("UPDATE sessions SET body = json_remove(body, '$.taints[1]')", 3, "has lost the label `private`"),
+        ("UPDATE sessions SET body = json_remove(body, '$.taints')", 2, "has lost the label `untrusted`"),
+        ("UPDATE sessions SET body = json_remove(body, '$.taints[1]')", 5, "has lost the label `private`"),
         (
             "UPDATE sessions SET body = json_set(body, '$.since', '2099-01-01T00:00:00Z')",
-            1,
+            2,
             "begins after that",
         ),
-        ("UPDATE sessions SET principal = 'eve'", 1, "is gone"),
-        ("DELETE FROM sessions", 1, "is gone"),
+        ("UPDATE sessions SET principal = 'eve'", 2, "is gone"),
+        ("DELETE FROM sessions", 2, "is gone"),
     ] {
         let found = after(&place, Concern::Sessions, sql);
         assert_eq!(found.0, Some(seq), "{sql}: {found:?}");
@@ -159,5 +159,5 @@ async fn a_session_whose_label_was_lowered_is_found() {
     assert!(place.verify().is_sound());
     let reopen = "UPDATE sessions SET body = json_remove(body, '$.ended_at')";
     let (seq, what) = after(&place, Concern::Sessions, reopen);
-    assert!(seq == Some(5) && what.contains("was ended, and seems open"), "{what}");
+    assert!(seq == Some(7) && what.contains("was ended, and seems open"), "{what}");
 }

@@ -92,7 +92,8 @@ fn sound(verification: &Verification, name: &str) {
 /// What the tables of a file look like.
 fn shape(path: &Path) -> Vec<String> {
     let db = Connection::open(path).unwrap();
-    let mut select = db.prepare("SELECT name || ': ' || ifnull(sql, '') FROM sqlite_schema ORDER BY name").unwrap();
+    let mut select =
+        db.prepare("SELECT name || ': ' || ifnull(sql, '') FROM sqlite_schema ORDER BY name").unwrap();
     select.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
@@ -284,7 +285,12 @@ fn what_was_changed_before_the_step_is_found_after_it() {
             place.open().close().unwrap();
             let found = place.verify();
             let seq = found.first_problem.as_ref().and_then(|problem| problem.seq);
-            assert_eq!((found.concern, seq), (Some(Concern::Entries), Some(2)), "{}: {found:?}", fixture.name);
+            assert_eq!(
+                (found.concern, seq),
+                (Some(Concern::Entries), Some(2)),
+                "{}: {found:?}",
+                fixture.name
+            );
         }
     }
 }
@@ -436,10 +442,12 @@ async fn grown(fixture: &Fixture) -> Place {
     let place = fixture.place();
     let db = Connection::open(place.db()).unwrap();
     // What is not in the chain can grow without its author.
-    db.execute_batch("CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 60000) SELECT i FROM n")
+    db.execute_batch("CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n")
         .unwrap();
     db.execute_batch(
-        "INSERT INTO memory (scope, owner, key, value, version, changed_at, expires_at, bytes) \
+        "INSERT INTO memory_totals SELECT 2, 'somebody', count(*), 402 * count(*) FROM n; \
+         UPDATE meta SET value = 1000000 WHERE name = 'memory_version'; \
+         INSERT INTO memory (scope, owner, key, value, version, changed_at, expires_at, bytes) \
          SELECT 2, 'somebody', 'key.' || i, '\"' || hex(randomblob(200)) || '\"', 1000 + i, 0, NULL, 402 FROM n",
     )
     .unwrap();

@@ -8,6 +8,7 @@
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
+//! - `deciding`: every column that decides, changed: found by `verify`, and refused when it is used
 //! - `formats`: ledgers of earlier formats, which are migrated
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
@@ -23,6 +24,7 @@ mod audit;
 mod backup;
 mod behind_our_back;
 mod crash;
+mod deciding;
 mod disk_full;
 mod figures;
 mod formats;

@@ -166,27 +166,32 @@ async fn what_has_expired_is_swept() {
     assert_eq!((count(&place, "memory"), count(&place, "memory_totals")), (0, 0));
 }
 
-/// What agents remember is theirs to change, and so no concern of the chain; but what cannot be read
-/// is refused by itself.
+/// Whoever says what is to be there puts it right; whoever needs what was there is refused, alone.
 #[tokio::test]
-async fn changed_memory_is_no_finding_and_damaged_memory_stops_nothing_else() {
+async fn changed_memory_is_refused_by_itself_and_put_right_by_hand() {
     let place = Place::new();
     let store = place.open();
     let call = SampleCall::new("mail/send");
     store.change(place_of("count"), write(json!("old"))).await.unwrap();
     apply(&store, &call, write(json!("new"))).await.unwrap();
     let db = Connection::open(place.db()).unwrap();
-    db.execute_batch("UPDATE memory SET value = '7'; UPDATE effects SET before = NULL").unwrap();
-    assert_eq!(store.audit().verify(|_| {}).unwrap().first_problem, None);
-    db.execute_batch("UPDATE memory SET value = 'no JSON'; UPDATE effects SET before = '{'").unwrap();
-    let refused = [
-        store.read(place_of("count")).await.unwrap_err(),
-        store.change(place_of("count"), add_one()).await.unwrap_err(),
-        undo(&store, &call).await.unwrap_err(),
-    ];
-    for error in refused {
-        assert!(error.to_string().contains("`count` is damaged"), "{error}");
+    for forged in ["'7'", "'no JSON'"] {
+        db.execute_batch(&format!("UPDATE memory SET value = {forged}")).unwrap();
+        let refused = [
+            store.read(place_of("count")).await.unwrap_err(),
+            store.list(MemoryScope::LongTerm, place_of("").owner, String::new(), 9).await.unwrap_err(),
+            store.change(place_of("count"), add_one()).await.unwrap_err(),
+            store.change(place_of("count"), write(json!(1)).if_version(2)).await.unwrap_err(),
+            undo(&store, &call).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(error.to_string().contains("`count` is not what was written"), "{error}");
+        }
     }
     store.change(place_of("other"), write(json!(1))).await.unwrap();
     store.check().unwrap();
+    let set = store.change(place_of("count"), write(json!("right"))).await.unwrap();
+    assert_eq!(set.before, None, "what somebody forged is not shown as what was");
+    assert_eq!(read(&store, "count").await.unwrap().value, json!("right"));
+    assert_eq!(store.audit().verify(|_| {}).unwrap().first_problem, None);
 }

@@ -77,7 +77,7 @@ async fn what_is_open_in_an_accepted_journal_waits_for_a_person() {
     assert_eq!(store.adopt(run.id()).await.unwrap(), Adoption::Adopted);
     store.close().unwrap();
     let verification = place.verify();
-    assert_eq!((verification.entries, verification.first_problem), (5, None));
+    assert_eq!((verification.entries, verification.first_problem), (7, None));
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ async fn an_end_from_whoever_lost_the_run_is_recorded_and_does_not_count() {
     let history = winner.history(run.id()).await.unwrap();
     assert!(!history.iter().any(|entry| matches!(entry, Entry::Finished(_))), "{history:?}");
     let verification = winner.audit().verify(|_| {}).unwrap();
-    assert_eq!((verification.entries, verification.first_problem), (5, None));
+    assert_eq!((verification.entries, verification.first_problem), (6, None));
 
     winner.finish(run.done(json!("won")), key.clone(), done_status(json!("won"))).await.unwrap();
     assert_eq!(show(&winner.audit(), run.id()).unwrap().status, CallStatus::Done);
@@ -273,10 +273,8 @@ async fn nothing_starts_in_a_run_that_another_process_has_taken_over_or_ended() 
     loser.commit(run.started()).await.unwrap();
     let part = |path: &str| SampleCall::new("mail/send").part_of(&run, path);
     loser.commit(part("first").started()).await.unwrap();
-    // As a process that looks before the loser could stand again.
     let winner = place.open();
-    let sql = format!("UPDATE runs SET owner = 'gone' WHERE run_id = '{}'", run.id());
-    Connection::open(place.db()).unwrap().execute(&sql, []).unwrap();
+    loser.commit(waiting(&run)).await.unwrap();
     assert_eq!(winner.adopt(run.id()).await.unwrap(), Adoption::Adopted);
     let entries = place.verify().entries;
     let check = async || {

@@ -1,0 +1,164 @@
+//! Entries that vouch for rows.
+//!
+//! Rows that decide change and are removed, so they are no part of the chain. But whoever writes one appends, in
+//! the same transaction, an entry that names it and carries a digest of it; the last entry that names a row tells
+//! how it must be. So the row is compared when it is used, and by `verify`.
+//!
+//! What may be erased, and could be guessed from its digest, is hashed with a salt that stands in the row and goes
+//! with it.
+
+use std::collections::HashMap;
+
+use helve_core::json::hex;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::chain::Salt;
+
+/// Leads from a row to the entries that name it. Only steps and vouchers are looked into, so that calls do not pay
+/// for it.
+pub(crate) const TABLES: &str = "
+CREATE INDEX IF NOT EXISTS entries_by_row ON entries (head ->> 'row')
+    WHERE kind IN (6, 8) AND head ->> 'row' IS NOT NULL;
+";
+
+/// What an entry tells of a row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Voucher {
+    /// Its table and its key there.
+    pub(crate) row: String,
+    /// Its digest. Absent: it was removed.
+    #[serde(rename = "row_seal", skip_serializing_if = "Option::is_none")]
+    pub(crate) seal: Option<String>,
+    /// From when on it may be gone without an entry that tells of it.
+    #[serde(rename = "row_until_us", skip_serializing_if = "Option::is_none")]
+    pub(crate) until_us: Option<i64>,
+}
+
+/// The last that was told of a row.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) seq: i64,
+    seal: Option<String>,
+    until_us: Option<i64>,
+}
+
+impl Told {
+    /// Whether the row must be there at a time.
+    pub(crate) fn is_due(&self, now_us: i64) -> bool {
+        self.seal.is_some() && self.until_us.is_none_or(|until| until > now_us)
+    }
+}
+
+/// Whether the last entry about a row tells that it has this digest.
+pub(crate) fn tells(told: Option<&Told>, seal: &str) -> bool {
+    told.is_some_and(|told| told.seal.as_deref() == Some(seal))
+}
+
+const LAST: &str = "
+    SELECT seq, head ->> 'row_seal', head ->> 'row_until_us' FROM entries
+    WHERE kind IN (6, 8) AND head ->> 'row' IS NOT NULL AND head ->> 'row' = ?1
+    ORDER BY seq DESC LIMIT 1";
+
+/// The last entry that names a row.
+pub(crate) fn last(db: &Connection, row: &str) -> rusqlite::Result<Option<Told>> {
+    db.prepare_cached(LAST)?
+        .query_one([row], |row| Ok(Told { seq: row.get(0)?, seal: row.get(1)?, until_us: row.get(2)? }))
+        .optional()
+}
+
+/// What the chain tells of the rows of a table.
+pub(crate) struct Register {
+    /// The last that was told of each row that nobody has found yet.
+    told: HashMap<String, Told>,
+    /// Now, or when the last of them was written, should clocks differ.
+    now_us: i64,
+}
+
+impl Register {
+    pub(crate) fn of(db: &Connection, table: &str) -> rusqlite::Result<Self> {
+        let mut select = db.prepare(
+            "SELECT head ->> 'row', seq, head ->> 'row_seal', head ->> 'row_until_us', head ->> 'at' FROM entries \
+             WHERE kind IN (6, 8) AND head ->> 'row' IS NOT NULL ORDER BY seq",
+        )?;
+        let mut rows = select.query([])?;
+        let (mut told, mut now_us) = (HashMap::new(), Timestamp::now().as_microsecond());
+        while let Some(row) = rows.next()? {
+            let name: String = row.get(0)?;
+            if name.strip_prefix(table).is_some_and(|key| key.starts_with('/')) {
+                let last = Told { seq: row.get(1)?, seal: row.get(2)?, until_us: row.get(3)? };
+                told.insert(name, last);
+                let at: Option<String> = row.get(4)?;
+                let at = at.and_then(|at| at.parse::<Timestamp>().ok());
+                now_us = now_us.max(at.map_or(0, Timestamp::as_microsecond));
+            }
+        }
+        Ok(Self { told, now_us })
+    }
+
+    /// The last that was told of a row that is there.
+    pub(crate) fn take(&mut self, row: &str) -> Option<Told> {
+        self.told.remove(row)
+    }
+
+    /// The first entry after `accepted_at` that tells of a row which should be there and was not taken.
+    pub(crate) fn missed(&self, accepted_at: i64) -> Option<i64> {
+        let due = self.told.values().filter(|told| told.is_due(self.now_us) && told.seq > accepted_at);
+        due.map(|told| told.seq).min()
+    }
+}
+
+/// The digest of a row's columns. Their lengths make every column's end unambiguous.
+pub(crate) fn digest(table: &str, salt: &[u8], columns: &[Option<&[u8]>]) -> String {
+    let mut digest = Sha256::new_with_prefix(b"helve row v1\0");
+    for column in [Some(table.as_bytes()), Some(salt)].iter().chain(columns) {
+        match column {
+            Some(bytes) => {
+                digest.update([1]);
+                digest.update((bytes.len() as u64).to_le_bytes());
+                digest.update(bytes);
+            }
+            None => digest.update([0]),
+        }
+    }
+    hex(&digest.finalize())
+}
+
+/// A salt for one row.
+pub(crate) fn salt() -> rusqlite::Result<Salt> {
+    let mut salt = Salt::default();
+    getrandom::fill(&mut salt).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    Ok(salt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_found_by_the_index() {
+        let db = Connection::open_in_memory().unwrap();
+        crate::schema::create_missing(&db).unwrap();
+        let plan = format!("EXPLAIN QUERY PLAN {LAST}");
+        let plan: String = db.query_one(&plan, ["memory/1"], |row| row.get("detail")).unwrap();
+        assert!(plan.contains("USING INDEX entries_by_row (<expr>=?)"), "{plan}");
+    }
+
+    #[test]
+    fn a_digest_changes_with_every_column_and_with_where_columns_end() {
+        let digest = |columns: &[Option<&[u8]>]| digest("t", b"salt", columns);
+        let all = [
+            digest(&[Some(b"ab"), Some(b"c")]),
+            digest(&[Some(b"a"), Some(b"bc")]),
+            digest(&[Some(b"abc"), None]),
+            digest(&[None, Some(b"abc")]),
+            digest(&[Some(b""), Some(b"abc")]),
+            super::digest("t", b"tlas", &[Some(b"ab"), Some(b"c")]),
+            super::digest("u", b"salt", &[Some(b"ab"), Some(b"c")]),
+        ];
+        let different: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len());
+    }
+}
