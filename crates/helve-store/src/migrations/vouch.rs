@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::tail::Tail;
 use crate::approvals::{seal, unsealed};
 use crate::chain::Kind;
-use crate::identity::table as identity;
+use crate::identity::verify as identity;
 use crate::memory::effects::{self, Kept};
 use crate::memory::values;
 use crate::runs::table as runs;
