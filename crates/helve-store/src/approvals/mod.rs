@@ -2,6 +2,7 @@
 
 pub(crate) mod seal;
 pub(crate) mod table;
+pub(crate) mod unsealed;
 
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
 use helve_core::ports::{Approvals, JournalError};

@@ -66,7 +66,8 @@ pub enum CheckpointError {
     )]
     Gone(PathBuf),
     /// Another key stands in its place.
-    #[error("the key in {} is not the one that signed for this journal: somebody replaced it; put it back", .0.display())]
+    #[error("the key in {} is not the one that signed for this journal: somebody replaced it; put it back, or take \
+         the journal with this one: `helve audit accept`", .0.display())]
     Replaced(PathBuf),
     /// The journal cannot be read.
     #[error(transparent)]

@@ -11,8 +11,20 @@ use super::record::{StepHead, StoredHead};
 use super::rows::{COLUMNS, Damage, StoredEntry};
 use crate::chain::Kind;
 use crate::error::StoreError;
+use crate::runs::table as runs;
+use crate::schema;
 
 impl Audit {
+    /// The runs that are open, oldest first, whoever is at them.
+    pub fn open_runs(&self) -> Result<Vec<CallId>, StoreError> {
+        let db = self.connect()?;
+        if schema::is_empty(&db).map_err(|source| self.error(source))? {
+            return Ok(Vec::new());
+        }
+        let runs = runs::all(&db).map_err(|source| self.error(source))?;
+        Ok(runs.into_iter().map(|(run, ..)| run).collect())
+    }
+
     /// The entries of a run and of its parts, in order. Ends that do not count, because another
     /// process had taken the run over by then, are left out.
     ///

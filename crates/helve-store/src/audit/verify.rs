@@ -140,7 +140,7 @@ impl Audit {
             accepted_at: 0,
             format: None,
             format_1_until: 0,
-            after_format_1: false,
+            least_format: 1,
             calls: 0,
             progress,
         };
@@ -270,8 +270,8 @@ struct Walk<P> {
     format: Option<i64>,
     /// The last entry that was written in format 1; 0 where there is none.
     format_1_until: i64,
-    /// Whether there was an entry that format 1 did not have.
-    after_format_1: bool,
+    /// The least format that has all entries so far.
+    least_format: i64,
     calls: i64,
     progress: P,
 }
@@ -311,7 +311,7 @@ impl<P: FnMut(i64)> Walk<P> {
         if entry.link.kind == Kind::Migrated {
             self.check_migration(entry.link.head)?;
         }
-        self.after_format_1 = self.after_format_1 || entry.is_after_format_1();
+        self.least_format = self.least_format.max(entry.least_format());
         self.position = next;
         match entry.link.kind {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
@@ -342,7 +342,7 @@ impl<P: FnMut(i64)> Walk<P> {
     }
 
     fn can_be_from(&self, from: i64) -> bool {
-        self.format.is_none_or(|format| format == from) && !(from == 1 && self.after_format_1)
+        self.format.is_none_or(|format| format == from) && from >= self.least_format
     }
 
     fn check_end(&self) -> Result<(), Stop> {
@@ -433,14 +433,17 @@ impl<'a> EntryBytes<'a> {
         id.map_or(0, CallId::made_at_ms) == self.made_ms
     }
 
-    /// Whether format 1 had no such entry: steps, and starts that say which tool it was.
-    fn is_after_format_1(&self) -> bool {
-        const DIGEST: &[u8] = b"\"digest\":";
+    /// The first format that had such an entry. Starts say since format 2 which tool it was, and since format 3
+    /// who is at the run.
+    fn least_format(&self) -> i64 {
+        let tells = |name: &[u8]| self.link.head.windows(name.len()).any(|part| part == name);
         match self.link.kind {
-            Kind::Started => self.link.head.windows(DIGEST.len()).any(|part| part == DIGEST),
-            Kind::Step | Kind::Migrated | Kind::Vouched | Kind::Adopted => true,
-            Kind::Spent | Kind::Keyed => true,
-            Kind::Finished | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
+            Kind::Started if tells(b"\"owner\":") => 3,
+            Kind::Started if tells(b"\"digest\":") => 2,
+            Kind::Started | Kind::Finished | Kind::Erased => 1,
+            Kind::Released | Kind::Unanchored | Kind::Accepted => 1,
+            Kind::Step => 2,
+            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed => 3,
         }
     }
 

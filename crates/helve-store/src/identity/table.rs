@@ -51,15 +51,6 @@ fn row_name(id: &KeyId) -> String {
     format!("{TABLE}/{id}")
 }
 
-/// What to tell of every key that can be read, for a migration.
-pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
-    let bodies: Vec<String> = db
-        .prepare("SELECT body FROM api_keys ORDER BY id")?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
-    bodies.iter().filter_map(|body| serde_json::from_str(body).ok()).map(|key| voucher(&key)).collect()
-}
-
 /// Whether the journal vouches for a key as it is.
 pub(crate) fn is_vouched(db: &Connection, key: &Key) -> rusqlite::Result<bool> {
     let (told, voucher) = (vouch::last(db, &row_name(&key.id))?, voucher(key)?);

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::table;
 use crate::keys::Disagreement;
+use crate::vouch::Voucher;
 
 /// What the chain tells of keys. A caller may well ask for a tool of such a name, but there is none,
 /// so that their call never ends well.
@@ -69,6 +70,26 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
         let what = format!("the key {id} was removed from the table `api_keys`");
         Disagreement { seq: Some(seq), what }
     }))
+}
+
+/// What to tell of every key that is as the chain tells, for a migration.
+pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
+    let mut stories = stories(db)?;
+    let bodies: Vec<(String, String)> = db
+        .prepare("SELECT id, body FROM api_keys ORDER BY id")?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut vouchers = Vec::new();
+    for (id, body) in bodies {
+        let story = stories.remove(&id).unwrap_or_default();
+        if let Ok(key) = serde_json::from_str::<Key>(&body)
+            && key.id.to_string() == id
+            && story.difference(&key).is_none()
+        {
+            vouchers.push(table::voucher(&key)?);
+        }
+    }
+    Ok(vouchers)
 }
 
 fn stories(db: &Connection) -> rusqlite::Result<HashMap<String, Story>> {

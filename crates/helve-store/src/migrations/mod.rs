@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use helve_core::json::hex;
 use jiff::Timestamp;
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use self::tail::Tail;
@@ -92,6 +92,7 @@ pub(crate) fn bring_up_to_date(path: &Path, anchor: Reading, pages_max: u32) -> 
         db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite).map_err(not_migrated)?;
     let Some(from) = older(&tx, path)? else { return Ok(()) };
     refuse_other(&tx, path, from, anchor)?;
+    refuse_disguised(&tx, path, from)?;
     let kept = copy::make(&tx, path, from, anchor, pages_max).map_err(not_migrated)?;
     migrate(&tx, from).and_then(|()| tx.commit()).map_err(sqlite).map_err(not_migrated)?;
     tracing::info!(
@@ -117,6 +118,27 @@ fn refuse_other(db: &Connection, path: &Path, found: i64, anchor: Reading) -> Re
     match quarantine::standing(anchor, position, passed) {
         Standing::Known | Standing::New | Standing::Accepted => Ok(()),
         Standing::Wrong(why) => Err(StoreError::OlderInQuarantine { path: path.to_owned(), found, why }),
+    }
+}
+
+/// An entry of a later format than the file says, where the file says 1 and where it says 2.
+const LATER: [&str; 2] = [
+    "SELECT seq FROM entries WHERE kind >= 6 OR kind = 0 AND head ->> 'digest' IS NOT NULL LIMIT 1",
+    "SELECT seq FROM entries WHERE kind >= 7 OR kind = 0 AND head ->> 'owner' IS NOT NULL LIMIT 1",
+];
+
+/// Refuses a file whose number was lowered: a migration takes rows as it finds them, and here entries vouch for
+/// other ones.
+fn refuse_disguised(db: &Connection, path: &Path, from: i64) -> Result<(), StoreError> {
+    let sqlite = |source| StoreError::sqlite(path, source);
+    let later = usize::try_from(from - 1).ok().and_then(|index| LATER.get(index));
+    let Some(later) = later else { return Err(StoreError::Foreign(path.to_owned())) };
+    match db.query_one(later, [], |row| row.get::<_, i64>(0)).optional().map_err(sqlite)? {
+        None => Ok(()),
+        Some(seq) => Err(StoreError::DamagedEntry(format!(
+            "`{}` says that it has format {from}, and entry {seq} is of a later one: somebody changed the number",
+            path.display()
+        ))),
     }
 }
 
@@ -171,5 +193,6 @@ mod tests {
             let step = MIGRATIONS.iter().find(|step| step.from == from);
             assert_eq!(step.map(|step| step.to), Some(from + 1), "format {from}");
         }
+        assert_eq!(LATER.len() as i64, VERSION - 1, "what tells a later format from each");
     }
 }

@@ -8,9 +8,9 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::tail::Tail;
-use crate::approvals::{seal, table};
+use crate::approvals::{seal, unsealed};
 use crate::chain::Kind;
-use crate::identity::table as identity;
+use crate::identity::verify as identity;
 use crate::memory::effects::{self, Kept};
 use crate::memory::values;
 use crate::runs::table as runs;
@@ -47,13 +47,13 @@ struct Vouched {
 /// Vouches for everything that can still lead to a call and that nothing vouches for. A row that contradicts the
 /// chain gets nothing: `verify` finds it, and nobody can use it.
 pub(super) fn for_what_is_open(db: &Connection, tail: &mut Tail<'_>, at: Timestamp) -> rusqlite::Result<()> {
-    for approval in table::unsealed(db)? {
+    for approval in unsealed::questions(db)? {
         tail.append(Kind::Vouched, Some(approval.call_id), &of_approval(&approval, at)?)?;
     }
-    for rule in table::unsealed_rules(db)? {
+    for rule in unsealed::rules(db)? {
         tail.append(Kind::Vouched, Some(rule.call_id), &of_rule(&rule, at)?)?;
     }
-    for spent in table::untold_spent(db)? {
+    for spent in unsealed::spent(db)? {
         let (call_id, approval_id) = (Some(spent.call_id), Some(spent.id));
         let told = Vouched { at, call_id, approval_id, ..Vouched::default() };
         tail.append(Kind::Spent, call_id, &told)?;

@@ -49,7 +49,7 @@ fn child() {
     let store = Arc::new(Store::open(database.as_ref(), StoreOptions::default()).unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match task.as_str() {
-        "open" => println!("ack {}", CallId::new(jiff::Timestamp::now())),
+        "open" => acknowledge(CallId::new(jiff::Timestamp::now())),
         "commit" => runtime.block_on(commit_calls(store)),
         "claim" => runtime.block_on(claim_and_hang(store)),
         "effects" => runtime.block_on(apply_effects(store)),

@@ -15,7 +15,7 @@ use helve_core::record::Entry;
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::session::{SessionChange, SessionKey};
 use helve_core::{Caller, RuleId};
-use helve_store::{CheckpointError, Concern, SigningKey, Store};
+use helve_store::{CheckpointError, Concern, SigningKey, Store, StoreOptions};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
@@ -248,6 +248,12 @@ async fn numbers_that_decide_are_compared() {
     change(&copy, "UPDATE meta SET value = 1 WHERE name = 'schema_version'");
     let found = copy.verify();
     assert_eq!(found.concern, Some(Concern::Entries), "{found:?}");
+    for number in [1, 2] {
+        let copy = whole.place.copy();
+        change(&copy, &format!("UPDATE meta SET value = {number} WHERE name = 'schema_version'"));
+        let error = Store::open(&copy.db(), StoreOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("somebody changed the number"), "{error}");
+    }
 }
 
 /// An older row of the same value is as well sealed as the newest, and its entry is not the last.

@@ -442,7 +442,7 @@ async fn grown(fixture: &Fixture) -> Place {
     let place = fixture.place();
     let db = Connection::open(place.db()).unwrap();
     // What is not in the chain can grow without its author.
-    db.execute_batch("CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000) SELECT i FROM n")
+    db.execute_batch("CREATE TEMP TABLE n AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 6000) SELECT i FROM n")
         .unwrap();
     db.execute_batch(
         "INSERT INTO memory_totals SELECT 2, 'somebody', count(*), 402 * count(*) FROM n; \

@@ -1,12 +1,11 @@
 //! `helve audit accept`: takes a journal as it is that does not match its anchor, once a person has seen
 //! what is missing.
 
-use helve_store::{Audit, Concern, Quarantine, Store};
+use helve_store::{Audit, CheckpointError, Concern, Quarantine, SigningKey, Store, StoreError};
 use serde_json::json;
 
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::commands::runs::open_runs;
 use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -84,17 +83,26 @@ fn trouble(loaded: &Loaded) -> Result<Option<String>, Failure> {
     if let Some(why) = Quarantine::of(path).map_err(|error| super::unreadable(&error))? {
         return Ok(Some(why.to_string()));
     }
-    // An earlier version noted a lost anchor in the chain, and went on.
+    if let Err(error @ (CheckpointError::Gone(_) | CheckpointError::Replaced(_))) = SigningKey::open(path) {
+        return Ok(Some(error.to_string()));
+    }
+    // An earlier version noted a lost anchor in the chain, and went on. Runs whose rows were changed wait for a
+    // person once they are accepted.
     let noted = Audit::open(path).ok().and_then(|audit| audit.verify(|_| {}).ok());
-    let noted = noted.filter(|found| found.concern == Some(Concern::Anchor));
+    let noted = noted.filter(|found| matches!(found.concern, Some(Concern::Anchor | Concern::Runs)));
     Ok(noted.and_then(|found| found.first_problem).map(|problem| problem.what))
 }
 
 /// The runs that are open in it.
 fn open(loaded: &Loaded) -> anyhow::Result<Vec<String>> {
-    let store = wire::open_store(loaded)?;
-    let open = wire::block_on(async { Ok(open_runs(&store).await?) })?;
-    Ok(open.into_iter().map(|open| open.run.to_string()).collect())
+    // Not opened for writing: one of an earlier format is not brought up to date before it is accepted.
+    let found = match wire::open_audit(loaded)? {
+        Ok(audit) => audit.open_runs(),
+        Err(StoreError::Missing(_) | StoreError::Gone { .. }) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let found = found.map_err(|error| super::unreadable(&error))?;
+    Ok(found.into_iter().map(|run| run.to_string()).collect())
 }
 
 /// Accepts it, and makes sure that the chain says so.

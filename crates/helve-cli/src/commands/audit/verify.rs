@@ -92,6 +92,13 @@ fn verdict(concern: Option<Concern>) -> &'static str {
         Some(Concern::Anchor) => "the end of the journal cannot be vouched for",
         Some(Concern::Keys) => "the idempotency keys were changed",
         Some(Concern::Database) => "the database was changed",
+        Some(Concern::Runs) => "the open runs were changed",
+        Some(Concern::Approvals) => "approvals were changed",
+        Some(Concern::ApiKeys) => "API keys were changed",
+        Some(Concern::Sessions) => "sessions were changed",
+        Some(Concern::Memory) => "what agents remember was changed",
+        Some(Concern::Effects) => "what undo would restore was changed",
+        Some(Concern::KeyFile) => "the journal's key was replaced",
         Some(Concern::Entries) | Some(_) | None => "the journal was changed",
     }
 }
