@@ -13,6 +13,7 @@ mod store;
 
 mod approvals;
 mod figures;
+mod glance;
 mod identity;
 mod journal;
 mod keys;
@@ -25,6 +26,7 @@ mod sessions;
 mod writer;
 
 mod anchor;
+mod blocked;
 mod chain;
 mod owners;
 mod quarantine;
@@ -38,6 +40,8 @@ pub use audit::{
     Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
     Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
+pub use blocked::Blocker;
 pub use error::StoreError;
+pub use glance::Glance;
 pub use quarantine::{Quarantine, Trouble};
 pub use store::{Store, StoreOptions};

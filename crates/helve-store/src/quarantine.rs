@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::Path;
 
+use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::anchor::{self, Anchor, Reading};
@@ -75,6 +76,18 @@ impl Quarantine {
     /// What is wrong with the journal at `path`, which is not opened for writing. None: it is the one that
     /// its anchor knows, or there is none.
     pub fn of(path: &Path) -> Result<Option<Self>, StoreError> {
+        Self::compare(path, |seen| Audit::of(path).position(seen))
+    }
+
+    /// The same for a database that somebody has open.
+    pub(crate) fn read(path: &Path, db: &Connection) -> Result<Option<Self>, StoreError> {
+        Self::compare(path, |seen| position(db, seen).map_err(|source| StoreError::sqlite(path, source)))
+    }
+
+    fn compare(
+        path: &Path,
+        position: impl FnOnce(Position) -> Result<(Position, bool), StoreError>,
+    ) -> Result<Option<Self>, StoreError> {
         // First: the anchor may lag behind the database, never the other way.
         let reading =
             anchor::read(path).map_err(|error| StoreError::io("read the anchor of", path, error))?;
@@ -82,7 +95,7 @@ impl Quarantine {
             Reading::At(seen) => seen,
             Reading::Absent | Reading::Accept | Reading::Damaged => Position::START,
         };
-        let (found, passed) = Audit::of(path).position(seen)?;
+        let (found, passed) = position(seen)?;
         Ok(match standing(reading, found, passed) {
             Standing::Wrong(quarantine) => Some(*quarantine),
             Standing::Known | Standing::New | Standing::Accepted => None,
@@ -142,17 +155,20 @@ fn standing(reading: Reading, found: Position, passed: bool) -> Standing {
 impl Audit {
     /// How far the chain has come, and whether it once stood at `seen`. A file that is gone has come nowhere.
     fn position(&self, seen: Position) -> Result<(Position, bool), StoreError> {
-        let nowhere = (Position::START, seen == Position::START);
         if !self.path().exists() {
-            return Ok(nowhere);
+            return Ok(nowhere(seen));
         }
-        let db = self.connect()?;
-        let read = || {
-            if schema::is_empty(&db)? {
-                return Ok(nowhere);
-            }
-            Ok((schema::position(&db)?, schema::passed(&db, seen)?))
-        };
-        read().map_err(|source| self.error(source))
+        position(&self.connect()?, seen).map_err(|source| self.error(source))
     }
+}
+
+fn position(db: &Connection, seen: Position) -> rusqlite::Result<(Position, bool)> {
+    if schema::is_empty(db)? {
+        return Ok(nowhere(seen));
+    }
+    Ok((schema::position(db)?, schema::passed(db, seen)?))
+}
+
+fn nowhere(seen: Position) -> (Position, bool) {
+    (Position::START, seen == Position::START)
 }
