@@ -20,7 +20,10 @@ impl fmt::Display for Blocker {
         let pid = self.pid;
         match self.is_suspended {
             true => {
-                write!(f, "process {pid} is suspended (`kill -CONT {pid}` lets it go on, `kill -9 {pid}` ends it)")
+                write!(
+                    f,
+                    "process {pid} is suspended (`kill -CONT {pid}` lets it go on, `kill -9 {pid}` ends it)"
+                )
             }
             false => write!(f, "process {pid} is at work, or hangs (`kill {pid}` ends it)"),
         }

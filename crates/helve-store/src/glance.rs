@@ -27,8 +27,8 @@ pub struct Glance {
     pub open_runs: Vec<OpenRun>,
     /// Questions that nobody has decided and somebody still can.
     pub pending_approvals: usize,
-    /// Whether anything was ever recorded in it.
-    pub is_empty: bool,
+    /// When the newest call in it was made. None: nothing was ever recorded.
+    pub newest_call: Option<Timestamp>,
 }
 
 impl Glance {
@@ -39,37 +39,35 @@ impl Glance {
         }
         if !path.exists() {
             // One that was removed is told from one that was never made.
-            let quarantine = Quarantine::of(path)?;
-            return Ok(quarantine.map(|quarantine| Self {
-                quarantine: Some(quarantine),
-                open_runs: Vec::new(),
-                pending_approvals: 0,
-                is_empty: true,
-            }));
+            return Ok(Quarantine::of(path)?.map(|quarantine| Self::empty(Some(quarantine))));
         }
         let sqlite = |source| StoreError::sqlite(path, source);
         let db = open(path).map_err(sqlite)?;
         schema::check_version(&db, path)?;
         let quarantine = Quarantine::read(path, &db)?;
         if schema::is_empty(&db).map_err(sqlite)? {
-            return Ok(Some(Self {
-                quarantine,
-                open_runs: Vec::new(),
-                pending_approvals: 0,
-                is_empty: true,
-            }));
+            return Ok(Some(Self::empty(quarantine)));
         }
-        let peers = Peers::of(path);
         let look = || {
             Ok(Self {
-                open_runs: runs::list(&db, &peers, None, COUNT_MAX)?,
+                open_runs: runs::list(&db, &Peers::of(path), None, COUNT_MAX)?,
                 pending_approvals: approvals::pending(&db, Timestamp::now(), COUNT_MAX)?,
-                is_empty: schema::position(&db)?.seq == 0,
+                newest_call: newest_call(&db)?,
                 quarantine,
             })
         };
         look().map(Some).map_err(sqlite)
     }
+
+    fn empty(quarantine: Option<Quarantine>) -> Self {
+        Self { quarantine, open_runs: Vec::new(), pending_approvals: 0, newest_call: None }
+    }
+}
+
+fn newest_call(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    let made_ms: Option<i64> = db.query_one("SELECT max(made_ms) FROM entries", [], |row| row.get(0))?;
+    // Entries without a call have none.
+    Ok(made_ms.filter(|made_ms| *made_ms > 0).and_then(|made_ms| Timestamp::from_millisecond(made_ms).ok()))
 }
 
 /// Where all is in the database file itself, SQLite is told not to look beside it: else it would make its helper files.

@@ -208,12 +208,8 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 () = long_after(&stop) => Ok(()),
             }
         };
-        let stopping = Stopping {
-            runtime: &hooked,
-            grace: stop_grace(&loaded),
-            begins: || {},
-            ends: || stop.cancel(),
-        };
+        let stopping =
+            Stopping { runtime: &hooked, grace: stop_grace(&loaded), begins: || {}, ends: || stop.cancel() };
         let ended = stopping.serve(running, app.ui).await;
         hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;

@@ -212,7 +212,8 @@ impl Backend for RuntimeBackend {
             let approvals = self.runtime.approvals();
             let mut changes = approvals.watch().await.map_err(unreadable)?;
             while !self.runtime.is_stopping()
-                && let Some(found) = approvals.get(id).await.map_err(unreadable)? {
+                && let Some(found) = approvals.get(id).await.map_err(unreadable)?
+            {
                 if found.state != ApprovalState::Pending {
                     break;
                 }

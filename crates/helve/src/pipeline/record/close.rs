@@ -16,8 +16,8 @@ use serde_json::value::to_raw_value;
 
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
-use crate::runtime::stop;
 use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
+use crate::runtime::stop;
 
 impl OpenRecord<'_> {
     /// Writes the record and tells the outcome.
