@@ -93,8 +93,7 @@ async fn next(
     let message = tokio::select! {
         biased;
         message = tokio::time::timeout(keep_alive, waiting.next()) => message,
-        // Answers go out before, since what runs has ended by then.
-        () = closing.cancelled() => return None,
+        () = sse::closing_time(closing) => return None,
     };
     match message {
         Ok(message) => message.map(|message| format!("event: message\ndata: {message}\n\n")),

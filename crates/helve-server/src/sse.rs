@@ -20,6 +20,8 @@ const BYTES_MAX: usize = 4 << 20;
 /// How soon a client should come back to a stream that broke.
 const RETRY_MS: u32 = 2_000;
 
+/// How long the last answers have to come once the server is closing.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 /// The last word to whoever reads a stream that has no end of its own. A comment: no client takes it for an event.
 const CLOSING: &[u8] = b": this Helve is stopping; connect again\n\n";
 
@@ -247,7 +249,7 @@ impl Reader {
                 };
                 let closes = async {
                     match &closing {
-                        Some(closing) => closing.cancelled().await,
+                        Some(closing) => closing_time(closing).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -267,6 +269,12 @@ impl Reader {
         });
         answer(Body::from_stream(body))
     }
+}
+
+/// Waits until the server is closing, and a moment more: the last answers are just being written.
+pub(crate) async fn closing_time(closing: &CancellationToken) {
+    closing.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
 }
 
 /// An answer that is a stream of events.

@@ -34,7 +34,7 @@ pub(crate) async fn keep_taking_over(runtime: &Runtime) {
         if looks.is_multiple_of(ASK_EVERY)
             && let Err(error) = runtime.flush().await
         {
-            tracing::warn!(%error, "no call runs");
+            tracing::debug!(%error, "the journal cannot be written");
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

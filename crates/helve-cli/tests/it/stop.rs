@@ -217,3 +217,24 @@ fn a_client_over_stdio_is_answered_before_the_process_ends() {
     drop(input);
     assert_all_ended(&home);
 }
+
+/// The number after a word in one of the files for operators.
+fn number_in(file: &str, word: &str) -> u64 {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix(word)).expect(word);
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn supervisors_give_a_stop_the_time_that_it_can_take() {
+    let home = home();
+    let shown = home.json(&["config", "show", "execution"]);
+    let values = shown["values"].as_array().unwrap();
+    let grace = values.iter().find(|one| one["key"] == "execution.stop_grace_ms").unwrap();
+    // To end, to record, to answer and to tell traces, each of which is bounded.
+    let stop_s = grace["value"].as_u64().unwrap() / 1_000 + 30;
+    assert!(number_in("systemd/helve.service", "TimeoutStopSec=") > stop_s);
+    let pre_stop_s = 5;
+    assert!(number_in("kubernetes/helve.yaml", "terminationGracePeriodSeconds:") > stop_s + pre_stop_s);
+}
