@@ -44,7 +44,8 @@ fn bench() -> Bench {
     let quick = || tool("quick").handler(|_, _| async { Ok(json!({})) });
     let asks = tool("asks").risk(Risk::High).handler(|_, _| async { Ok(json!({})) });
     let runtime = Runtime::builder().ledger(ledger.clone()).settings(Settings::default());
-    let runtime = runtime.tool(waits("slow", &begun, &go)).unwrap().tool(quick()).unwrap().tool(asks).unwrap();
+    let runtime =
+        runtime.tool(waits("slow", &begun, &go)).unwrap().tool(quick()).unwrap().tool(asks).unwrap();
     let runtime = runtime.build();
     let saga = compose::sequence("saga")
         .step(Step::of("quick").arguments(json!({})))
@@ -120,7 +121,9 @@ async fn a_composed_run_is_left_open_and_says_who_stopped_it() {
 async fn hurrying_ends_the_grace_and_means_nothing_before() {
     let bench = bench();
     bench.runtime.hurry();
-    assert!(!bench.runtime.is_stopping() && bench.runtime.call(Call::new("quick", json!({}))).await.is_success());
+    assert!(
+        !bench.runtime.is_stopping() && bench.runtime.call(Call::new("quick", json!({}))).await.is_success()
+    );
     let slow = bench.calling("slow");
     bench.begun.notified().await;
     let began = tokio::time::Instant::now();

@@ -53,10 +53,7 @@ async fn cut_short(tools: &[&'static str]) -> Arc<VolatileLedger> {
 }
 
 fn idempotent(name: &str) -> ToolBuilder {
-    Tool::builder(name)
-        .description("Can be repeated.")
-        .input_schema(json!({ "type": "object" }))
-        .idempotent()
+    Tool::builder(name).description("Can be repeated.").input_schema(json!({ "type": "object" })).idempotent()
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +66,11 @@ async fn runs_that_hang_keep_their_places_for_a_moment_only() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = {
         let told = Arc::clone(&told);
-        move |one: &helve::runs::Recovered| told.lock().unwrap().push(matches!(&one.taken_up, TakenUp::Ended(outcome) if outcome.is_success()))
+        move |one: &helve::runs::Recovered| {
+            told.lock()
+                .unwrap()
+                .push(matches!(&one.taken_up, TakenUp::Ended(outcome) if outcome.is_success()))
+        }
     };
     survivor.take_over(tell).await.unwrap();
     assert_eq!(survivor.recovery().total, MANY as u64 + 1);
