@@ -63,6 +63,7 @@ impl From<&Outcome> for Exit {
                 | ErrorCode::MaxRetriesExceeded
                 | ErrorCode::OutcomeUnknown
                 | ErrorCode::JournalUnavailable
+                | ErrorCode::Stopping
                 | ErrorCode::Internal => Self::Failed,
             },
         }

@@ -92,6 +92,8 @@ codes! {
     OutcomeUnknown "outcome_unknown" Setup never;
     /// The call cannot be recorded, so it does not run.
     JournalUnavailable "journal_unavailable" Setup again;
+    /// The process is about to end, and takes no new calls.
+    Stopping "stopping" Transient again;
     /// A defect in Helve.
     Internal "internal" Internal never;
 }

@@ -188,6 +188,11 @@ pub enum StepKind {
     },
     /// Somebody asked to stop the run.
     CancelRequested,
+    /// The process at it was stopped. The run is left as it is, for the next process to take up.
+    Stopped {
+        /// Who stopped the process.
+        by: String,
+    },
     /// The run is not gone on with after a crash: what it did is undone.
     RollingBack,
     /// Whoever called was told how the run ended, after it had waited for a person.
@@ -404,6 +409,7 @@ impl EffectState {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
+            | StepKind::Stopped { .. }
             | StepKind::RollingBack
             | StepKind::Told => None,
         }

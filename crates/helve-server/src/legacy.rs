@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::stream;
 use helve::Caller;
 use helve_mcp::server::{Link, Waiting};
+use tokio_util::sync::CancellationToken;
 
 use crate::guard::plain;
 use crate::mcp::{App, accepted, caller, check_content_type, full, read_body};
@@ -77,15 +78,24 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     let body = stream::unfold((Some(endpoint), waiting, end), move |(first, mut waiting, end)| async move {
         let text = match first {
             Some(first) => first,
-            None => next(&mut waiting, keep_alive).await?,
+            None => next(&mut waiting, keep_alive, &end.app.closing).await?,
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, waiting, end)))
     });
     sse::answer(Body::from_stream(body))
 }
 
-async fn next(waiting: &mut Waiting, keep_alive: std::time::Duration) -> Option<String> {
-    match tokio::time::timeout(keep_alive, waiting.next()).await {
+async fn next(
+    waiting: &mut Waiting,
+    keep_alive: std::time::Duration,
+    closing: &CancellationToken,
+) -> Option<String> {
+    let message = tokio::select! {
+        biased;
+        message = tokio::time::timeout(keep_alive, waiting.next()) => message,
+        () = sse::closing_time(closing) => return None,
+    };
+    match message {
         Ok(message) => message.map(|message| format!("event: message\ndata: {message}\n\n")),
         Err(_) => Some(": keepalive\n\n".to_owned()),
     }

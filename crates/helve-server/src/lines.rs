@@ -113,10 +113,10 @@ struct Place {
 }
 
 impl Lines {
-    pub(crate) fn new(connections_max: usize) -> Self {
+    pub(crate) fn new(connections_max: usize, stopping: CancellationToken) -> Self {
         let room = Room::of(connections_max);
         let table = Table { room, began: Instant::now(), inner: Mutex::default() };
-        Self { table: Arc::new(table), tasks: TaskTracker::new(), stopping: CancellationToken::new() }
+        Self { table: Arc::new(table), tasks: TaskTracker::new(), stopping }
     }
 
     /// A place for a newcomer. Where strangers have no more, one of theirs goes.
@@ -302,7 +302,7 @@ mod tests {
     }
 
     fn lines(max: usize) -> Lines {
-        let mut lines = Lines::new(max);
+        let mut lines = Lines::new(max, CancellationToken::new());
         let table = Arc::get_mut(&mut lines.table).unwrap();
         table.began = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
         lines

@@ -22,6 +22,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Api};
 use crate::config::ServerConfig;
@@ -85,6 +86,7 @@ impl HttpServer {
             reading: Reading::default(),
             servers: None,
             api: None,
+            closing: CancellationToken::new(),
             config,
         };
         Ok(Self { listener, app, page: None })
@@ -144,7 +146,8 @@ impl HttpServer {
         self.listener.local_addr()
     }
 
-    /// Serves until `stop` is done, then lets what runs end.
+    /// Serves until `stop` is done, then ends streams and closes each connection once it has its answer. Stop the
+    /// [runtime](Runtime::stop) first: meanwhile this says that it is not ready, and answers as before.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         if let Some(page) = self.page.clone().or_else(|| self.own_page()) {
             self.app.mcp.set_page(page);
@@ -152,7 +155,7 @@ impl HttpServer {
         let Self { listener, app, page: _ } = self;
         let app = Arc::new(app);
         let service = TowerToHyperService::new(routes(Arc::clone(&app)));
-        let lines = Lines::new(app.config.connections_max);
+        let lines = Lines::new(app.config.connections_max, app.closing.clone());
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let counter = tokio::spawn(count(Arc::clone(&app)));
         let head_timeout = app.config.head_timeout;
@@ -184,7 +187,7 @@ impl HttpServer {
         counter.abort();
         lines.stopping.cancel();
         lines.tasks.close();
-        // Streams have no end of their own, so that the time runs out is usual.
+        // A client that does not read its answer is not waited for.
         let _ = tokio::time::timeout(app.config.stop_grace, lines.tasks.wait()).await;
     }
 }

@@ -18,6 +18,7 @@ use helve_mcp::server::{
 use helve_mcp::servers::Servers;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::Api;
 use crate::config::ServerConfig;
@@ -46,6 +47,8 @@ pub(crate) struct App {
     pub(crate) servers: Option<Servers>,
     /// What the HTTP API works with.
     pub(crate) api: Option<Api>,
+    /// Streams end and connections close: the server is about to go.
+    pub(crate) closing: CancellationToken,
 }
 
 pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
@@ -178,7 +181,7 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
         () = events.started() => {
             let reader = events.reader(None);
             let driver = Box::pin(async move { events.finish(Some(&answer.await.to_text())) });
-            reader.into_response(Some(driver), (), app.config.keep_alive)
+            reader.into_response(Some(driver), (), app.config.keep_alive, None)
         }
     }
 }
@@ -245,7 +248,7 @@ async fn in_session(
                 events.finish(text.as_deref());
                 drop(session);
             });
-            reader.into_response(None, (), app.config.keep_alive)
+            reader.into_response(None, (), app.config.keep_alive, None)
         }
     }
 }
@@ -274,10 +277,11 @@ fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> 
         let Some((events, number)) = session.come_back(event_id) else {
             return Err(Box::new(plain(StatusCode::BAD_REQUEST, "this stream is gone; repeat the request")));
         };
-        return Ok(events.reader(Some(number)).into_response(None, session, app.config.keep_alive));
+        let (reader, closing) = (events.reader(Some(number)), Some(app.closing.clone()));
+        return Ok(reader.into_response(None, session, app.config.keep_alive, closing));
     }
-    let events = session.open_general();
-    Ok(events.reader(None).into_response(None, session, app.config.keep_alive))
+    let (events, closing) = (session.open_general(), Some(app.closing.clone()));
+    Ok(events.reader(None).into_response(None, session, app.config.keep_alive, closing))
 }
 
 /// Ends a session.

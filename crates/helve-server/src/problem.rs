@@ -224,7 +224,7 @@ fn status_of(code: ErrorCode) -> StatusCode {
         | ErrorCode::OutputTooLarge
         | ErrorCode::EffectFailed
         | ErrorCode::NoBranchMatched => StatusCode::BAD_GATEWAY,
-        ErrorCode::JournalUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorCode::JournalUnavailable | ErrorCode::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

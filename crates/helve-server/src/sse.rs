@@ -12,12 +12,18 @@ use bytes::Bytes;
 use futures_util::stream;
 use helve_mcp::server::{Outlet, Sent};
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 /// Most events, and most bytes, that are kept of one stream.
 const EVENTS_MAX: usize = 1_024;
 const BYTES_MAX: usize = 4 << 20;
 /// How soon a client should come back to a stream that broke.
 const RETRY_MS: u32 = 2_000;
+
+/// How long the last answers have to come once the server is closing.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+/// The last word to whoever reads a stream that has no end of its own. A comment: no client takes it for an event.
+const CLOSING: &[u8] = b": this Helve is stopping; connect again\n\n";
 
 /// The messages of one stream, in order.
 pub(crate) struct Events {
@@ -205,15 +211,23 @@ impl Reader {
         }
     }
 
+    /// It reads nothing more.
+    fn leaves(&mut self) {
+        // As if another reader had come: it is told of the end when it looks next.
+        self.number = 0;
+    }
+
     /// The stream as the body of an answer. `driver` is run by whoever reads; `kept` is dropped with
-    /// the body.
+    /// the body. A stream that has no end of its own ends when the server is `closing`, with a word.
     pub(crate) fn into_response(
         self,
         driver: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
         kept: impl Send + 'static,
         keep_alive: Duration,
+        closing: Option<CancellationToken>,
     ) -> Response<Body> {
-        let body = stream::unfold((self, driver, kept), move |(mut reader, mut driver, kept)| async move {
+        let first = (self, driver, kept, closing);
+        let body = stream::unfold(first, move |(mut reader, mut driver, kept, closing)| async move {
             loop {
                 let events = Arc::clone(&reader.events);
                 let news = events.news.notified();
@@ -222,7 +236,7 @@ impl Reader {
                 news.as_mut().enable();
                 match reader.read() {
                     Read::Event(event) => {
-                        return Some((Ok::<_, std::io::Error>(event), (reader, driver, kept)));
+                        return Some((Ok::<_, std::io::Error>(event), (reader, driver, kept, closing)));
                     }
                     Read::End => return None,
                     Read::Nothing => {}
@@ -233,17 +247,34 @@ impl Reader {
                         None => std::future::pending().await,
                     }
                 };
+                let closes = async {
+                    match &closing {
+                        Some(closing) => closing_time(closing).await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = news => {}
                     () = drive => driver = None,
                     () = tokio::time::sleep(keep_alive) => {
-                        return Some((Ok(Bytes::from_static(b": keepalive\n\n")), (reader, driver, kept)));
+                        let sign = Ok(Bytes::from_static(b": keepalive\n\n"));
+                        return Some((sign, (reader, driver, kept, closing)));
+                    }
+                    () = closes => {
+                        reader.leaves();
+                        return Some((Ok(Bytes::from_static(CLOSING)), (reader, driver, kept, None)));
                     }
                 }
             }
         });
         answer(Body::from_stream(body))
     }
+}
+
+/// Waits until the server is closing, and a moment more: the last answers are just being written.
+pub(crate) async fn closing_time(closing: &CancellationToken) {
+    closing.cancelled().await;
+    tokio::time::sleep(LAST_WORDS).await;
 }
 
 /// An answer that is a stream of events.

@@ -113,6 +113,9 @@ async fn talk(
                     Ok(Some(message)) => Frame::Text(message.into()),
                     Ok(None) => {
                         // Whether or not the client still hears it.
+                        if line.stopping.is_cancelled() {
+                            let _ = sink.send(stopping()).await;
+                        }
                         let _ = sink.close().await;
                         break;
                     }
@@ -213,6 +216,12 @@ enum Next {
     Frame(Option<Result<Frame, Error>>),
     /// More has come of a message than everybody may have.
     IsLarge,
+}
+
+/// Says that the client should connect again.
+fn stopping() -> Frame {
+    let reason = "this Helve is stopping; connect again".into();
+    Frame::Close(Some(CloseFrame { code: CloseCode::Restart, reason }))
 }
 
 /// Says why a message was not read.

@@ -12,6 +12,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use helve_core::json::{hex, sha256_hex};
 
@@ -22,6 +23,10 @@ const ACCEPT: &[u8] = b"accept";
 const CHECKSUM_DIGITS: usize = 16;
 // Magic, number, hash and checksum with spaces between, and the end of the line.
 const LINE_BYTES: usize = MAGIC.len() + 1 + 20 + 1 + 2 * HASH_BYTES + 1 + CHECKSUM_DIGITS + 1;
+
+/// How long to wait for another process that moves it, and how often to look.
+const LOCK_MAX: Duration = Duration::from_secs(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// The anchor file, open for writing.
 pub(crate) struct Anchor {
@@ -77,9 +82,21 @@ impl Anchor {
         }
     }
 
-    /// Keeps other processes from moving it until the guard is dropped.
+    /// Keeps other processes from moving it until the guard is dropped. Waits for them, but not for ever: one that
+    /// was suspended in the middle of moving it holds its lock until it is continued or ended.
     pub(crate) fn lock(&mut self) -> io::Result<LockedAnchor<'_>> {
-        self.file.lock()?;
+        let until = Instant::now() + LOCK_MAX;
+        loop {
+            match self.file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let why = "another process keeps the journal's `.head` file locked; continue or end it";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+                }
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
         Ok(LockedAnchor { path: &self.path, file: &mut self.file })
     }
 }
@@ -216,6 +233,18 @@ mod tests {
             anchor.try_advance(at(moved_to)).unwrap();
             assert_eq!(read(&database).unwrap(), Reading::At(at(expected)));
         }
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_for_one_that_keeps_it_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("j.db");
+        let (mut held, mut other) = (Anchor::open(&database).unwrap(), Anchor::open(&database).unwrap());
+        let locked = held.lock().unwrap();
+        let error = other.lock().err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        drop(locked);
+        other.lock().unwrap();
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 
+use crate::blocked::Blocker;
+
 /// The store cannot be opened, read or closed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -139,10 +141,12 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Another process kept the file locked for too long.
-    #[error("another process keeps `{}` locked; wait for it or end it", .path.display())]
+    #[error("another process keeps `{}` locked{}", .path.display(), who(.blocker.as_ref()))]
     Busy {
         /// The file.
         path: PathBuf,
+        /// The process, where the system tells.
+        blocker: Option<Blocker>,
         /// What SQLite says.
         #[source]
         source: rusqlite::Error,
@@ -178,6 +182,10 @@ pub enum StoreError {
     Journal(#[from] helve_core::ports::JournalError),
 }
 
+fn who(blocker: Option<&Blocker>) -> String {
+    blocker.map_or_else(|| "; wait for it or end it".to_owned(), |blocker| format!(": {blocker}"))
+}
+
 impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         match source.kind() {
@@ -204,7 +212,9 @@ impl StoreError {
             {
                 Self::DiskFull { path, source: Box::new(source) }
             }
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path, source },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { blocker: Blocker::of(&path), path, source }
+            }
             _ => Self::Sqlite { path, source },
         }
     }

@@ -13,6 +13,7 @@ mod store;
 
 mod approvals;
 mod figures;
+mod glance;
 mod identity;
 mod journal;
 mod keys;
@@ -25,6 +26,7 @@ mod sessions;
 mod writer;
 
 mod anchor;
+mod blocked;
 mod chain;
 mod migrations;
 mod owners;
@@ -43,7 +45,9 @@ pub use audit::{
     Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
+pub use blocked::Blocker;
 pub use error::StoreError;
+pub use glance::Glance;
 pub use quarantine::{Quarantine, Trouble};
 pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

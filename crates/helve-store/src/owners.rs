@@ -4,7 +4,7 @@
 //! idempotency key whose owner's lock can be taken was cut short.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,6 +80,11 @@ impl Owner {
 }
 
 impl Peers {
+    /// Those who have a database open, for one who only looks.
+    pub(crate) fn of(database: &Path) -> Self {
+        Self { folder: Owner::folder(database), us: String::new() }
+    }
+
     /// Our own id.
     pub(crate) fn us(&self) -> &str {
         &self.us
@@ -138,8 +143,18 @@ impl Drop for Owner {
 fn join(folder: &Path, id: &str) -> io::Result<File> {
     let (unlocked, path) = (folder.join(format!("{id}.new")), folder.join(id));
     loop {
-        let file = create_file(&unlocked)?;
-        file.lock()?;
+        let mut file = create_file(&unlocked)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            // Somebody looks whether its owner lives, and may have been suspended over it: make another.
+            Err(TryLockError::WouldBlock) => {
+                let _ = fs::remove_file(&unlocked);
+                continue;
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // So that others can say who is in their way.
+        file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
         match fs::rename(&unlocked, &path) {
             Ok(()) => return Ok(file),
             // Somebody who swept before it was locked took it away: make another.
@@ -161,6 +176,14 @@ pub(crate) fn any_alive(database: &Path) -> io::Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// The ids of the processes that have this database open, other than ours.
+pub(crate) fn living_pids(database: &Path) -> Vec<u32> {
+    let Ok(files) = fs::read_dir(Owner::folder(database)) else { return Vec::new() };
+    let living = files.flatten().filter(|file| liveness_of(&file.path()) == Liveness::Alive);
+    let pids = living.filter_map(|file| fs::read_to_string(file.path()).ok()?.trim().parse().ok());
+    pids.filter(|pid| *pid != std::process::id()).collect()
 }
 
 fn liveness_of(path: &Path) -> Liveness {

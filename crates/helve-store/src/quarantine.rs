@@ -7,6 +7,7 @@
 use std::fmt;
 use std::path::Path;
 
+use rusqlite::Connection;
 use serde::Serialize;
 
 use crate::anchor::{self, Anchor, Reading};
@@ -75,28 +76,44 @@ impl Quarantine {
     /// What is wrong with the journal at `path`, which is not opened for writing. None: it is the one that
     /// its anchor knows, or there is none.
     pub fn of(path: &Path) -> Result<Option<Self>, StoreError> {
-        Self::of_copy(path, path)
+        Self::compare(anchor_of(path)?, |seen| Audit::of(path).position(seen))
+    }
+
+    /// The same for a database that somebody has open.
+    pub(crate) fn read(path: &Path, db: &Connection) -> Result<Option<Self>, StoreError> {
+        let sqlite = |source| StoreError::sqlite(path, source);
+        Self::compare(anchor_of(path)?, |seen| position(db, seen).map_err(sqlite))
     }
 
     /// What would be wrong with the journal at `copy`, if it stood at `path`, whose anchor it is compared with.
     pub(crate) fn of_copy(copy: &Path, path: &Path) -> Result<Option<Self>, StoreError> {
-        // First: the anchor may lag behind the database, never the other way.
-        let mut reading =
-            anchor::read(path).map_err(|error| StoreError::io("read the anchor of", path, error))?;
-        if reading == Reading::Accept && copy != path {
+        let reading = match anchor_of(path)? {
             // Somebody accepts another journal.
-            reading = Reading::Absent;
-        }
+            Reading::Accept => Reading::Absent,
+            reading => reading,
+        };
+        Self::compare(reading, |seen| Audit::of(copy).position(seen))
+    }
+
+    /// `reading` comes first: the anchor may lag behind the database, never the other way.
+    fn compare(
+        reading: Reading,
+        position: impl FnOnce(Position) -> Result<(Position, bool), StoreError>,
+    ) -> Result<Option<Self>, StoreError> {
         let seen = match reading {
             Reading::At(seen) => seen,
             Reading::Absent | Reading::Accept | Reading::Damaged => Position::START,
         };
-        let (found, passed) = Audit::of(copy).position(seen)?;
+        let (found, passed) = position(seen)?;
         Ok(match standing(reading, found, passed) {
             Standing::Wrong(quarantine) => Some(*quarantine),
             Standing::Known | Standing::New | Standing::Accepted => None,
         })
     }
+}
+
+fn anchor_of(path: &Path) -> Result<Reading, StoreError> {
+    anchor::read(path).map_err(|error| StoreError::io("read the anchor of", path, error))
 }
 
 /// What a journal and its anchor say together.
@@ -155,19 +172,23 @@ pub(crate) fn standing(reading: Reading, found: Position, passed: bool) -> Stand
 impl Audit {
     /// How far the chain has come, and whether it once stood at `seen`. A file that is gone has come nowhere.
     fn position(&self, seen: Position) -> Result<(Position, bool), StoreError> {
-        let nowhere = (Position::START, seen == Position::START);
         if !self.path().exists() {
-            return Ok(nowhere);
+            return Ok(nowhere(seen));
         }
         // Entries have number and hash in every format.
         let db = open_to_read(self.path()).map_err(|source| self.error(source))?;
         schema::format(&db, self.path())?;
-        let read = || {
-            if schema::is_empty(&db)? {
-                return Ok(nowhere);
-            }
-            Ok((schema::position(&db)?, schema::passed(&db, seen)?))
-        };
-        read().map_err(|source| self.error(source))
+        position(&db, seen).map_err(|source| self.error(source))
     }
+}
+
+fn position(db: &Connection, seen: Position) -> rusqlite::Result<(Position, bool)> {
+    if schema::is_empty(db)? {
+        return Ok(nowhere(seen));
+    }
+    Ok((schema::position(db)?, schema::passed(db, seen)?))
+}
+
+fn nowhere(seen: Position) -> (Position, bool) {
+    (Position::START, seen == Position::START)
 }

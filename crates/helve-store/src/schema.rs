@@ -29,7 +29,7 @@ const STATEMENTS_MAX: usize = 64;
 const PAGE_BYTES: u32 = 16_384;
 
 /// How long to wait for another process's transaction.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause before a file that others are just making is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(5);

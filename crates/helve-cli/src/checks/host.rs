@@ -1,6 +1,6 @@
 //! Probes of the machine.
 
-use helve_store::AuditQuery;
+use helve_store::Glance;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Check;
@@ -30,11 +30,8 @@ pub(super) fn clock(loaded: &Loaded) -> Check {
     if now < EARLIEST {
         return Check::broken("clock", format!("says {now}, which is before Helve was written"), FIX);
     }
-    let mut query = AuditQuery::default();
-    query.limit = 1;
-    let audit = wire::open_audit(loaded).ok().and_then(Result::ok);
-    let newest = audit.and_then(|audit| audit.list(&query).ok()?.pop());
-    match newest.map(|call| call.facts.received_at) {
+    let glance = wire::refuse_brought(loaded).ok().and_then(|()| Glance::at(&loaded.journal_path).ok()?);
+    match glance.and_then(|glance| glance.newest_call) {
         Some(last) if last > now + SignedDuration::from_mins(1) => {
             Check::warning("clock", format!("says {now:.0}, but a call is recorded at {last:.0}"), FIX)
         }

@@ -8,7 +8,6 @@ pub(crate) mod sandbox;
 mod store;
 mod tools;
 
-pub(crate) use runs::recover;
 use serde::Serialize;
 
 use crate::app::App;
@@ -84,8 +83,19 @@ impl Check {
     }
 }
 
+/// What the probes are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A look that changes nothing: not even the journal is made.
+    Look,
+    /// To find out whether calls would work, by doing what they do.
+    Try,
+    /// To serve next. Runs that were cut short are taken up then.
+    Serve,
+}
+
 /// Every probe, in the order in which a failing one explains the ones after it.
-pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
+pub(crate) fn all(app: &App<'_>, purpose: Purpose) -> Vec<Check> {
     let mut checks = vec![host::system()];
     let loaded = match load(&app.inputs) {
         Ok(loaded) => loaded,
@@ -96,8 +106,17 @@ pub(crate) fn all(app: &App<'_>) -> Vec<Check> {
     };
     checks.push(configuration(&loaded));
     checks.extend(loaded.remarks.iter().map(|remark| Check::from_remark("configuration", remark)));
-    checks.extend(store::checks(&loaded));
-    checks.extend(runs::checks(&loaded));
+    match purpose {
+        Purpose::Look => {
+            let (of_store, glance) = store::look(&loaded);
+            checks.extend(of_store);
+            checks.extend(glance.iter().flat_map(|glance| runs::look(glance)));
+        }
+        Purpose::Try | Purpose::Serve => {
+            checks.extend(store::checks(&loaded));
+            checks.extend(runs::checks(&loaded, purpose));
+        }
+    }
     checks.push(host::clock(&loaded));
     checks.extend(tools::checks(&loaded));
     checks.extend(policy::checks(&loaded));

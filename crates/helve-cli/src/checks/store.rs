@@ -5,11 +5,15 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use helve_store::{Glance, Quarantine};
+
 use super::Check;
 use crate::config::Loaded;
 use crate::config::origin::short;
 use crate::failure::Failure;
 use crate::wire;
+
+const LOCAL_DISK: &str = "put the journal on a local disk: `journal.path`";
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let path = &loaded.journal_path;
@@ -25,14 +29,50 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     checks
 }
 
+/// The same by looking alone: nothing is opened for writing, and nothing is made.
+pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
+    let path = &loaded.journal_path;
+    let glance = wire::refuse_brought(loaded).and_then(|()| {
+        Glance::at(path).map_err(|error| {
+            Failure::failed("the journal cannot be used, and without a record no tool runs").because(&error)
+        })
+    });
+    let (check, glance) = match glance {
+        Ok(None) => (Check::good("journal", format!("{} is made at the first use", short(path))), None),
+        Ok(Some(glance)) => (of_glance(loaded, &glance), Some(glance)),
+        Err(failure) => (Check::from_failure("journal", &failure), None),
+    };
+    let mut checks = vec![check];
+    // The nearest folder that is there tells what the disk is like.
+    if let Some(folder) = path.ancestors().skip(1).find(|folder| folder.is_dir()) {
+        if let Some(why) = volatile(folder) {
+            checks.push(Check::warning("durability", why, LOCAL_DISK));
+        }
+        checks.push(space(folder));
+    }
+    checks.extend(privacy(path));
+    (checks, glance)
+}
+
+fn of_glance(loaded: &Loaded, glance: &Glance) -> Check {
+    match &glance.quarantine {
+        Some(why) => quarantined(why),
+        None => Check::good("journal", short(&loaded.journal_path)),
+    }
+}
+
+fn quarantined(why: &Quarantine) -> Check {
+    let fix = "`helve audit accept` shows what is missing, and asks";
+    Check { lets_serve: true, ..Check::broken("journal", why.to_string(), fix) }
+}
+
 /// Opens the journal as a call would, which makes it where there is none.
 fn open(loaded: &Loaded) -> Result<Check, Failure> {
     let store = wire::open_store(loaded)?;
     let quarantine = store.quarantine();
     store.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
     if let Some(why) = quarantine {
-        let fix = "`helve audit accept` shows what is missing, and asks";
-        return Ok(Check { lets_serve: true, ..Check::broken("journal", why.to_string(), fix) });
+        return Ok(quarantined(&why));
     }
     Ok(Check::good("journal", short(&loaded.journal_path)))
 }
@@ -53,7 +93,7 @@ fn durability(folder: &Path) -> Check {
         return Check::broken("durability", format!("a file cannot be synced: {error}"), "use another disk");
     }
     if let Some(why) = volatile(folder) {
-        return Check::warning("durability", why, "put the journal on a local disk: `journal.path`");
+        return Check::warning("durability", why, LOCAL_DISK);
     }
     let found = format!("sync takes {ms:.1} ms");
     if ms > TOO_SLOW_MS {

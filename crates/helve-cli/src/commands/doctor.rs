@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::app::App;
-use crate::checks::{self, Check, State};
+use crate::checks::{self, Check, Purpose, State};
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
@@ -12,7 +12,7 @@ use crate::ui::table::{Cell, Tone};
 pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let mut checks = checks::all(app);
+    let mut checks = checks::all(app, Purpose::Try);
     // Without a configuration nothing more can be tried.
     let mut probed = None;
     if let Ok(loaded) = crate::config::load(&app.inputs) {

@@ -71,7 +71,7 @@ async fn interrupted_again() {
 
 /// Whether we were started to outlive the terminal, as `nohup` does. Listening would undo that.
 #[cfg(unix)]
-fn ignores_hangup() -> bool {
+pub(super) fn ignores_hangup() -> bool {
     const HANGUP: u64 = 1;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -18,6 +18,8 @@ mod outcome;
 mod person;
 pub(crate) mod progress;
 mod serve;
+mod stopping;
+mod takeover;
 mod when;
 
 pub(crate) mod approvals;

@@ -188,6 +188,7 @@ fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
         | ErrorCode::MaxRetriesExceeded
         | ErrorCode::OutcomeUnknown
         | ErrorCode::JournalUnavailable
+        | ErrorCode::Stopping
         | ErrorCode::Internal => None,
     }
 }

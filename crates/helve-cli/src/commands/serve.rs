@@ -12,7 +12,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use helve::hook::{HookEvent, HookInput};
 use helve::identity::KeyText;
-use helve::runs::{Recovered, TakenUp};
 use helve::{Caller, Runtime};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions, random_id};
@@ -26,9 +25,10 @@ use url::Url;
 
 use crate::app::App;
 use crate::commands::approvals::local_user;
-use crate::commands::interrupt;
 use crate::commands::keys::new_code;
 use crate::commands::mcp::instance::{self, Place};
+use crate::commands::stopping::Stopping;
+use crate::commands::takeover::keep_taking_over;
 use crate::config::{Inputs, Loaded, PolicyPath, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -45,8 +45,8 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777)
 const SIGN_IN: &str = "helve keys sign-in";
 /// How long the hooks of a session's end have before the process ends.
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
-/// How often runs are looked for that the journal's failure has left.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a client has to read its last answers before the process ends.
+const ANSWERS_WAIT: Duration = Duration::from_secs(5);
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
@@ -129,17 +129,19 @@ pub(crate) fn http(
                 () = server.run(stop.cancelled()) => {}
                 () = upstream.watch(inputs, &hooked, &loaded) => {}
                 () = deciding => {}
-                () = take_up_left(&hooked) => {}
+                () = keep_taking_over(&hooked) => {}
                 () = telling => {}
                 () = verifying => {}
             }
         };
-        let end = async || {
+        let stopping = Stopping {
+            runtime: &runtime,
+            grace: stop_grace(&loaded),
             // Before the port is free for others.
-            place.iter().for_each(Place::withdraw);
-            stop.cancel();
+            begins: || place.iter().for_each(Place::withdraw),
+            ends: || stop.cancel(),
         };
-        interrupt::until_interrupt(Box::pin(running), ui, end).await;
+        stopping.serve(Box::pin(running), ui).await;
         upstream.servers.close().await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
@@ -200,12 +202,15 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let stop = CancellationToken::new();
         let running = async {
             tokio::select! {
-                ended = server.serve_stdio(caller) => ended,
-                () = take_up_left(&hooked) => Ok(()),
-                () = stop.cancelled() => Ok(()),
+                ended = server.serve_stdio_until(stop.cancelled(), caller) => ended,
+                () = keep_taking_over(&hooked) => Ok(()),
+                // A client that does not read its answers is not waited for.
+                () = long_after(&stop) => Ok(()),
             }
         };
-        let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        let stopping =
+            Stopping { runtime: &hooked, grace: stop_grace(&loaded), begins: || {}, ends: || stop.cancel() };
+        let ended = stopping.serve(running, app.ui).await;
         hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         hooked.flush_traces(wire::TRACES_WAIT).await;
@@ -213,6 +218,17 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
+}
+
+/// How long calls that run may go on once somebody wants the process to end.
+fn stop_grace(loaded: &Loaded) -> Duration {
+    Duration::from_millis(loaded.config.execution.stop_grace_ms)
+}
+
+/// Waits until the last answers have had their time.
+async fn long_after(stop: &CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(ANSWERS_WAIT).await;
 }
 
 /// Where people find the page on which they decide, if the configuration says so.
@@ -290,37 +306,6 @@ async fn follow_decisions(runtime: Runtime) {
     let Err(error) = runtime.approvals().follow().await;
     tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
     std::future::pending().await
-}
-
-/// Goes on with runs that were left because the journal failed, once it works again. Runs until
-/// dropped.
-async fn take_up_left(runtime: &Runtime) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let runtime = runtime.clone();
-        // A run may take its time, and others are left meanwhile.
-        tokio::spawn(async move {
-            match runtime.recover_left().await {
-                Ok(runs) => say_recovered(&runs),
-                Err(error) => tracing::debug!(%error, "runs that were left cannot go on yet"),
-            }
-        });
-    }
-}
-
-fn say_recovered(recovered: &[Recovered]) {
-    let mut runs = 0;
-    for one in recovered {
-        match &one.taken_up {
-            TakenUp::Ended(_) | TakenUp::Waits(_) => runs += 1,
-            TakenUp::Failed(error) => {
-                tracing::warn!(run = %one.run, %error, "a run that was left cannot be taken up");
-            }
-        }
-    }
-    if runs > 0 {
-        tracing::info!(runs, "the journal works again: runs were taken up");
-    }
 }
 
 /// The MCP servers behind what is served.

@@ -1,15 +1,15 @@
 //! `helve up`: prepares the store, checks the machine, shows what is there and what to type next, and
-//! serves all of it.
+//! serves all of it. What other processes left in its middle is taken up in the background, so that nobody waits for it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use helve::Filter;
-use helve_store::AuditQuery;
+use helve_store::Glance;
 use serde_json::json;
 
 use crate::app::App;
-use crate::checks::{self, Check, State};
+use crate::checks::{self, Check, Purpose, State};
 use crate::commands::serve;
 use crate::config::load;
 use crate::exit::Exit;
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Let in whoever has a token of this file; made where it is not there
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Prepare and check, and serve nothing
+    /// Check, change nothing and serve nothing
     #[arg(long, conflicts_with_all = ["listen", "token_file"])]
     check: bool,
 }
@@ -54,11 +54,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if let Some(address) = args.listen {
         serve::refuse_open(address, args.token_file.as_deref())?;
     }
-    // First, so that the checks see how things stand afterwards.
-    let recovered = checks::recover(app);
-    // Opening the journal is one of the checks, and makes it where there is none.
-    let mut checks = checks::all(app);
-    checks.extend(recovered);
+    let purpose = if args.check { Purpose::Look } else { Purpose::Serve };
+    // Opening the journal is one of the checks, and makes it where there is none, unless it is only looked.
+    let checks = checks::all(app, purpose);
     let worst = checks.iter().map(|check| check.state).max().unwrap_or(State::Good);
     let next = if worst == State::Broken {
         vec![("helve doctor", "the same, after you mended it")]
@@ -122,10 +120,8 @@ fn where_helve_is() -> Option<String> {
 /// What makes sense to type now: the first call for a newcomer, the record for one who has called.
 fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let Ok(loaded) = load(&app.inputs) else { return Vec::new() };
-    let mut query = AuditQuery::default();
-    query.limit = 1;
-    let audit = wire::open_audit(&loaded).ok().and_then(Result::ok);
-    let calls = audit.and_then(|audit| audit.list(&query).ok()).unwrap_or_default();
+    let is_new = wire::refuse_brought(&loaded).is_err()
+        || Glance::at(&loaded.journal_path).ok().flatten().is_none_or(|glance| glance.newest_call.is_none());
     let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
         registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
     });
@@ -137,7 +133,7 @@ fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     if has_builtin {
         next.push(("helve call math-eval expression='2^10 / 3'", "call one"));
     }
-    if calls.is_empty() {
+    if is_new {
         next.push(("helve tools export --format anthropic", "what a model is given"));
     } else {
         next.push(("helve audit list", "every call so far"));

@@ -158,6 +158,7 @@ fn calls(table: &mut HashMap<&'static str, Standing>) {
             max_timeout_ms: Harmless,
             cancel_grace_ms: Harmless,
             precondition_timeout_ms: Harmless,
+            stop_grace_ms: Harmless,
         }
     );
     keys!(table, "/registry", RegistrySection { tools_max: Harmless });

@@ -110,6 +110,10 @@ pub(crate) struct Execution {
     /// How long the check of a precondition may take, in milliseconds. No answer counts as no.
     #[schemars(range(min = 1, max = 300_000))]
     pub(crate) precondition_timeout_ms: u64,
+    /// How long calls that run may go on once `helve up` or `helve mcp serve` is told to stop (SIGTERM, Ctrl-C), in
+    /// milliseconds. Then each is cancelled, and runs are left for the next process. A second signal ends it sooner.
+    #[schemars(range(max = 86_400_000))]
+    pub(crate) stop_grace_ms: u64,
 }
 
 impl Default for Execution {
@@ -121,6 +125,7 @@ impl Default for Execution {
             max_timeout_ms: ms(settings.timeout_max),
             cancel_grace_ms: ms(settings.cancel_grace),
             precondition_timeout_ms: ms(settings.precondition_timeout),
+            stop_grace_ms: 15_000,
         }
     }
 }

@@ -11,6 +11,8 @@
 //! - `memory`: what agents remember;
 //! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
+//! - `stop`: SIGTERM, with calls under way (`load` makes them);
+//! - `takeover`: what dead processes left, and one that is suspended;
 //! - `audit`: the record afterwards;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
@@ -56,6 +58,8 @@ mod keyring;
 mod keys;
 mod labels;
 mod lint;
+#[cfg(unix)]
+mod load;
 mod mcp;
 mod memory;
 #[cfg(target_os = "linux")]
@@ -72,6 +76,10 @@ mod secrets;
 mod serve;
 mod session;
 mod start;
+#[cfg(unix)]
+mod stop;
+#[cfg(unix)]
+mod takeover;
 #[cfg(unix)]
 mod telemetry;
 mod tools;

@@ -17,7 +17,7 @@ fn a_mistyped_command_is_corrected() {
 }
 
 #[test]
-fn up_prepares_the_store_twice_over_and_stays_short() {
+fn up_checks_twice_over_and_stays_short() {
     let home = Home::new();
     home.settled(|home| {
         insta::assert_snapshot!("up_first", home.run(&["up", "--check"]).all());
@@ -44,7 +44,7 @@ fn init_writes_a_file_that_is_valid_and_never_overwrites_unasked() {
 fn the_journal_of_a_project_stays_out_of_git() {
     let home = Home::new();
     home.run(&["init"]);
-    home.run(&["up", "--check"]);
+    home.run(&["call", "time-now"]);
     let folder = home.project().join(".helve");
     assert!(folder.join("helve.db").is_file());
     assert_eq!(std::fs::read_to_string(folder.join(".gitignore")).unwrap(), "*\n");

@@ -97,6 +97,7 @@ pub enum Begun {
 pub struct JournalError {
     reason: String,
     spent: Option<Spent>,
+    blocked: Option<Arc<str>>,
     #[source]
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -104,12 +105,25 @@ pub struct JournalError {
 impl JournalError {
     /// Why, in words for the person who answers for the machine.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), spent: None, source: None }
+        Self { reason: reason.into(), spent: None, blocked: None, source: None }
     }
 
     /// The journal works, but the approval that a start would use up cannot be used.
     pub fn spent(spent: Spent) -> Self {
-        Self { reason: spent.to_string(), spent: Some(spent), source: None }
+        Self { reason: spent.to_string(), spent: Some(spent), blocked: None, source: None }
+    }
+
+    /// Another process keeps the journal locked. `who`: which process and since when, in words that say nothing
+    /// else, so that everybody may read them.
+    #[must_use]
+    pub fn blocked_by(mut self, who: impl Into<Arc<str>>) -> Self {
+        self.blocked = Some(who.into());
+        self
+    }
+
+    /// Which process keeps the journal locked, where that is what is wrong.
+    pub fn blocker(&self) -> Option<&str> {
+        self.blocked.as_deref()
     }
 
     /// Why the approval cannot be used, where that is all that is wrong.

@@ -211,12 +211,19 @@ impl Backend for RuntimeBackend {
         Box::pin(async move {
             let approvals = self.runtime.approvals();
             let mut changes = approvals.watch().await.map_err(unreadable)?;
-            while let Some(found) = approvals.get(id).await.map_err(unreadable)? {
+            while !self.runtime.is_stopping()
+                && let Some(found) = approvals.get(id).await.map_err(unreadable)?
+            {
                 if found.state != ApprovalState::Pending {
                     break;
                 }
                 // Until it has changed. One that was missed is looked up as well.
-                while changes.next().await.is_some_and(|changed| changed.id != id) {}
+                let changed = async { while changes.next().await.is_some_and(|changed| changed.id != id) {} };
+                tokio::select! {
+                    () = changed => {}
+                    // The question stands: the client is told so, and asks again elsewhere.
+                    () = self.runtime.until_stopping() => {}
+                }
             }
             Ok(())
         })

@@ -23,6 +23,15 @@ impl McpServer {
         self.serve(tokio::io::stdin(), tokio::io::stdout(), caller).await
     }
 
+    /// The same until `stop` is done. What runs then is still answered, so far as it ends soon.
+    pub async fn serve_stdio_until(
+        &self,
+        stop: impl Future<Output = ()>,
+        caller: impl Into<Arc<Caller>>,
+    ) -> io::Result<()> {
+        self.serve_until(stop, tokio::io::stdin(), tokio::io::stdout(), caller).await
+    }
+
     /// Serves one client over a pair of streams, until the first ends.
     pub async fn serve(
         &self,
@@ -30,9 +39,22 @@ impl McpServer {
         output: impl AsyncWrite + Send + Unpin + 'static,
         caller: impl Into<Arc<Caller>>,
     ) -> io::Result<()> {
+        self.serve_until(std::future::pending(), input, output, caller).await
+    }
+
+    async fn serve_until(
+        &self,
+        stop: impl Future<Output = ()>,
+        input: impl AsyncRead + Send + Unpin,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        caller: impl Into<Arc<Caller>>,
+    ) -> io::Result<()> {
         let (link, waiting) = self.link(caller.into());
         let writer = tokio::spawn(write(output, waiting));
-        let read = read(input, &link).await;
+        let read = tokio::select! {
+            read = read(input, &link) => read,
+            () = stop => Ok(()),
+        };
         // Whoever sent requests and closed the stream wants their answers, but not for ever.
         link.end(END_GRACE).await;
         let written = writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));

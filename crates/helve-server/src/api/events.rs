@@ -46,8 +46,17 @@ impl Listener {
     /// The next event that this visitor may see, or a sign of life. None: it is over.
     async fn next(&mut self) -> Option<String> {
         let until = tokio::time::Instant::now() + self.app.config.keep_alive;
+        if self.app.closing.is_cancelled() {
+            return None;
+        }
         loop {
-            let heard = tokio::time::timeout_at(until, self.events.next()).await;
+            let heard = tokio::select! {
+                biased;
+                heard = tokio::time::timeout_at(until, self.events.next()) => heard,
+                () = self.app.closing.cancelled() => {
+                    return Some("event: stopping\ndata: {\"reason\":\"stopping\"}\n\n".to_owned());
+                }
+            };
             match heard {
                 Err(_) => return Some(": alive\n\n".to_owned()),
                 Ok(None) => return None,

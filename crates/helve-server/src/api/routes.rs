@@ -301,8 +301,8 @@ pub(crate) fn routes() -> Routes {
         .route(get("/metrics", "metrics", "Figures for Prometheus").text("text/plain"), metrics::show)
         .route(get("/healthz", "alive", "Whether it is there").text("text/plain").open(), system::alive)
         .route(
-            get("/readyz", "ready", "Whether calls can be recorded, without which none runs")
-                .text("text/plain")
+            get("/readyz", "ready", "Whether calls run here, and how far recovery is")
+                .gives::<system::Readiness>()
                 .open(),
             system::ready,
         )

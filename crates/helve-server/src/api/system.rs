@@ -1,27 +1,88 @@
-//! `/healthz` and `/readyz`: for machines that look after machines. They say yes or no, and nothing
-//! of what is here.
+//! `/healthz` and `/readyz`: for machines that look after machines.
+//!
+//! `/healthz` says that the process is there: whatever else is wrong, a restart would not mend it. `/readyz` says
+//! whether calls run here. Both are open to everybody, so that they tell nothing of what is called.
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{Response, StatusCode};
+use helve::Runtime;
+use schemars::JsonSchema;
+use serde::Serialize;
 
+use super::extract::json;
 use crate::mcp::App;
-use crate::problem::Problem;
 
 pub(super) async fn alive() -> &'static str {
     "ok"
 }
 
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, Problem> {
-    match app.api.as_ref().map(|api| api.runtime.check_journal()) {
-        None | Some(Ok(())) => Ok("ready"),
-        Some(Err(error)) => {
-            tracing::warn!(%error, "not ready");
-            Err(Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "calls cannot be recorded, so none runs; `helve doctor` says why",
-            ))
-        }
+/// Whether calls run here.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Readiness {
+    /// Whether they do. The status is 200 then, else 503.
+    ready: bool,
+    /// Why not, in a word that never changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<Reason>,
+    /// Why not, and what to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// How far it is with runs that other processes had left. Calls go through meanwhile.
+    recovering: Recovering,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Reason {
+    /// The process is about to end: calls belong elsewhere.
+    Stopping,
+    /// Another process keeps the journal locked.
+    JournalBlocked,
+    /// Calls cannot be recorded, so none runs.
+    JournalUnavailable,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Recovering {
+    /// Runs that have ended since, or wait for a person.
+    done: u64,
+    /// All that were found.
+    total: u64,
+}
+
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
+    let readiness = Readiness::of(app.api.as_ref().map(|api| &api.runtime));
+    let mut response = json(&readiness);
+    if !readiness.ready {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
+    response
+}
+
+impl Readiness {
+    fn of(runtime: Option<&Runtime>) -> Self {
+        let recovery = runtime.map(Runtime::recovery).unwrap_or_default();
+        let wrong = runtime.and_then(wrong);
+        let recovering = Recovering { done: recovery.done, total: recovery.total };
+        let (reason, detail) = wrong.unzip();
+        Self { ready: reason.is_none(), reason, detail, recovering }
+    }
+}
+
+fn wrong(runtime: &Runtime) -> Option<(Reason, String)> {
+    if runtime.is_stopping() {
+        return Some((Reason::Stopping, "this Helve is stopping; call another replica".to_owned()));
+    }
+    let error = runtime.check_journal().err()?;
+    tracing::warn!(%error, "not ready");
+    Some(match error.blocker() {
+        Some(blocker) => (Reason::JournalBlocked, blocker.to_owned()),
+        None => {
+            let why = "calls cannot be recorded, so none runs; `helve doctor` says why";
+            (Reason::JournalUnavailable, why.to_owned())
+        }
+    })
 }

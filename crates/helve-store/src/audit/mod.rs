@@ -113,7 +113,7 @@ pub(crate) fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     }
 }
 
-fn ready(db: Connection) -> rusqlite::Result<Connection> {
+pub(crate) fn ready(db: Connection) -> rusqlite::Result<Connection> {
     db.busy_timeout(std::time::Duration::from_secs(5))?;
     // SQLite opens files late; this makes it.
     db.query_one("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
@@ -125,13 +125,13 @@ fn is_unwritable(error: &rusqlite::Error) -> bool {
         || error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE)
 }
 
-fn has_log(path: &Path) -> bool {
+pub(crate) fn has_log(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     std::fs::metadata(log).is_ok_and(|log| log.len() > 0)
 }
 
-fn immutable_uri(path: &Path) -> String {
+pub(crate) fn immutable_uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for character in path.to_string_lossy().chars() {
         match character {

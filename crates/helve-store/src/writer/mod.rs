@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use helve_core::ports::JournalError;
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
+use jiff::Timestamp;
 
 pub(crate) use self::encode::Seals;
 pub(crate) use self::ledger::Ledger;
@@ -38,6 +39,7 @@ use crate::keys::Found;
 use crate::quarantine::{self, Standing};
 use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
 use crate::reserve::Reserve;
+use crate::schema;
 
 /// Most jobs in one transaction. More would save little and keep the first ones waiting.
 const GROUP_MAX: usize = 1024;
@@ -76,6 +78,8 @@ pub(crate) struct Backlog {
     parked: HashMap<ScopedKey, Vec<Job>>,
     /// What can be written.
     health: Health,
+    /// Since when another process has kept the journal locked.
+    blocked_since: Option<Timestamp>,
     /// Whom the last group was for.
     company: Option<Company>,
 }
@@ -118,6 +122,7 @@ impl Writer {
         let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
         let took = begun.elapsed();
         self.queue.commits.record(took);
+        self.backlog.blocked_since = None;
         let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
         self.backlog.company = Company::answered(answered, took);
         if self.anchor_is_due {
@@ -229,7 +234,7 @@ impl Writer {
 
     /// Keeps what must not be lost, and tells everybody else.
     fn fail(&mut self, error: &StoreError) {
-        let reason = JournalError::new(error.chain());
+        let reason = self.reason(error);
         let worked = matches!(self.backlog.health, Health::Working);
         if worked {
             tracing::error!(error = %reason, "calls are refused until the journal can be written");
@@ -246,6 +251,19 @@ impl Writer {
         let before = self.backlog.len();
         self.backlog.refuse(&reason, refused);
         self.queue.settle(before - self.backlog.len());
+    }
+
+    /// Why nothing can be written, in words for everybody who waits.
+    fn reason(&mut self, error: &StoreError) -> JournalError {
+        let reason = JournalError::new(error.chain());
+        let StoreError::Busy { blocker, .. } = error else {
+            self.backlog.blocked_since = None;
+            return reason;
+        };
+        let now = Timestamp::now();
+        let since = *self.backlog.blocked_since.get_or_insert(now - schema::BUSY_TIMEOUT);
+        let who = blocker.map_or_else(|| "another process".to_owned(), |blocker| blocker.to_string());
+        reason.blocked_by(format!("the journal has been locked since {since:.0}: {who}"))
     }
 
     /// Answers a group that is on disk.

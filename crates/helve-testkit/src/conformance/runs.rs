@@ -155,6 +155,7 @@ fn every_kind() -> Vec<StepKind> {
         StepKind::Settled { answer: Answer::Happened },
         StepKind::Settled { answer: Answer::DidNotHappen },
         StepKind::CancelRequested,
+        StepKind::Stopped { by: "SIGTERM".to_owned() },
         StepKind::Told,
         StepKind::RuleUsed { rule_id: RuleId::new(jiff::Timestamp::now()) },
         StepKind::RuleRevoked { rule_id: RuleId::new(jiff::Timestamp::now()), by: "ada".to_owned() },

@@ -19,7 +19,7 @@ use super::flight::{Flight, Landed};
 use super::{Bulletin, Flights, repeat, until_decided};
 use crate::pipeline::{self, Origin, denied};
 use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Parts, Runtime, stop};
 
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
@@ -110,6 +110,9 @@ pub(super) async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Ca
     let failed = |error| Outcome::new(approval.run(), Arc::clone(&approval.tool), Status::Failed(error));
     if approval.state != ApprovalState::Approved {
         return Ok(failed(denied(&approval)));
+    }
+    if let Some(by) = parts.stop.by() {
+        return Ok(failed(stop::refused(by)));
     }
     if let Some(error) = out_of_reach(&parts, &approval) {
         return Ok(failed(error));
@@ -274,6 +277,7 @@ pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Insta
     while let Status::Pending(pending) = &outcome.status
         && Instant::now() < until
         && !cancelled()
+        && !parts.stop.has_begun()
     {
         let id = pending.approval_id;
         let asked = parts.ledger.approval(id).await.ok().flatten();

@@ -156,5 +156,7 @@ pub(crate) async fn until_decided(
         decided = decided => decided,
         () = tokio::time::sleep_until(until) => Ok(()),
         () = taken_back => Ok(()),
+        // Nobody is told of a decision by a process that ends: the question stands.
+        () = parts.stop.begun() => Ok(()),
     }
 }

@@ -155,9 +155,10 @@ impl<'a> Run<'a> {
 }
 
 /// Whether a part has not failed by itself: it was taken back, or it goes on when the run does,
-/// because a person is asked or the journal has refused it.
+/// because a person is asked, the journal has refused it or the process stops.
 fn stops(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::Cancelled | ErrorCode::OutcomeUnknown | ErrorCode::JournalUnavailable)
+    use ErrorCode::{Cancelled, JournalUnavailable, OutcomeUnknown, Stopping};
+    matches!(code, Cancelled | OutcomeUnknown | JournalUnavailable | Stopping)
 }
 
 /// The error within a failure that the tool's failure mode made a result of.

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::{Fired, Hooks, combine, run_all};
 use crate::pipeline::{self, Origin};
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Parts, Runtime, stop};
 use crate::sessions;
 
 /// The name under which an event from outside is judged and recorded. No tool may have it.
@@ -103,6 +103,9 @@ impl Runtime {
         // Serializing what was read from JSON cannot fail; and without arguments nothing is told.
         let arguments = serde_json::to_value(input).unwrap_or_default();
         let call = Call::new(RAISE, arguments).by(caller);
+        if let Some(by) = self.parts().stop.by() {
+            return pipeline::refuse(self.parts(), call, stop::refused(by)).await;
+        }
         let tool = Box::new(raise_tool(self.parts()));
         pipeline::run(self.parts(), Box::new(call), Origin::Raised(tool)).await
     }

@@ -109,6 +109,7 @@ impl Verdict {
             | ErrorCode::MaxRetriesExceeded
             | ErrorCode::OutcomeUnknown
             | ErrorCode::JournalUnavailable
+            | ErrorCode::Stopping
             | ErrorCode::Internal => Self::Unknown,
         }
     }

@@ -26,7 +26,7 @@ use super::resolve::ResolvedCall;
 use crate::approvals::{binding, outcome_of_repeated, until_decided};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::Parts;
+use crate::runtime::{Parts, stop};
 use crate::sessions;
 
 /// How long the program around Helve may take to answer.
@@ -163,7 +163,8 @@ async fn ask(
             Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
             Asked::ShareUsed => return Err(ask::share_used(parts.settings.approvals.pending_share)),
         };
-        let Some(until) = until.filter(|until| Instant::now() < *until) else {
+        let waits = |until: &Instant| Instant::now() < *until && !parts.stop.has_begun();
+        let Some(until) = until.filter(waits) else {
             return Ok(Decision::Ask(pending(&approval)));
         };
         // Whoever wants to be asked once more has been.
@@ -259,6 +260,7 @@ async fn ask_program(
         // In a task of its own: code that panics must not end the call.
         answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
+        by = parts.stop.over() => return Err(stop::refused(&by)),
     };
     let broken = |why: &str| {
         let voice = Voice::new(Speaker::Program, Stance::Deny).because(why);

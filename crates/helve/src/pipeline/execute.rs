@@ -26,7 +26,7 @@ use super::record::OpenRecord;
 use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
-use crate::runtime::{ComposedHost, Parts};
+use crate::runtime::{ComposedHost, Parts, stop};
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
@@ -67,6 +67,11 @@ pub(super) async fn execute(
     // What became of a call that had started must be found out, wanted or not.
     if cancelled && record.cut_short().is_none() {
         return Err(attempt::cancelled());
+    }
+    if let Some(by) = parts.stop.is_over()
+        && record.run().is_none()
+    {
+        return Err(stop::refused(by));
     }
     join_run(parts, &tool, &mut call, record);
     bind_run(&tool, &call, record);
@@ -263,7 +268,7 @@ async fn attempts(
         if tool.definition().changes_world() {
             record.append_step(StepKind::Attempted { number, code: error.code() });
         }
-        attempt::wait_or_cancel(wait, call).await?;
+        attempt::wait_or_cancel(parts, wait, call).await?;
         number += 1;
     }
 }
@@ -286,6 +291,7 @@ pub(super) async fn undo(
         }
     }
     let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
+    run.resumes();
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.
     let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));

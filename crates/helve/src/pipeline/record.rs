@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
-use crate::runtime::{Durability, Parts};
+use crate::runtime::{Durability, GoingOn, Parts};
 use trace::OpenTrace;
 
 /// Longest part of the arguments before a hook changed them that is kept, in bytes.
@@ -31,6 +31,8 @@ const FORMER_BYTES_MAX: usize = 4_096;
 /// caller went away.
 pub(super) struct OpenRecord<'p> {
     parts: &'p Arc<Parts>,
+    /// Counted until it is closed, so that the process can wait for it.
+    _going_on: Option<GoingOn<'p>>,
     origin: Origin,
     /// The run that the call is, or belongs to.
     run: Option<Arc<ActiveRun>>,
@@ -112,6 +114,7 @@ impl<'p> OpenRecord<'p> {
         };
         Self {
             parts,
+            _going_on: origin.part().is_none().then(|| parts.stop.call_begins()),
             trace: trace::open(parts, call, facts.call_id, &origin),
             run: origin.run().cloned(),
             in_flight: None,

@@ -36,6 +36,8 @@ pub(crate) struct ActiveRun {
     /// Whether there are texts to be hidden.
     has_secrets: AtomicBool,
     quiet: Notify,
+    /// Whether the next process can go on where this one has to leave it.
+    resumes: AtomicBool,
     /// This process is no longer at it.
     is_over: AtomicBool,
     over: Notify,
@@ -72,6 +74,8 @@ struct State {
     secrets: Vec<String>,
     /// Why the ledger refused something that the run had to say.
     refused: Option<JournalError>,
+    /// Who stopped the process in its middle.
+    stopped_by: Option<Arc<str>>,
     /// How it is left, where it has to be.
     left: Left,
     progress: ProgressTree,
@@ -174,6 +178,7 @@ impl ActiveRun {
             is_troubled: AtomicBool::new(false),
             has_secrets: AtomicBool::new(false),
             quiet: Notify::new(),
+            resumes: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             over: Notify::new(),
         }
@@ -288,6 +293,33 @@ impl ActiveRun {
         self.make_trouble(|state| {
             state.refused.get_or_insert_with(|| error.clone());
         });
+    }
+
+    /// The next process can go on where this one has to leave it.
+    pub(crate) fn resumes(&self) {
+        self.resumes.store(true, Ordering::Release);
+    }
+
+    /// The process stops. From now on nothing of the run starts and nothing of it is concluded, as where the
+    /// ledger has failed: it is left for the next process. False where it ends by being cancelled instead.
+    pub(crate) fn halt(&self, by: &Arc<str>, at: jiff::Timestamp) -> bool {
+        if !self.resumes.load(Ordering::Acquire) {
+            return false;
+        }
+        let kind = StepKind::Stopped { by: by.to_string() };
+        self.make_trouble(|state| {
+            if state.stopped_by.is_none() && state.refused.is_none() {
+                state.stopped_by = Some(Arc::clone(by));
+                state.refused = Some(JournalError::new(format!("{by} stopped Helve")));
+                state.held.push(Entry::Step(step(at, self.id, self.id, kind)));
+            }
+        });
+        true
+    }
+
+    /// Who stopped the process in the middle of the run.
+    pub(crate) fn stopped_by(&self) -> Option<Arc<str>> {
+        self.trouble(|state| state.stopped_by.clone())
     }
 
     /// Why the ledger has refused something.

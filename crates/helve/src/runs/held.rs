@@ -20,6 +20,9 @@ pub(super) struct Held {
 impl Held {
     /// Takes one that was left, whoever left it. `asked`: because somebody wants it to go on.
     pub(super) async fn take(parts: &Arc<Parts>, run: CallId, asked: bool) -> Result<Self, RunError> {
+        if parts.stop.has_begun() {
+            return Err(RunError::Stopping(run));
+        }
         let parts = Arc::clone(parts);
         // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
         let taken = tokio::spawn(async move {

@@ -82,6 +82,15 @@ impl ActiveRuns {
         }
     }
 
+    /// The runs that this process is at.
+    pub(crate) fn all(&self) -> Vec<Arc<ActiveRun>> {
+        self.lock().values().cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

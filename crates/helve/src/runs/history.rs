@@ -131,6 +131,7 @@ impl Earlier {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
+            | StepKind::Stopped { .. }
             | StepKind::RollingBack
             | StepKind::Told => {}
         }

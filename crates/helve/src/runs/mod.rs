@@ -15,6 +15,7 @@ mod progress;
 mod recover;
 mod state;
 mod story;
+mod takeover;
 mod undo;
 mod watch;
 
@@ -29,5 +30,7 @@ pub(crate) use history::{Earlier, History, parse};
 pub(crate) use part::{DuePart, FollowUp, cascade, cascade_path, in_doubt, part_of, told, undoes_below};
 pub use part::{left_in_doubt, left_standing};
 pub(crate) use recover::{Undoing, resume};
+pub use takeover::Recovery;
+pub(crate) use takeover::Takeover;
 pub(crate) use undo::undo_below;
 pub(crate) use watch::Watch;

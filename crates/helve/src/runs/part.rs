@@ -154,6 +154,8 @@ pub(super) fn part_at(
     let refusal = if path.bytes().filter(|byte| *byte == b'/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
+    } else if let Some(error) = parts.stop.refuses_part_of(&run, parts.clock.now()) {
+        Some(error)
     } else if run.is_refused() {
         let message = "the journal has failed in the middle of the run; nothing new starts";
         Some(ToolError::new(ErrorCode::JournalUnavailable, message))

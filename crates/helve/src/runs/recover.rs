@@ -53,6 +53,9 @@ pub enum RunError {
     /// It is known what became of the call, or it is none of this run.
     #[error("{0} is no call of this run of which nobody knows whether it had its effect")]
     NotInDoubt(CallId),
+    /// This process is about to end, and takes up nothing.
+    #[error("this Helve is stopping, so {0} is left for another process, or for the next one")]
+    Stopping(CallId),
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -134,7 +137,7 @@ impl Runtime {
         let parts = self.parts();
         let Some(looking) = parts.runs.begin_looking() else { return Ok(Vec::new()) };
         let left = parts.runs.due();
-        if left.is_empty() {
+        if left.is_empty() || parts.stop.has_begun() {
             return Ok(Vec::new());
         }
         parts.ledger.check()?;
@@ -328,32 +331,44 @@ async fn take_up_all(
         async move {
             let held = Held::take(parts, run, false).await;
             drop(looking);
-            let taken_up = match held {
-                Ok(held) => go_on_with(parts, held, None, cancel).await.unwrap_or_else(TakenUp::Failed),
-                Err(error) => TakenUp::Failed(error),
-            };
-            Recovered { run, taken_up }
+            go_on_with_left(parts, run, held, cancel).await
         }
     });
     let taken_up: Vec<_> = taken_up.collect();
     drop(looking);
-    let mut taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
-    let mut recovered = Vec::new();
-    while let Some(one) = taken_up.next().await {
-        match one.taken_up {
-            // Somebody else was faster. Should they leave it again, that is theirs to say.
-            TakenUp::Failed(RunError::Busy(_)) => {}
-            // Its end had got there after all.
-            TakenUp::Failed(RunError::Ended(_)) => parts.runs.forget(one.run),
-            // Nothing of it is in the ledger, so nothing of it was begun.
-            TakenUp::Failed(RunError::NotFound(run)) if run == one.run => {
-                parts.runs.forget(one.run);
-                recovered.push(one);
-            }
-            _ => recovered.push(one),
+    let taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
+    taken_up.filter_map(std::future::ready).collect().await
+}
+
+/// Takes up one run that was left. None where there is nothing to say of it: somebody else was faster.
+pub(super) async fn take_up_left(parts: &Arc<Parts>, run: CallId, cancel: bool) -> Option<Recovered> {
+    let held = Held::take(parts, run, false).await;
+    go_on_with_left(parts, run, held, cancel).await
+}
+
+async fn go_on_with_left(
+    parts: &Arc<Parts>,
+    run: CallId,
+    held: Result<Held, RunError>,
+    cancel: bool,
+) -> Option<Recovered> {
+    let taken_up = match held {
+        Ok(held) => go_on_with(parts, held, None, cancel).await.unwrap_or_else(TakenUp::Failed),
+        Err(error) => TakenUp::Failed(error),
+    };
+    match taken_up {
+        // Somebody else was faster. Should they leave it again, that is theirs to say.
+        TakenUp::Failed(RunError::Busy(_) | RunError::Stopping(_)) => return None,
+        // Its end had got there after all.
+        TakenUp::Failed(RunError::Ended(_)) => {
+            parts.runs.forget(run);
+            return None;
         }
+        // Nothing of it is in the ledger, so nothing of it was begun.
+        TakenUp::Failed(RunError::NotFound(absent)) if absent == run => parts.runs.forget(run),
+        TakenUp::Ended(_) | TakenUp::Waits(_) | TakenUp::Failed(_) => {}
     }
-    recovered
+    Some(Recovered { run, taken_up })
 }
 
 /// Somebody asked to take up a run.
@@ -517,6 +532,7 @@ fn taken_up(parts: &Arc<Parts>, held: Held, history: History) -> Arc<ActiveRun> 
     let (run, left) = held.begins();
     let active = ActiveRun::new(run, CancellationToken::new(), history);
     active.was_left(left);
+    active.resumes();
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
         .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))

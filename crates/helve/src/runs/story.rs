@@ -331,6 +331,7 @@ impl Known {
             | StepKind::RuleUsed { .. }
             | StepKind::RuleRevoked { .. }
             | StepKind::CancelRequested
+            | StepKind::Stopped { .. }
             | StepKind::RollingBack
             | StepKind::Told => {}
         }

@@ -6,6 +6,7 @@ mod memory;
 mod providers;
 mod pulse;
 mod served;
+pub(crate) mod stop;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,7 @@ use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
 use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
-use crate::runs::{ActiveRuns, Watch};
+use crate::runs::{ActiveRuns, Takeover, Watch};
 use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
@@ -40,6 +41,8 @@ pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
 pub(crate) use pulse::Pulse;
 pub use served::{Asks, Served};
+pub use stop::Stopped;
+pub(crate) use stop::{GoingOn, Stop};
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
 #[derive(Clone)]
@@ -62,6 +65,8 @@ pub(crate) struct Parts {
     pub(crate) health: Health,
     pub(crate) pulse: Pulse,
     pub(crate) runs: ActiveRuns,
+    pub(crate) takeover: Takeover,
+    pub(crate) stop: Stop,
     pub(crate) watch: Watch,
     pub(crate) bulletin: Bulletin,
     pub(crate) flights: Flights,
@@ -97,6 +102,9 @@ impl Runtime {
     }
 
     async fn run(&self, mut call: Box<Call>) -> Outcome {
+        if let Some(by) = self.0.stop.by() {
+            return Box::pin(pipeline::refuse(&self.0, *call, stop::refused(by))).await;
+        }
         let wait = &self.0.settings.approvals.wait;
         if call.approval_wait.is_none() && !wait.is_zero() {
             call.approval_wait = Some(*wait);
@@ -414,6 +422,8 @@ impl RuntimeBuilder {
             settings: self.settings,
             pulse: Pulse::default(),
             runs: ActiveRuns::default(),
+            takeover: Takeover::default(),
+            stop: Stop::default(),
             watch: Watch::default(),
             bulletin: Bulletin::default(),
             flights: Flights::default(),

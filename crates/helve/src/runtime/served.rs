@@ -7,7 +7,7 @@ use helve_core::{Call, LabelSet, Outcome, Tool};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Runtime;
+use super::{Runtime, stop};
 use crate::pipeline::{self, Origin};
 
 /// A resource or a prompt that somebody wants to read, to hear of, or to have completed.
@@ -63,6 +63,9 @@ impl Runtime {
         let wait = self.settings().approvals.wait;
         if call.approval_wait.is_none() && !wait.is_zero() {
             call.approval_wait = Some(wait);
+        }
+        if let Some(by) = self.parts().stop.by() {
+            return pipeline::refuse(self.parts(), call, stop::refused(by)).await;
         }
         pipeline::run(self.parts(), Box::new(call), Origin::Served(Box::new(served))).await
     }

@@ -8,6 +8,7 @@
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
 //! - `approvals`: questions to people, who decides, and what runs then;
+//! - `stop`: what a runtime that stops refuses, waits for, cancels and leaves;
 //! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
@@ -41,4 +42,5 @@ mod run_model;
 mod runs;
 mod sdk;
 mod seeds;
+mod stop;
 mod support;

@@ -92,6 +92,10 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
         StepKind::Told => ("·", "the caller was told how it ended".to_owned(), Tone::Dim),
         StepKind::RollingBack => ("↶", "rolled back after a crash".to_owned(), Tone::Warn),
         StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
+        StepKind::Stopped { by } => {
+            let by = escape::one_line(by, 100);
+            ("■", format!("left as it is: {by} stopped the process; the next one goes on"), Tone::Warn)
+        }
     }
 }
 

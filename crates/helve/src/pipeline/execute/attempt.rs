@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::record::OpenRecord;
 use crate::runs::ActiveRun;
-use crate::runtime::Parts;
+use crate::runtime::{Parts, stop};
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
 const ABORT_WAIT: Duration = Duration::from_millis(20);
@@ -89,6 +89,7 @@ async fn wait(
         biased;
         ended = &mut running.work => return finished(tool, ended),
         () = taken_back(told.outer_cancellation()) => cancelled(),
+        by = parts.stop.over() => stop::cut_off(&by, tool),
         () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
     };
     // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
@@ -241,10 +242,11 @@ fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
 }
 
 /// Waits between attempts.
-pub(super) async fn wait_or_cancel(wait: Duration, call: &Call) -> Result<(), ToolError> {
+pub(super) async fn wait_or_cancel(parts: &Parts, wait: Duration, call: &Call) -> Result<(), ToolError> {
     tokio::select! {
         () = tokio::time::sleep(wait) => Ok(()),
         () = taken_back(call.cancellation.as_ref()) => Err(cancelled()),
+        by = parts.stop.over() => Err(stop::between_attempts(&by)),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::super::record::{OpenRecord, unavailable};
 use super::attempt;
-use crate::runtime::Parts;
+use crate::runtime::{Parts, stop};
 
 pub(super) enum Start {
     Run,
@@ -56,6 +56,7 @@ async fn begin(
         begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call.cancellation.as_ref()) => return Err(attempt::cancelled()),
+        by = parts.stop.over() => return Err(stop::refused(&by)),
     };
     settle(begun.map_err(not_started)?, claim, record)
 }

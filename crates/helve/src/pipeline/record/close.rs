@@ -17,6 +17,7 @@ use serde_json::value::to_raw_value;
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
 use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
+use crate::runtime::stop;
 
 /// Longest arguments that are kept of a call that never got to its tool, in bytes.
 const REFUSED_ARGUMENT_BYTES_MAX: usize = 4 << 10;
@@ -141,6 +142,7 @@ impl OpenRecord<'_> {
         let Some(run) = &self.run else { return false };
         if let Status::Failed(error) = status
             && error.code() == ErrorCode::JournalUnavailable
+            && run.stopped_by().is_none()
         {
             run.refused_by(&JournalError::new(error.message()));
         }
@@ -152,7 +154,11 @@ impl OpenRecord<'_> {
     pub(super) fn without_refused(&self, status: Status) -> Status {
         let refused = self.run.as_ref().filter(|_| self.is_root()).and_then(|run| run.refused());
         match (status, refused) {
-            (Status::Done(_), Some(error)) => Status::Failed(unavailable(error).at(Stage::Execute)),
+            (Status::Done(_), Some(error)) => {
+                let by = self.run.as_ref().and_then(|run| run.stopped_by());
+                let error = by.map_or_else(|| unavailable(error), |by| stop::refused(&by));
+                Status::Failed(error.at(Stage::Execute))
+            }
             (status, _) => status,
         }
     }
@@ -179,8 +185,11 @@ impl OpenRecord<'_> {
             tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
         }
         self.leave_run();
-        let error = left_open(self.facts.call_id, status).at(Stage::Record);
-        self.outcome(Status::Failed(error))
+        let error = match self.run.as_ref().and_then(|run| run.stopped_by()) {
+            Some(by) => stop::left_open(&by, self.facts.call_id),
+            None => left_open(self.facts.call_id, status),
+        };
+        self.outcome(Status::Failed(error.at(Stage::Record)))
     }
 
     /// Leaves the run as it is in the ledger, for whoever recovers.

@@ -81,6 +81,9 @@ impl OpenRecord<'_> {
     pub(super) fn enter_run(&mut self, tool: &Tool) {
         if let Some(run) = &self.run {
             let path = self.facts.part.as_ref().map_or_else(unnamed, |part| Arc::clone(&part.path));
+            if self.is_root() && tool.is_composed() {
+                run.resumes();
+            }
             self.in_flight = Some(run.enter(&path, tool));
         }
     }

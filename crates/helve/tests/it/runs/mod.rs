@@ -4,6 +4,7 @@ mod crashing;
 mod doubt;
 mod effects;
 mod stopping;
+mod takeover;
 mod undoing;
 
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,188 @@
+//! How a process that serves ends: a signal, the grace, and the answers that are still due.
+//!
+//! The first signal begins it: new calls are refused, those that run have their grace. A second one, or Ctrl-C again,
+//! ends the grace: every call ends in a recorded state, and its client hears of it. More SIGTERMs change nothing, so
+//! that a storm of them loses no answer; Ctrl-C for the third time ends the process at once, as a crash would.
+
+use std::time::Duration;
+
+use helve::Runtime;
+
+use crate::ui::Ui;
+
+/// What a shell says of a process that Ctrl-C ended.
+const INTERRUPTED: i32 = 130;
+
+/// Somebody who wants the process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Signal {
+    Interrupt,
+    Terminate,
+    /// The terminal has gone.
+    Hangup,
+}
+
+impl Signal {
+    /// As records and callers are told.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Interrupt => "Ctrl-C",
+            Self::Terminate => "SIGTERM",
+            Self::Hangup => "SIGHUP",
+        }
+    }
+}
+
+/// What happens when a process that serves is told to end.
+pub(crate) struct Stopping<'a, B, E> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) grace: Duration,
+    /// Others should no longer come here.
+    pub(crate) begins: B,
+    /// Every call has ended: whoever serves should end, too.
+    pub(crate) ends: E,
+}
+
+impl<B: FnOnce(), E: FnOnce()> Stopping<'_, B, E> {
+    /// Serves until it ends by itself, or until a signal comes and everything has ended that it stops.
+    pub(crate) async fn serve<T>(self, serving: impl Future<Output = T>, ui: &mut Ui) -> T {
+        let mut signals = Signals::listen();
+        tokio::pin!(serving);
+        let first = tokio::select! {
+            ended = &mut serving => return ended,
+            signal = signals.next() => signal,
+        };
+        (self.begins)();
+        let grace_s = self.grace.as_secs_f64();
+        // Standard error may be closed; there is nobody left to tell.
+        let _ = ui.note(format!(
+            "{}: stopping; calls that run have {grace_s} s, a second signal ends them now",
+            first.name()
+        ));
+        let hurry = || {
+            if !self.grace.is_zero() {
+                tracing::info!("the grace is over: a second signal");
+            }
+            self.runtime.hurry();
+        };
+        let stopped = {
+            let stopped = self.runtime.stop(first.name(), self.grace);
+            tokio::pin!(stopped);
+            loop {
+                tokio::select! {
+                    ended = &mut serving => return ended,
+                    stopped = &mut stopped => break stopped,
+                    () = signals.hurries() => hurry(),
+                }
+            }
+        };
+        if stopped.unfinished > 0 {
+            let _ = ui.note(format!(
+                "{} did not end in time; the journal has what changed something as open, and the next Helve takes it up",
+                crate::ui::count(stopped.unfinished as u64, "call")
+            ));
+        }
+        (self.ends)();
+        loop {
+            tokio::select! {
+                ended = &mut serving => return ended,
+                () = signals.hurries() => {}
+            }
+        }
+    }
+}
+
+/// Signals as they come, and how often somebody was impatient.
+struct Signals {
+    asked: u32,
+    #[cfg(unix)]
+    streams: unix::Streams,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        Self {
+            asked: 0,
+            #[cfg(unix)]
+            streams: unix::Streams::listen(),
+        }
+    }
+
+    /// The next signal.
+    async fn next(&mut self) -> Signal {
+        let signal = self.any().await;
+        // A closing terminal may send more than one signal, and nobody is impatient.
+        self.asked += u32::from(signal != Signal::Hangup);
+        if signal == Signal::Interrupt && self.asked > 2 {
+            std::process::exit(INTERRUPTED);
+        }
+        signal
+    }
+
+    /// Waits until somebody asks for the second time, or once more.
+    async fn hurries(&mut self) {
+        loop {
+            let signal = self.next().await;
+            if signal != Signal::Hangup && self.asked > 1 {
+                return;
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    async fn any(&mut self) -> Signal {
+        self.streams.next().await
+    }
+
+    #[cfg(not(unix))]
+    async fn any(&mut self) -> Signal {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => Signal::Interrupt,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(unix)]
+mod unix {
+    use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
+
+    use super::Signal;
+    use crate::commands::interrupt::ignores_hangup;
+
+    /// One stream a signal. One that cannot be listened to never comes.
+    pub(super) struct Streams {
+        interrupt: Option<Stream>,
+        terminate: Option<Stream>,
+        hangup: Option<Stream>,
+    }
+
+    impl Streams {
+        pub(super) fn listen() -> Self {
+            let hangup = if ignores_hangup() { None } else { signal(SignalKind::hangup()).ok() };
+            Self {
+                interrupt: signal(SignalKind::interrupt()).ok(),
+                terminate: signal(SignalKind::terminate()).ok(),
+                hangup,
+            }
+        }
+
+        pub(super) async fn next(&mut self) -> Signal {
+            tokio::select! {
+                () = received(&mut self.interrupt) => Signal::Interrupt,
+                () = received(&mut self.terminate) => Signal::Terminate,
+                () = received(&mut self.hangup) => Signal::Hangup,
+            }
+        }
+    }
+
+    async fn received(stream: &mut Option<Stream>) {
+        let received = match stream {
+            Some(stream) => stream.recv().await,
+            None => None,
+        };
+        if received.is_none() {
+            std::future::pending().await
+        }
+    }
+}

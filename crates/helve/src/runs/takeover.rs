@@ -1,0 +1,184 @@
+//! Taking over what dead processes left, in the background of one that stays.
+//!
+//! Each run goes on in a task of its own, a few at a time. One that hangs, because the service that its tool asks
+//! does not answer, keeps its place for a moment only: then the next one has it, and the one that hangs goes on
+//! beside them until its tool's own time is up.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helve_core::CallId;
+use helve_core::ports::{Holder, JournalError};
+use helve_core::record::Entry;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::recover::{Recovered, take_up_left};
+use crate::runtime::{Parts, Runtime};
+
+/// How many runs are taken up at the same time.
+const PLACES: usize = 32;
+/// How long one keeps its place.
+const PLACE_MAX: Duration = Duration::from_secs(2);
+/// Most runs that are being taken over, those included that hang and those that wait for a place. The rest is
+/// found when some of them have ended.
+const UNDER_WAY_MAX: usize = 1_000;
+/// How many open runs are looked at in one go.
+const PAGE: usize = 1_000;
+/// When a run whose tool is not here is looked at again: its server may be connected by then.
+const ABSENT_PAUSE: Duration = Duration::from_secs(10);
+
+/// Runs that are being taken over.
+pub(crate) struct Takeover {
+    places: Arc<Semaphore>,
+    under_way: Mutex<UnderWay>,
+    found: AtomicU64,
+    done: AtomicU64,
+}
+
+#[derive(Default)]
+struct UnderWay {
+    runs: HashSet<CallId>,
+    /// Runs whose tool is not here, left for a process that has it, and when to look again.
+    absent: HashMap<CallId, Instant>,
+}
+
+impl Default for Takeover {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(PLACES)),
+            under_way: Mutex::default(),
+            found: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Takeover {
+    fn lock(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins with a run, unless somebody has, its tool was not here a moment ago, or there are too many.
+    fn begin(&self, run: CallId) -> bool {
+        let mut under_way = self.lock();
+        let is_absent = under_way.absent.get(&run).is_some_and(|again_at| Instant::now() < *again_at);
+        let begins = !is_absent && under_way.runs.len() < UNDER_WAY_MAX && under_way.runs.insert(run);
+        if begins {
+            under_way.absent.remove(&run);
+            self.found.fetch_add(1, Ordering::AcqRel);
+        }
+        begins
+    }
+
+    fn is_absent(&self, run: CallId) {
+        let mut under_way = self.lock();
+        under_way.runs.remove(&run);
+        under_way.absent.insert(run, Instant::now() + ABSENT_PAUSE);
+        self.found.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn is_done(&self, run: CallId) {
+        self.lock().runs.remove(&run);
+        self.done.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Forgets those that a process which has their tool has taken over.
+    fn forget_absent_but(&self, left: &HashSet<CallId>) {
+        self.lock().absent.retain(|run, _| left.contains(run));
+    }
+}
+
+/// How far a process is with what others had left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Runs that were taken up and have ended, or wait for a person by now.
+    pub done: u64,
+    /// All that were found, since this process began.
+    pub total: u64,
+}
+
+impl Runtime {
+    /// Looks once for runs whose process is dead, and takes them over in the background: each goes on, is rolled
+    /// back or waits for a person, as its tool says. Waits for none of them. For a process that stays, every second
+    /// or two: where there are none it costs one query. Two processes never take the same run, and a process that
+    /// is only slow or suspended is not taken for dead.
+    ///
+    /// A run whose tool this process does not have is left for one that has it. `told` hears what became of each.
+    pub async fn take_over(
+        &self,
+        told: impl Fn(&Recovered) + Clone + Send + 'static,
+    ) -> Result<(), JournalError> {
+        let parts = self.parts();
+        if parts.stop.has_begun() {
+            return Ok(());
+        }
+        parts.ledger.check()?;
+        let left = find_left(parts).await?;
+        parts.takeover.forget_absent_but(&left.iter().map(|(run, _)| *run).collect());
+        for (run, cancel) in left {
+            if parts.takeover.begin(run) {
+                tokio::spawn(take_over(Arc::clone(parts), run, cancel, told.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// How far this process is with what others had left.
+    pub fn recovery(&self) -> Recovery {
+        let takeover = &self.parts().takeover;
+        let done = takeover.done.load(Ordering::Acquire);
+        Recovery { done, total: takeover.found.load(Ordering::Acquire).max(done) }
+    }
+}
+
+/// The open runs whose process is dead, each with whether somebody asked to stop it.
+async fn find_left(parts: &Parts) -> Result<Vec<(CallId, bool)>, JournalError> {
+    let (mut left, mut after) = (Vec::new(), None);
+    loop {
+        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|open| open.run);
+        let of_dead = page.iter().filter(|open| open.holder == Holder::Nobody);
+        left.extend(of_dead.map(|open| (open.run, open.cancel_requested)));
+        if is_last {
+            return Ok(left);
+        }
+    }
+}
+
+/// Takes one over. It has a place for a moment, and goes on without it where that is not enough.
+async fn take_over(parts: Arc<Parts>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
+    let place = Arc::clone(&parts.takeover.places).acquire_owned().await;
+    if !has_tool(&parts, run).await {
+        tracing::debug!(%run, "a run was cut short whose tool is not here");
+        return parts.takeover.is_absent(run);
+    }
+    let taken_up = take_up_left(&parts, run, cancel);
+    tokio::pin!(taken_up);
+    let recovered = match tokio::time::timeout(PLACE_MAX, &mut taken_up).await {
+        Ok(recovered) => recovered,
+        Err(_) => {
+            drop(place);
+            taken_up.await
+        }
+    };
+    parts.takeover.is_done(run);
+    if let Some(recovered) = recovered {
+        told(&recovered);
+    }
+}
+
+/// Whether this process knows the tool that a run began with. One that cannot be read is taken up, so that
+/// somebody learns of it.
+async fn has_tool(parts: &Parts, run: CallId) -> bool {
+    let entries = parts.ledger.history(run).await.unwrap_or_default();
+    let started = entries.iter().find_map(|entry| match entry {
+        Entry::Started(started) if started.facts.call_id == run => Some(started),
+        Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
+    });
+    started.is_none_or(|started| parts.registry.tool(&started.facts.tool).is_some())
+}
