@@ -35,7 +35,7 @@ mod audit;
 mod error;
 
 pub use audit::{
-    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
+    Among, Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
     Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use error::StoreError;

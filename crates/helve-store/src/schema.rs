@@ -36,7 +36,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 // - `entries`: the chain. `payload` and `salt` are NULL once erased. `made_ms` is the time in the
 //   call's id, 0 without a call, and where a call's entries are found. Indexed instead of the id,
 //   because small numbers that only grow make the cheapest index: they go to its right edge.
-//   `run_id` is there for parts of runs alone, so that other calls do not pay for its index.
+//   `run_id` is there for parts of runs alone, so that other calls do not pay for its index. Which calls are
+//   runs is told by their starts and steps, and by their parts: `entries_of_runs` finds the former and costs
+//   calls that only read nothing.
 // - `keys`: idempotency keys. See `keys.rs`.
 // - `room`: empty but for a moment, when it is tried whether the disk has space again.
 const TABLES: &str = "
@@ -58,6 +60,7 @@ CREATE TABLE IF NOT EXISTS entries (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS entries_by_time ON entries (made_ms);
 CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS entries_of_runs ON entries (made_ms) WHERE run_id IS NULL AND kind IN (0, 2);
 CREATE TABLE IF NOT EXISTS keys (
     scoped_key BLOB PRIMARY KEY,
     fingerprint BLOB NOT NULL,
@@ -81,8 +84,8 @@ const ALL_TABLES: [&str; 7] = [
     identity::TABLES,
 ];
 
-/// The tables that came last: a file from before them gets them now.
-const NEWEST: [&str; 3] = ["approval_rules", "sessions", "api_keys"];
+/// The tables and indexes that came last: a file from before them gets them now.
+const NEWEST: [&str; 4] = ["approval_rules", "sessions", "api_keys", "entries_of_runs"];
 
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
@@ -142,7 +145,7 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
     let mut newest = NEWEST.into_iter();
-    if newest.try_fold(true, |all, name| Ok::<_, rusqlite::Error>(all && table_exists(db, name)?))? {
+    if newest.try_fold(true, |all, name| Ok::<_, rusqlite::Error>(all && object_exists(db, name)?))? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -174,6 +177,11 @@ pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreErr
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Whether there is a table or an index of this name.
+fn object_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
+    db.query_one("SELECT count(*) > 0 FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0))
 }
 
 pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {

@@ -212,6 +212,9 @@ fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers()
     let (status, said) = settle(&root, &unknown);
     assert_eq!((status, &said["answer"]), (200, &json!("happened")), "{said}");
     assert_eq!(settle(&root, &unknown).0, 409, "once");
+    let history = home.json(&["runs", "show", run])["history"].clone();
+    let said = history.as_array().unwrap().iter().find(|entry| entry["step"] == "settled").unwrap();
+    assert_eq!((&said["by"], &said["call_id"]), (&json!("root"), &unknown), "who said so is on record");
     let (status, second) = undo();
     assert_eq!(
         (status, world(&home)),

@@ -229,6 +229,7 @@ fn a_run_cut_short_by_a_crash_is_finished_and_nothing_runs_twice() {
     assert_says(&ran, 0, &["\"line\": \"write\""]);
     assert_eq!(world(&home), ["write", "slow", "write"]);
     assert_eq!(state(&home, &run), "done");
+    assert_says(&home.run(&["runs", "show", &run]), 0, &["found out: it did not happen, says ", "uid "]);
     // It came when it came, not when it was resumed.
     let received = |command: &str| home.json(&[command, "show", &run])["received_at"].clone();
     assert_eq!(received("audit"), received("runs"));
@@ -510,6 +511,7 @@ fn a_person_who_knows_what_became_of_a_call_lets_it_be_undone() {
     assert_says(&known, 0, &["undone: late"]);
     assert_eq!(world(&home), ["late", "remove"]);
     assert_eq!(state(&home, &run), "undone");
+    assert_says(&home.run(&["audit", "show", &run]), 0, &["found out: it did happen, says ", "uid "]);
     let again = home.run(&["runs", "undo", &run, "--did-not-happen", &run]);
     assert_says(&again, 2, &["is no call of this run of which nobody knows"]);
 }

@@ -7,6 +7,7 @@
 //! - `memory`: what is remembered, and what effects did
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
+//! - `finding`: runs and calls in a big journal, without reading all of it
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
@@ -22,6 +23,7 @@ mod behind_our_back;
 mod crash;
 mod disk_full;
 mod figures;
+mod finding;
 mod journal;
 mod keys;
 mod memory;
