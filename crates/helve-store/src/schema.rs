@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS entries (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS entries_by_time ON entries (made_ms);
 CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run_id) WHERE run_id IS NOT NULL;
-CREATE INDEX IF NOT EXISTS entries_of_runs ON entries (made_ms) WHERE run_id IS NULL AND kind IN (0, 2);
+CREATE INDEX IF NOT EXISTS entries_of_runs ON entries (made_ms) WHERE run_id IS NULL AND kind IN (0, 6);
 CREATE TABLE IF NOT EXISTS keys (
     scoped_key BLOB PRIMARY KEY,
     fingerprint BLOB NOT NULL,

@@ -36,7 +36,7 @@ pub(super) fn runs(db: &Connection, before: Option<CallId>, limit: usize) -> rus
 fn begun(db: &Connection, before: Option<CallId>, limit: usize) -> rusqlite::Result<Vec<CallId>> {
     let mut select = db.prepare_cached(
         "SELECT call_id, kind, head FROM entries \
-         WHERE run_id IS NULL AND kind IN (0, 2) AND made_ms <= ?1 AND call_id < ?2 \
+         WHERE run_id IS NULL AND kind IN (0, 6) AND made_ms <= ?1 AND call_id < ?2 \
          ORDER BY made_ms DESC, call_id DESC",
     )?;
     let made_ms = before.map_or(i64::MAX, CallId::made_at_ms);

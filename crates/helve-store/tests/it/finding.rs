@@ -182,7 +182,7 @@ async fn a_journal_from_before_the_index_gets_it_and_is_sound() {
     let plan: String = db
         .query_row(
             "EXPLAIN QUERY PLAN SELECT call_id FROM entries \
-             WHERE run_id IS NULL AND kind IN (0, 2) AND made_ms <= 9 ORDER BY made_ms DESC",
+             WHERE run_id IS NULL AND kind IN (0, 6) AND made_ms <= 9 ORDER BY made_ms DESC",
             [],
             |row| row.get(3),
         )
