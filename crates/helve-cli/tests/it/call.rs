@@ -215,3 +215,11 @@ fn the_result_can_go_to_a_file() {
     let written = std::fs::read(home.project().join("result.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&written).unwrap()["value"], 2);
 }
+
+#[test]
+fn a_repair_of_all_arguments_is_said_of_them() {
+    let home = Home::new();
+    let ran = home.run_with(&["call", "math-eval", "-"], &[], br#""{\"expression\":\"1+1\"}""#);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stderr.starts_with("mended the arguments: JSON in a string"), "{}", ran.stderr);
+}
