@@ -107,7 +107,8 @@ fn call(tool: &str, at: Timestamp) -> SampleCall {
 }
 
 fn simple(call: &SampleCall, number: u32, entries: &mut Vec<helve_core::record::Entry>) {
-    let end = if number.is_multiple_of(50) { call.failed(ErrorCode::Network) } else { call.done(json!(number)) };
+    let end =
+        if number.is_multiple_of(50) { call.failed(ErrorCode::Network) } else { call.done(json!(number)) };
     entries.extend([call.started(), end]);
 }
 

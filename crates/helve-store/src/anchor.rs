@@ -168,7 +168,7 @@ fn read_from(file: &mut File) -> io::Result<Reading> {
     Ok(parse(&text).map_or(Reading::Damaged, Reading::At))
 }
 
-fn line(position: Position) -> String {
+pub(crate) fn line(position: Position) -> String {
     let body = format!("{MAGIC} {:020} {}", position.seq, hex(&position.hash));
     let checksum = &sha256_hex(body.as_bytes())[..CHECKSUM_DIGITS];
     format!("{body} {checksum}\n")

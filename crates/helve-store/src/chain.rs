@@ -92,11 +92,15 @@ pub(crate) enum Kind {
     Accepted = 5,
     /// Something happened in the middle of a run.
     Step = 6,
+    /// The file was brought to another format. About no call.
+    Migrated = 7,
+    /// A row that nothing vouched for is taken as it was found.
+    Vouched = 8,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 7] = [
+        const ALL: [Kind; 9] = [
             Kind::Started,
             Kind::Finished,
             Kind::Erased,
@@ -104,6 +108,8 @@ impl Kind {
             Kind::Unanchored,
             Kind::Accepted,
             Kind::Step,
+            Kind::Migrated,
+            Kind::Vouched,
         ];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }

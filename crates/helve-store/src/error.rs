@@ -79,10 +79,10 @@ pub enum StoreError {
         /// Ours.
         known: i64,
     },
-    /// An earlier version of Helve wrote the file.
+    /// An earlier version of Helve wrote the file, and it stands where it cannot be brought up to date.
     #[error(
-        "`{}` has format {found}, and this version of helve knows only {known}; keep it for the helve \
-         that wrote it, and name another file", .path.display()
+        "`{}` has format {found}, and this version of helve writes {known}; restart helve, which brings it up to \
+         date when it opens it", .path.display()
     )]
     Older {
         /// The file.
@@ -91,6 +91,29 @@ pub enum StoreError {
         found: i64,
         /// Ours.
         known: i64,
+    },
+    /// An earlier version of Helve wrote the file, and it is not the one that its anchor knows.
+    #[error("`{}` has format {found} and stays as it is: {why}", .path.display())]
+    OlderInQuarantine {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// How it differs from its anchor.
+        why: Box<crate::quarantine::Quarantine>,
+    },
+    /// An earlier version of Helve wrote the file, and it could not be brought up to date. It is as it was.
+    #[error("`{}` has format {found} and could not be brought to {known}; nothing in it was changed", .path.display())]
+    NotMigrated {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
+        /// Why.
+        #[source]
+        source: Box<StoreError>,
     },
     /// The file was deleted or replaced while it was open.
     #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
@@ -190,6 +213,7 @@ impl StoreError {
     pub(crate) fn may_lack_space(&self) -> bool {
         match self {
             Self::DiskFull { .. } => true,
+            Self::NotMigrated { source, .. } => source.may_lack_space(),
             Self::Sqlite { source, .. } => source.sqlite_error_code() == Some(ErrorCode::SystemIoFailure),
             _ => false,
         }

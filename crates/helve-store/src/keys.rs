@@ -180,8 +180,9 @@ const KEY_OF_CALL: &str = "
     WHERE made_ms = ?1 AND call_id = ?2 AND kind = 0 AND length(unhex(head ->> 'key')) = 32
     LIMIT 1";
 
-/// Compares keys and chain, which must be sound, both ways. Returns the first difference.
-pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> {
+/// Compares keys and chain, which must be sound, both ways. Returns the first difference. Entries up to
+/// `unnamed_until` are of format 1, which did not name keys at first.
+pub(crate) fn verify(db: &Connection, unnamed_until: i64) -> Result<Option<Disagreement>, KeyError> {
     let mut select = db.prepare(SELECT)?;
     let mut call = db.prepare(CALL_OF_KEY)?;
     let mut rows = select.query([])?;
@@ -189,7 +190,7 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
         let row = read(row)?;
         let key = hex(&row.scoped_key);
         let made_ms = row.call_id.parse().map_or(0, CallId::made_at_ms);
-        let told = call.query_one(params![row.call_id, key, made_ms], |told| {
+        let told = call.query_one(params![row.call_id, key, made_ms, unnamed_until], |told| {
             Ok(Told {
                 started: told.get(0)?,
                 ended: told.get(1)?,
@@ -210,10 +211,10 @@ pub(crate) fn verify(db: &Connection) -> Result<Option<Disagreement>, KeyError> 
     Ok(missing.optional()?)
 }
 
-/// The last entries of each kind of a call. Its start and its end count where they name the key.
+/// The last entries of each kind of a call. Its start and its end count where they name the key, or could not.
 const CALL_OF_KEY: &str = "
-    SELECT max(seq) FILTER (WHERE kind = 0 AND head ->> 'key' = ?2),
-           max(seq) FILTER (WHERE kind = 1 AND head ->> 'key' = ?2),
+    SELECT max(seq) FILTER (WHERE kind = 0 AND (head ->> 'key' = ?2 OR head ->> 'key' IS NULL AND seq <= ?4)),
+           max(seq) FILTER (WHERE kind = 1 AND (head ->> 'key' = ?2 OR head ->> 'key' IS NULL AND seq <= ?4)),
            max(seq) FILTER (WHERE kind = 2),
            max(seq) FILTER (WHERE kind = 3)
     FROM entries WHERE made_ms = ?3 AND call_id = ?1";

@@ -26,6 +26,7 @@ mod writer;
 
 mod anchor;
 mod chain;
+mod migrations;
 mod owners;
 mod quarantine;
 mod reserve;
@@ -35,8 +36,8 @@ mod audit;
 mod error;
 
 pub use audit::{
-    Among, Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
-    Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
+    Among, Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError,
+    Concern, Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use error::StoreError;
 pub use quarantine::{Quarantine, Trouble};

@@ -10,11 +10,11 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::anchor::{self, Anchor, Reading};
-use crate::audit::{Audit, Head};
+use crate::audit::{Audit, Head, open_to_read};
 use crate::chain::Position;
 use crate::error::StoreError;
-use crate::schema;
 use crate::writer::Ledger;
+use crate::{migrations, schema};
 
 /// Why nothing is done with a journal until a person accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -102,15 +102,18 @@ pub(crate) enum Standing {
     Wrong(Box<Quarantine>),
 }
 
-/// Opens a ledger and compares it with its anchor, which nobody moves meanwhile.
+/// Opens a ledger and compares it with its anchor, which nobody moves meanwhile. One of an earlier format that its
+/// anchor knows is brought up to date first.
 pub(crate) fn examine(
     path: &Path,
     anchor: &mut Anchor,
+    pages_max: u32,
     open: impl FnOnce() -> Result<Ledger, StoreError>,
 ) -> Result<(Ledger, Standing), StoreError> {
     let io = |error| StoreError::io("open the files next to", path, error);
     let mut locked = anchor.lock().map_err(io)?;
     let reading = locked.read().map_err(io)?;
+    migrations::bring_up_to_date(path, reading, pages_max)?;
     let ledger = open()?;
     let passed = match reading {
         Reading::At(seen) => ledger.passed(seen)?,
@@ -123,7 +126,8 @@ pub(crate) fn examine(
     Ok((ledger, standing))
 }
 
-fn standing(reading: Reading, found: Position, passed: bool) -> Standing {
+/// What an anchor and the end of a chain say together. `passed`: the chain once stood where the anchor says.
+pub(crate) fn standing(reading: Reading, found: Position, passed: bool) -> Standing {
     let (trouble, seen) = match reading {
         Reading::Accept => return Standing::Accepted,
         Reading::Absent if found == Position::START => return Standing::New,
@@ -146,7 +150,9 @@ impl Audit {
         if !self.path().exists() {
             return Ok(nowhere);
         }
-        let db = self.connect()?;
+        // Entries have number and hash in every format.
+        let db = open_to_read(self.path()).map_err(|source| self.error(source))?;
+        schema::format(&db, self.path())?;
         let read = || {
             if schema::is_empty(&db)? {
                 return Ok(nowhere);

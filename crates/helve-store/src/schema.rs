@@ -16,8 +16,8 @@ use crate::memory::{effects, values};
 use crate::runs::table as runs;
 use crate::sessions::table as sessions;
 
-/// The format that this version writes.
-pub(crate) const VERSION: i64 = 2;
+/// The format that this version writes. See `migrations/` for the earlier ones.
+pub(crate) const VERSION: i64 = 3;
 
 /// More than the writer has statements, so that it prepares none twice. A cache that is too small
 /// by one is as good as none, where they are used in turn.
@@ -84,9 +84,6 @@ const ALL_TABLES: [&str; 7] = [
     identity::TABLES,
 ];
 
-/// The tables and indexes that came last: a file from before them gets them now.
-const NEWEST: [&str; 4] = ["approval_rules", "sessions", "api_keys", "entries_of_runs"];
-
 /// Creates an empty file that only this user may read, unless there is one.
 pub(crate) fn create_file(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
@@ -113,13 +110,10 @@ pub(crate) fn identity(_path: &Path) -> Option<(u64, u64)> {
     None
 }
 
-/// Opens the file for writing and brings its tables into being.
+/// Opens a file of this format for writing. An empty file gets its tables.
 pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     let sqlite = |source| StoreError::sqlite(path, source);
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = Connection::open_with_flags(path, flags).map_err(sqlite)?;
-    db.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    let mut db = connect(path, BUSY_TIMEOUT)?;
     // SQLite itself does not wait for others while the log is first made, nor for their locks then.
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -132,7 +126,23 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-fn configure(db: &Connection) -> rusqlite::Result<()> {
+/// Refuses a file of another program or of a later format.
+pub(crate) fn check_file(path: &Path) -> Result<(), StoreError> {
+    format(&connect(path, BUSY_TIMEOUT)?, path).map(drop)
+}
+
+/// A connection that may write, to a file of any format.
+pub(crate) fn connect(path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connected = Connection::open_with_flags(path, flags).and_then(|db| {
+        db.busy_timeout(busy_timeout)?;
+        db.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+        Ok(db)
+    });
+    connected.map_err(|source| StoreError::sqlite(path, source))
+}
+
+pub(crate) fn configure(db: &Connection) -> rusqlite::Result<()> {
     // Before the log is made, since from then on it cannot change: a file that is there keeps its own.
     db.pragma_update(None, "page_size", PAGE_BYTES)?;
     db.pragma_update(None, "journal_mode", "wal")?;
@@ -144,44 +154,57 @@ fn configure(db: &Connection) -> rusqlite::Result<()> {
 }
 
 fn create_tables(db: &mut Connection) -> rusqlite::Result<()> {
-    let mut newest = NEWEST.into_iter();
-    if newest.try_fold(true, |all, name| Ok::<_, rusqlite::Error>(all && object_exists(db, name)?))? {
+    if !is_empty(db)? {
         return Ok(());
     }
     let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    ALL_TABLES.into_iter().try_for_each(|tables| tx.execute_batch(tables))?;
-    tx.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?1)", [VERSION])?;
+    // Another process, of a later version say, may have been faster.
+    if is_empty(&tx)? {
+        create_missing(&tx)?;
+        tx.execute("INSERT INTO meta VALUES ('schema_version', ?1)", [VERSION])?;
+    }
     tx.commit()
 }
 
-/// Refuses files of other programs and of other versions. An empty file is a new journal.
+/// Creates the tables and indexes that are not there.
+pub(crate) fn create_missing(db: &Connection) -> rusqlite::Result<()> {
+    ALL_TABLES.into_iter().try_for_each(|tables| db.execute_batch(tables))
+}
+
+/// Refuses files of other programs and of other formats. An empty file is a new journal.
 pub(crate) fn check_version(db: &Connection, path: &Path) -> Result<(), StoreError> {
+    match format(db, path)? {
+        Some(found) if found < VERSION => {
+            Err(StoreError::Older { path: path.to_owned(), found, known: VERSION })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The format of a file, ours or an earlier one. None: it is empty.
+pub(crate) fn format(db: &Connection, path: &Path) -> Result<Option<i64>, StoreError> {
     let sqlite = |source| StoreError::sqlite(path, source);
     if is_empty(db).map_err(sqlite)? {
-        return Ok(());
+        return Ok(None);
     }
     if !table_exists(db, "meta").map_err(sqlite)? {
         return Err(StoreError::Foreign(path.to_owned()));
     }
-    let found: Option<i64> = db
-        .query_one("SELECT value FROM meta WHERE name = 'schema_version'", [], |row| row.get(0))
-        .optional()
-        .map_err(sqlite)?;
-    match found {
+    match version(db).map_err(sqlite)? {
         None => Err(StoreError::Foreign(path.to_owned())),
         Some(found) if found > VERSION => {
             Err(StoreError::Newer { path: path.to_owned(), found, known: VERSION })
         }
-        Some(found) if found < VERSION => {
-            Err(StoreError::Older { path: path.to_owned(), found, known: VERSION })
-        }
-        Some(_) => Ok(()),
+        found @ Some(_) => Ok(found),
     }
 }
 
-/// Whether there is a table or an index of this name.
-fn object_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
-    db.query_one("SELECT count(*) > 0 FROM sqlite_schema WHERE name = ?1", [name], |row| row.get(0))
+/// The number that the file says. Read in every transaction: a later version may migrate the file while we have
+/// it open.
+pub(crate) fn version(db: &Connection) -> rusqlite::Result<Option<i64>> {
+    db.prepare_cached("SELECT value FROM meta WHERE name = 'schema_version'")?
+        .query_one([], |row| row.get(0))
+        .optional()
 }
 
 pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool> {
@@ -194,7 +217,7 @@ pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool
 /// change what we write or read.
 pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
     let ours = Connection::open_in_memory()?;
-    ALL_TABLES.into_iter().try_for_each(|tables| ours.execute_batch(tables))?;
+    create_missing(&ours)?;
     let (ours, found) = (definitions(&ours)?, definitions(db)?);
     // Backwards, so that a table is missed before its index.
     for (object @ (kind, name), definition) in ours.iter().rev() {

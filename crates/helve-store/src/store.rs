@@ -98,13 +98,14 @@ impl Store {
         schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
         let reserve = Reserve::new(path, options.reserve_bytes);
         let memory = Settings { clock: options.clock, limits: options.memory };
-        let open_parts = || open_parts(path, memory.clone());
+        let pages_max = options.pages_max.unwrap_or(0);
+        let open_parts = || open_parts(path, memory.clone(), pages_max);
         let Parts { ledger, anchor, peers, standing } = open_parts().or_else(|error| {
             // A full disk must not keep anybody from reading.
             if error.may_lack_space() && reserve.give_up().is_ok() { open_parts() } else { Err(error) }
         })?;
         let queue = Arc::new(Queue::new(options.queue_entries_max.max(1)));
-        let page_limit = Arc::new(AtomicU32::new(options.pages_max.unwrap_or(0)));
+        let page_limit = Arc::new(AtomicU32::new(pages_max));
         let mut writer = Writer {
             queue: Arc::clone(&queue),
             anchor,
@@ -217,13 +218,13 @@ struct Parts {
 }
 
 /// Opens database and anchor, and compares them.
-fn open_parts(path: &Path, memory: Settings) -> Result<Parts, StoreError> {
+fn open_parts(path: &Path, memory: Settings, pages_max: u32) -> Result<Parts, StoreError> {
     let io = |error| StoreError::io("open the files next to", path, error);
     // The database first: nothing is put next to a file that is not ours.
-    let db = schema::open(path)?;
+    schema::check_file(path)?;
     let owner = Arc::new(Owner::register(path).map_err(io)?);
     let mut anchor = Anchor::open(path).map_err(io)?;
-    let open = || Ledger::new(path, db, &owner, memory);
-    let (ledger, standing) = quarantine::examine(path, &mut anchor, open)?;
+    let open = || Ledger::new(path, schema::open(path)?, &owner, memory);
+    let (ledger, standing) = quarantine::examine(path, &mut anchor, pages_max, open)?;
     Ok(Parts { ledger, anchor, peers: Arc::clone(owner.peers()), standing })
 }

@@ -11,8 +11,20 @@ use crate::config::origin::short;
 use crate::failure::Failure;
 
 /// What stands beside the database, each under its name and this.
-const BESIDE: [&str; 9] =
-    ["-wal", "-shm", "-journal", ".head", ".reserve", ".owners", ".backups", ".sessions", ".key"];
+const BESIDE: [&str; 11] = [
+    "-wal",
+    "-shm",
+    "-journal",
+    ".head",
+    ".reserve",
+    ".owners",
+    ".backups",
+    ".sessions",
+    ".key",
+    // As it was before its format changed.
+    ".format-1",
+    ".format-2",
+];
 
 /// A file or folder beside the database.
 pub(super) fn beside(loaded: &Loaded, ending: &str) -> PathBuf {

@@ -125,9 +125,5 @@ fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
 fn record(call: &CallRecord) -> Result<Record, RecordError> {
     let body = serde_json::value::to_raw_value(call)
         .map_err(|error| JournalError::new("a record cannot be written as JSON").with_source(error))?;
-    Ok(Record {
-        id: call.facts.call_id,
-        principal: call.facts.caller.principal.clone(),
-        body,
-    })
+    Ok(Record { id: call.facts.call_id, principal: call.facts.caller.principal.clone(), body })
 }

@@ -113,7 +113,7 @@ fn a_call_asks_is_shown_approved_and_runs_once() {
     let used = home.json(&["approvals", "show", &id]);
     assert_eq!(used["state"], "used");
     let call = used["used_by"].as_str().unwrap();
-    assert_says(&home.run(&["audit", "show", call]), 0, &["approved by", &id]);
+    assert_says(&home.run(&["audit", "show", call]), 0, &["decided by", "approval used", &id]);
     let asking = used["call_id"].as_str().unwrap();
     assert_says(
         &home.run(&["audit", "show", asking]),

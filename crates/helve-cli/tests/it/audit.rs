@@ -191,7 +191,10 @@ fn details_show_what_was_asked_for_and_why_it_was_denied() {
     let column = |line: &str, text: &str| line.find(text);
     assert_eq!(column(calls[0], "time-now"), column(calls[2], "math-eval"), "aligned: {details}");
     assert!(lines.contains(&r#"    arguments  {"expression":"2+3"}"#), "{details}");
-    assert!(lines.iter().any(|line| line.starts_with("    error ") && line.contains("expression")), "{details}");
+    assert!(
+        lines.iter().any(|line| line.starts_with("    error ") && line.contains("expression")),
+        "{details}"
+    );
     assert!(lines.iter().any(|line| line.starts_with("    error ") && line.contains("agent")), "{details}");
 }
 

@@ -481,14 +481,21 @@ steps = [{ name = "stats", tool = "text-stats", arguments = { text = "{{ input.t
 "#,
     );
     let ran = home.run(&["tools", "lint"]);
-    let found: Vec<_> = ran.stdout.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
+    let found: Vec<_> =
+        ran.stdout.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
     let gone = home.project().canonicalize().unwrap().join("./tools/no-such-program");
     let gone = format!("gone command: there is no file `{}`, so the tool cannot run", gone.display());
     let expected = [
         ("warning", gone.as_str()),
         ("error", "measure output/of: `input.titel`: the tool takes no such field"),
-        ("error", "measure output/words: `steps.stats.wrods`: `text-stats` returns no such field; did you mean `words`?"),
-        ("error", "measure steps/0/arguments/text: `input.txet`: the tool takes no such field; did you mean `text`?"),
+        (
+            "error",
+            "measure output/words: `steps.stats.wrods`: `text-stats` returns no such field; did you mean `words`?",
+        ),
+        (
+            "error",
+            "measure steps/0/arguments/text: `input.txet`: the tool takes no such field; did you mean `text`?",
+        ),
     ];
     assert_eq!(ran.code, 1, "{}", ran.all());
     for one in expected {

@@ -618,7 +618,8 @@ fn journal_of(home: &Home, runs: usize) -> Vec<String> {
     use helve::ports::Journal;
     use helve_testkit::entries::SampleCall;
     let folder = home.project().join(".helve");
-    let store = helve_store::Store::open(&folder.join("helve.db"), helve_store::StoreOptions::default()).unwrap();
+    let store =
+        helve_store::Store::open(&folder.join("helve.db"), helve_store::StoreOptions::default()).unwrap();
     let begun = jiff::Timestamp::from_second(1_700_000_000).unwrap();
     let mut made = Vec::new();
     for number in 0..runs {
@@ -654,7 +655,10 @@ fn a_long_list_of_runs_comes_whole_page_by_page_and_from_any_place() {
     let lines: Vec<_> = text.stdout.lines().collect();
     assert_eq!(lines.len(), 1 + made.len(), "one heading, whatever the pages");
     let column = |line: &str| line.find("call_");
-    assert!(lines[1..].iter().all(|line| column(line) == column(lines[1])), "the columns stay where they are");
+    assert!(
+        lines[1..].iter().all(|line| column(line) == column(lines[1])),
+        "the columns stay where they are"
+    );
     let some = home.run(&["runs", "list", "-n", "5"]);
     assert_says(&some, 0, &[&format!("more: helve runs list --before {}", made[4])]);
 }

@@ -38,7 +38,10 @@ fn digest(kind: &str, row: &impl Serialize, open: &[&str]) -> rusqlite::Result<S
 pub(crate) fn was_approved(db: &Connection, approval: &Approval) -> rusqlite::Result<bool> {
     let told: Option<(String, Option<String>)> = db
         .prepare_cached(
-            "SELECT head ->> 'decision', head ->> 'seal' FROM entries \
+            "SELECT head ->> 'decision', ifnull(head ->> 'seal', \
+                 (SELECT head ->> 'seal' FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 8 \
+                  AND head ->> 'approval_id' = ?3 AND seq > decided.seq LIMIT 1)) \
+             FROM entries AS decided \
              WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'step' = 'decided' \
                AND head ->> 'approval_id' = ?3 ORDER BY seq DESC LIMIT 1",
         )?
@@ -52,17 +55,24 @@ pub(crate) fn was_approved(db: &Connection, approval: &Approval) -> rusqlite::Re
 pub(crate) fn was_made(db: &Connection, rule: &Rule) -> rusqlite::Result<bool> {
     let made = db
         .prepare_cached(
-            "SELECT 1 FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 \
-             AND head ->> 'step' = 'decided' AND head ->> 'approval_id' = ?3 AND head ->> 'rule_seal' = ?4",
+            "SELECT 1 FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND head ->> 'rule_seal' = ?4 \
+             AND (kind = 6 AND head ->> 'step' = 'decided' AND head ->> 'approval_id' = ?3 \
+                  OR kind = 8 AND head ->> 'rule_id' = ?5)",
         )?
         .exists(params![
             rule.call_id.made_at_ms(),
             rule.call_id.to_string(),
             rule.approval_id.to_string(),
-            of_rule(rule)?
+            of_rule(rule)?,
+            rule.id.to_string()
         ])?;
-    if !made || rule.revoked_at.is_some() {
-        return Ok(made);
+    Ok(made && !is_taken_back(db, rule)?)
+}
+
+/// Whether the chain tells that a rule was taken back, and its row does not.
+pub(crate) fn is_taken_back(db: &Connection, rule: &Rule) -> rusqlite::Result<bool> {
+    if rule.revoked_at.is_some() {
+        return Ok(false);
     }
     let revoked = db
         .prepare_cached(
@@ -70,7 +80,7 @@ pub(crate) fn was_made(db: &Connection, rule: &Rule) -> rusqlite::Result<bool> {
              AND head ->> 'step' = 'rule_revoked' AND head ->> 'rule_id' = ?3",
         )?
         .exists(key(rule.call_id, &rule.id))?;
-    Ok(!revoked)
+    Ok(revoked)
 }
 
 fn key(call_id: CallId, id: &impl ToString) -> (i64, String, String) {

@@ -303,16 +303,74 @@ pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite
     Ok(rules)
 }
 
+/// Open questions that no entry vouches for and that the chain does not contradict: an earlier format wrote them.
+pub(crate) fn unsealed(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
+    let used = used_up(db)?;
+    let mut story = db.prepare(STORY)?;
+    let mut unsealed = Vec::new();
+    for approval in readable::<Approval>(db, "SELECT body FROM approvals WHERE state < 2 ORDER BY id")? {
+        let (made_ms, id) = (approval.call_id.made_at_ms(), approval.id.to_string());
+        let told = story.query_one(params![made_ms, approval.call_id.to_string(), id], |told| {
+            Ok((told.get(0)?, told.get(1)?, told.get(2)?))
+        })?;
+        let (asked, decided, sealed): (Option<i64>, Option<String>, Option<String>) = told;
+        let is_told = match approval.state {
+            ApprovalState::Pending => asked.is_some() && decided.is_none(),
+            ApprovalState::Approved => decided.as_deref() == Some("approved"),
+            ApprovalState::Denied
+            | ApprovalState::Expired
+            | ApprovalState::Used
+            | ApprovalState::Withdrawn => false,
+        };
+        if is_told && sealed.is_none() && !used.contains(&id) {
+            unsealed.push(approval);
+        }
+    }
+    Ok(unsealed)
+}
+
+/// Rules that no entry vouches for, and that nobody has taken back.
+pub(crate) fn unsealed_rules(db: &Connection) -> rusqlite::Result<Vec<Rule>> {
+    let mut unsealed = Vec::new();
+    for rule in readable::<Rule>(db, "SELECT body FROM approval_rules ORDER BY id")? {
+        let sealed = db
+            .prepare_cached(
+                "SELECT 1 FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 \
+                 AND head ->> 'approval_id' = ?3 AND head ->> 'rule_seal' IS NOT NULL",
+            )?
+            .exists(params![
+                rule.call_id.made_at_ms(),
+                rule.call_id.to_string(),
+                rule.approval_id.to_string()
+            ])?;
+        if !sealed && !seal::is_taken_back(db, &rule)? {
+            unsealed.push(rule);
+        }
+    }
+    Ok(unsealed)
+}
+
+/// The rows that can be read.
+fn readable<T: DeserializeOwned>(db: &Connection, select: &str) -> rusqlite::Result<Vec<T>> {
+    let texts =
+        db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
+}
+
+/// Every approval that a start has used up.
+fn used_up(db: &Connection) -> rusqlite::Result<HashSet<String>> {
+    db.prepare(
+        "SELECT head ->> '$.grant.approval_id' FROM entries \
+         WHERE kind = 0 AND head ->> '$.grant' IS NOT NULL",
+    )?
+    .query_map([], |row| row.get(0))?
+    .collect()
+}
+
 /// Compares questions and chain, which must be sound. Returns the first difference: a question that
 /// nobody asked, an approval that nobody gave, or one that was used and seems unused.
 pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
-    let used: HashSet<String> = db
-        .prepare(
-            "SELECT head ->> '$.grant.approval_id' FROM entries \
-             WHERE kind = 0 AND head ->> '$.grant' IS NOT NULL",
-        )?
-        .query_map([], |row| row.get(0))?
-        .collect::<rusqlite::Result<_>>()?;
+    let used = used_up(db)?;
     let mut select = db.prepare("SELECT id, state, call_id FROM approvals")?;
     let mut story = db.prepare(STORY)?;
     let mut rows = select.query([])?;
@@ -391,11 +449,7 @@ fn differs(
 
 /// Compares rules and chain, which must be sound. Returns the first rule that nobody made like that.
 pub(crate) fn verify_rules(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
-    // Before there were seals, nothing vouched for a rule.
-    let mut select = db.prepare(
-        "SELECT id, body FROM approval_rules WHERE EXISTS \
-         (SELECT 1 FROM entries WHERE kind = 6 AND head ->> 'step' = 'asked' AND head ->> 'seal' IS NOT NULL)",
-    )?;
+    let mut select = db.prepare("SELECT id, body FROM approval_rules")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let (id, text): (String, String) = (row.get(0)?, row.get(1)?);
@@ -418,8 +472,8 @@ const STORY: &str = "
               AND head ->> 'step' = 'decided' AND head ->> 'approval_id' = ?3
             ORDER BY seq DESC LIMIT 1),
            (SELECT head ->> 'seal' FROM entries
-            WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'approval_id' = ?3
-              AND head ->> 'step' IN ('asked', 'decided')
+            WHERE made_ms = ?1 AND call_id = ?2 AND head ->> 'approval_id' = ?3
+              AND (kind = 6 AND head ->> 'step' IN ('asked', 'decided') OR kind = 8)
             ORDER BY seq DESC LIMIT 1)
     FROM entries WHERE made_ms = ?1 AND call_id = ?2 AND kind = 6 AND head ->> 'approval_id' = ?3";
 

@@ -58,7 +58,15 @@ pub(super) fn may_fit(query: &AuditQuery, entries: &[StoredEntry]) -> bool {
             Ok(glance) => query.fits_glance(&glance),
             Err(_) => true,
         },
-        Some(Kind::Step | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) => false,
+        Some(
+            Kind::Step
+            | Kind::Erased
+            | Kind::Released
+            | Kind::Unanchored
+            | Kind::Accepted
+            | Kind::Migrated
+            | Kind::Vouched,
+        ) => false,
         None => true,
     })
 }

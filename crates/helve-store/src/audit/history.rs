@@ -63,6 +63,7 @@ fn parse(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
         Some(Kind::Step) => step(stored).map(Some),
         Some(Kind::Finished) => finished(stored),
         Some(Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(None),
+        Some(Kind::Migrated | Kind::Vouched) => Ok(None),
         None => Err(stored.damage("kind", "no such kind")),
     }
 }
@@ -74,7 +75,8 @@ fn started(stored: &StoredEntry) -> Result<Entry, Damage> {
     Ok(Entry::Started(Box::new(Started {
         at: head.at,
         facts: head.facts,
-        digest: head.digest.ok_or_else(|| stored.damage("head", "there is no digest"))?,
+        // Format 1 did not tell it. No tool has this one, so the run counts as one whose tool has changed.
+        digest: head.digest.unwrap_or_default(),
         withheld: head.withheld || stored.is_erased(),
         grant: head.grant,
         arguments: arguments.unwrap_or_else(|| RawValue::NULL.to_owned()),

@@ -27,12 +27,19 @@ pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::chain::Position;
 use crate::error::StoreError;
-use crate::schema;
+use crate::{migrations, schema};
 
 /// Reads a journal.
 #[derive(Debug, Clone)]
 pub struct Audit {
     path: PathBuf,
+}
+
+/// A journal, open to be read.
+struct Opened {
+    db: Connection,
+    /// The end of the chain, where this is a copy of a file of an earlier format.
+    stood_at: Option<Position>,
 }
 
 impl Audit {
@@ -69,11 +76,21 @@ impl Audit {
         }
     }
 
+    /// A connection to read by. A file of an earlier format is read by way of a copy in ours.
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
+        self.open_any().map(|opened| opened.db)
+    }
+
+    fn open_any(&self) -> Result<Opened, StoreError> {
         self.check_exists()?;
         let db = open_to_read(&self.path).map_err(|source| self.error(source))?;
-        schema::check_version(&db, &self.path)?;
-        Ok(db)
+        match schema::format(&db, &self.path)? {
+            Some(found) if found < schema::VERSION => {
+                let copied = migrations::migrated_copy(&db).map_err(|source| self.error(source))?;
+                Ok(Opened { db: copied.0, stood_at: Some(copied.1) })
+            }
+            Some(_) | None => Ok(Opened { db, stood_at: None }),
+        }
     }
 
     pub(crate) fn error(&self, source: rusqlite::Error) -> StoreError {

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
-use helve_core::record::GateRecord;
 use helve_core::approval::Approval;
+use helve_core::record::GateRecord;
 use helve_core::{ApprovalId, CallId, ErrorCode, Risk, Stance, pattern};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
@@ -342,7 +342,8 @@ fn fits_name(wanted: &str, tool: &str) -> bool {
 fn read_heads(db: &Connection, call: CallId) -> rusqlite::Result<Vec<StoredEntry>> {
     let sql = format!("SELECT {HEADS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 ORDER BY seq");
     let mut select = db.prepare_cached(&sql)?;
-    let rows = select.query_map(params![call.made_at_ms(), call.to_string()], |row| Ok(StoredEntry::read(row)))?;
+    let rows =
+        select.query_map(params![call.made_at_ms(), call.to_string()], |row| Ok(StoredEntry::read(row)))?;
     rows.collect()
 }
 

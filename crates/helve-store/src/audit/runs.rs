@@ -78,9 +78,20 @@ fn text(before: Option<CallId>) -> String {
 /// Whether an entry of a call that is no part tells that the call is a run.
 fn tells_of_a_run(kind: Option<Kind>, head: &[u8]) -> bool {
     match kind {
-        Some(Kind::Started) => serde_json::from_slice(head).is_ok_and(|head: StartGlance| head.facts.changes_world),
+        Some(Kind::Started) => {
+            serde_json::from_slice(head).is_ok_and(|head: StartGlance| head.facts.changes_world)
+        }
         Some(Kind::Step) => step_kind(head).is_some_and(|kind| is_of_an_effect(&kind)),
-        Some(Kind::Finished | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) | None => false,
+        Some(
+            Kind::Finished
+            | Kind::Erased
+            | Kind::Released
+            | Kind::Unanchored
+            | Kind::Accepted
+            | Kind::Migrated
+            | Kind::Vouched,
+        )
+        | None => false,
     }
 }
 

@@ -3,15 +3,16 @@
 use helve_core::CallId;
 use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::Audit;
+use super::{Audit, Opened};
 use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
 use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
+use crate::migrations::Migrated;
 use crate::runs::table as runs;
 use crate::schema;
 use crate::sessions::verify as sessions;
@@ -51,7 +52,7 @@ impl Verification {
 }
 
 /// The last entry of a chain. Whoever keeps it elsewhere can tell later whether it is still there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// Its number.
     pub seq: i64,
@@ -126,9 +127,13 @@ impl Audit {
             .map_err(|error| StoreError::io("read the anchor of", &self.path, error))?;
         let mut walk = Walk {
             position: Position::START,
+            stood_at: None,
             anchor: reading,
             unanchored_at: None,
             accepted_at: 0,
+            format: None,
+            format_1_until: 0,
+            after_format_1: false,
             calls: 0,
             progress,
         };
@@ -137,10 +142,13 @@ impl Audit {
             Err(Stop::Found(concern, problem)) => (Some(concern), Some(problem)),
             Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
+        // What stands in a copy after that is the migration's.
+        let sound =
+            walk.stood_at.filter(|stood_at| stood_at.seq < walk.position.seq).unwrap_or(walk.position);
         Ok(Verification {
-            entries: walk.position.seq,
+            entries: sound.seq,
             calls: walk.calls,
-            head: Head::at(walk.position),
+            head: Head::at(sound),
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
             concern,
@@ -164,7 +172,8 @@ impl Audit {
     }
 
     fn check<P: FnMut(i64)>(&self, walk: &mut Walk<P>) -> Result<(), Stop> {
-        let db = self.connect().map_err(Stop::Failed)?;
+        let Opened { db, stood_at } = self.open_any().map_err(Stop::Failed)?;
+        walk.stood_at = stood_at;
         let failed = |source| Stop::Failed(self.error(source));
         // One transaction, so that all of it is about the same moment.
         let db = db.unchecked_transaction().map_err(failed)?;
@@ -182,7 +191,7 @@ impl Audit {
         if let Some(what) = check_structure(&db).map_err(failed)?.or(difference) {
             return problem(Concern::Database, None, what);
         }
-        match keys::verify(&db) {
+        match keys::verify(&db, walk.format_1_until) {
             Ok(None) => {}
             Ok(Some(Disagreement { seq, what })) => return problem(Concern::Keys, seq, what),
             Err(KeyError::Damaged(error)) => return problem(Concern::Keys, None, error.to_string()),
@@ -234,11 +243,19 @@ impl Audit {
 /// Where the check has come to. `position` is the last entry that is known to be sound.
 struct Walk<P> {
     position: Position,
+    /// The end of a file of an earlier format, of which a copy is checked.
+    stood_at: Option<Position>,
     anchor: Reading,
     /// The last entry that notes a missing anchor, if nobody has accepted that since.
     unanchored_at: Option<i64>,
     /// The last entry that notes that somebody took the journal as it was; 0 where there is none.
     accepted_at: i64,
+    /// The format of the last entry, which the last migration tells. None: there was no migration yet.
+    format: Option<i64>,
+    /// The last entry that was written in format 1; 0 where there is none.
+    format_1_until: i64,
+    /// Whether there was an entry that format 1 did not have.
+    after_format_1: bool,
     calls: i64,
     progress: P,
 }
@@ -275,16 +292,41 @@ impl<P: FnMut(i64)> Walk<P> {
                 "the entry is not the one that was once written here: an older copy was put in place and continued",
             );
         }
+        if entry.link.kind == Kind::Migrated {
+            self.check_migration(entry.link.head)?;
+        }
+        self.after_format_1 = self.after_format_1 || entry.is_after_format_1();
         self.position = next;
         match entry.link.kind {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
             Kind::Accepted => (self.unanchored_at, self.accepted_at) = (None, next.seq),
             Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
+            Kind::Migrated | Kind::Vouched => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
         }
         Ok(())
+    }
+
+    /// Notes up to where an earlier format's rules hold. Each migration goes on from the one before it, so that
+    /// nobody can claim them for later entries.
+    fn check_migration(&mut self, head: &[u8]) -> Result<(), Stop> {
+        let seq = self.position.seq + 1;
+        match Migrated::read(head, self.position) {
+            Some(told) if self.can_be_from(told.from) => {
+                if told.from == 1 {
+                    self.format_1_until = seq;
+                }
+                self.format = Some(told.to);
+                Ok(())
+            }
+            Some(_) | None => wrong(seq, "the entry tells of a change of format that nobody made"),
+        }
+    }
+
+    fn can_be_from(&self, from: i64) -> bool {
+        self.format.is_none_or(|format| format == from) && !(from == 1 && self.after_format_1)
     }
 
     fn check_end(&self) -> Result<(), Stop> {
@@ -375,12 +417,27 @@ impl<'a> EntryBytes<'a> {
         id.map_or(0, CallId::made_at_ms) == self.made_ms
     }
 
+    /// Whether format 1 had no such entry: steps, and starts that say which tool it was.
+    fn is_after_format_1(&self) -> bool {
+        const DIGEST: &[u8] = b"\"digest\":";
+        match self.link.kind {
+            Kind::Started => self.link.head.windows(DIGEST.len()).any(|part| part == DIGEST),
+            Kind::Step | Kind::Migrated | Kind::Vouched => true,
+            Kind::Finished | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
+        }
+    }
+
     fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
         // A step may have nothing to say, and then commits to nothing.
         let has_payload = match self.link.kind {
             Kind::Started | Kind::Finished => true,
             Kind::Step => !self.link.commitment.is_empty(),
-            Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
+            Kind::Erased
+            | Kind::Released
+            | Kind::Unanchored
+            | Kind::Accepted
+            | Kind::Migrated
+            | Kind::Vouched => false,
         };
         match (has_payload, self.salt, self.payload) {
             (true, Some(salt), Some(payload)) => {
@@ -441,6 +498,8 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::ReadOnly { .. }
         | StoreError::Newer { .. }
         | StoreError::Older { .. }
+        | StoreError::OlderInQuarantine { .. }
+        | StoreError::NotMigrated { .. }
         | StoreError::Replaced(_)
         | StoreError::Cut { .. }
         | StoreError::DiskFull { .. }

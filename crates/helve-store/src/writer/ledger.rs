@@ -58,6 +58,16 @@ impl From<Result<(), JournalError>> for Verdict {
     }
 }
 
+/// What became of a group.
+enum Written {
+    /// All of it is on disk.
+    All(Vec<Verdict>),
+    /// None of it is: what was written before is gone.
+    Cut,
+    /// None of it is: another version of Helve has changed the file's format.
+    OtherFormat(i64),
+}
+
 impl Ledger {
     /// Takes an open database.
     pub(crate) fn new(
@@ -165,9 +175,13 @@ impl Ledger {
             // Another process may empty the log once all of it is in the database. Then there is nothing to move.
             return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq });
         }
+        let path = self.path.clone();
         let verdicts = match self.try_write(jobs) {
-            Ok(Some(verdicts)) => verdicts,
-            Ok(None) => return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq }),
+            Ok(Written::All(verdicts)) => verdicts,
+            Ok(Written::Cut) => return Err(StoreError::Cut { path, seq: self.position.seq }),
+            Ok(Written::OtherFormat(found)) => {
+                return Err(StoreError::Newer { path, found, known: schema::VERSION });
+            }
             Err(source) => return Err(StoreError::sqlite(&self.path, source)),
         };
         // Once more before anybody is told: what is in a file that nobody will find again is not kept.
@@ -185,15 +199,18 @@ impl Ledger {
         self.log.check()
     }
 
-    /// None: what was written before is gone, and nothing was written.
-    fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Option<Vec<Verdict>>> {
+    fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Written> {
         self.salts.resize(jobs.iter().map(Job::entries).sum(), Salt::default());
         getrandom::fill(self.salts.as_flattened_mut())
             .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        match schema::version(&tx)? {
+            Some(schema::VERSION) => {}
+            found => return Ok(Written::OtherFormat(found.unwrap_or(0))),
+        }
         let position = schema::position(&tx)?;
         if position != self.position && !schema::passed(&tx, self.position)? {
-            return Ok(None);
+            return Ok(Written::Cut);
         }
         self.rows.clear();
         let mut group = Group {
@@ -210,7 +227,7 @@ impl Ledger {
         self.rows.flush(&tx)?;
         tx.commit()?;
         self.position = position;
-        Ok(Some(verdicts))
+        Ok(Written::All(verdicts))
     }
 
     /// Fails while the disk has no room for more than what is there.

@@ -149,8 +149,8 @@ impl Writer {
 
     /// Works with a journal in quarantine once its files are put back, or a person has accepted it.
     fn look_again(&mut self) {
-        let ledger = &self.ledger;
-        match quarantine::examine(ledger.path(), &mut self.anchor, || ledger.anew()) {
+        let (ledger, pages_max) = (&self.ledger, self.page_limit.load(Ordering::Relaxed));
+        match quarantine::examine(ledger.path(), &mut self.anchor, pages_max, || ledger.anew()) {
             Ok((_, Standing::Wrong(_))) => {}
             Ok((ledger, standing @ (Standing::Known | Standing::New | Standing::Accepted))) => {
                 tracing::info!("the journal is worked with again");

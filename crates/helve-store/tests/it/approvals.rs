@@ -318,15 +318,3 @@ async fn the_record_tells_what_was_asked_decided_and_used() {
     let lines = export(&store.audit());
     assert!(lines.contains(&format!(r#""approval_used":"{}""#, asked.id)), "{lines}");
 }
-
-#[tokio::test]
-async fn a_journal_from_before_approvals_gets_its_tables() {
-    let place = Place::new();
-    place.open().close().unwrap();
-    let old = "DROP TABLE approvals; DROP TABLE approval_rules";
-    Connection::open(place.db()).unwrap().execute_batch(old).unwrap();
-    let store = place.open();
-    ask(&store, "a").await;
-    store.close().unwrap();
-    assert_eq!(place.verify().first_problem, None);
-}

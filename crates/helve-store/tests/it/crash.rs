@@ -19,7 +19,7 @@ const TASK: &str = "HELVE_TEST_CHILD_TASK";
 const CALLS: usize = 1_000;
 
 #[expect(clippy::disallowed_methods, reason = "the store's promises are about real processes that die")]
-fn start_child(place: &Place, task: &str) -> Child {
+pub(crate) fn start_child(place: &Place, task: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child", "--nocapture"])
         .env(DATABASE, place.db())
@@ -30,7 +30,7 @@ fn start_child(place: &Place, task: &str) -> Child {
 }
 
 /// Ids that a child has printed: those whose commit it was told of.
-fn acknowledged(child: &mut Child) -> impl Iterator<Item = CallId> + use<> {
+pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = CallId> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("ack ")?.parse().ok())
 }
@@ -42,6 +42,7 @@ fn child() {
     let store = Arc::new(Store::open(database.as_ref(), StoreOptions::default()).unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match std::env::var(TASK).unwrap().as_str() {
+        "open" => println!("ack {}", CallId::new(jiff::Timestamp::now())),
         "commit" => runtime.block_on(commit_calls(store)),
         "claim" => runtime.block_on(claim_and_hang(store)),
         "effects" => runtime.block_on(apply_effects(store)),

@@ -105,7 +105,10 @@ async fn among_runs_the_filters_hold_as_among_calls() {
     assert_eq!(ids(&|query| query.code = Some(ErrorCode::Network)), [runs[4]]);
     let at = |second: i64| Timestamp::from_second(1_700_000_000 + second).unwrap();
     assert_eq!(ids(&|query| (query.since, query.until) = (Some(at(20)), Some(at(40)))), [runs[2], runs[1]]);
-    assert_eq!(list(&|query| query.limit = 1)[0].payload.error.as_ref().unwrap().message(), "it did not work");
+    assert_eq!(
+        list(&|query| query.limit = 1)[0].payload.error.as_ref().unwrap().message(),
+        "it did not work"
+    );
 }
 
 #[tokio::test]
@@ -161,31 +164,30 @@ async fn a_search_reads_nothing_that_was_said_in_calls_it_does_not_find() {
     assert!(list(&|query| query.tool = Some("no/such".into())).unwrap().is_empty());
     assert!(list(&|query| query.principal = Some("nobody".into())).unwrap().is_empty());
     assert!(list(&|query| query.code = Some(ErrorCode::Network)).unwrap().is_empty());
-    assert!(list(&|query| (query.among, query.tool) = (Among::Runs, Some("no/*".into()))).unwrap().is_empty());
+    assert!(
+        list(&|query| (query.among, query.tool) = (Among::Runs, Some("no/*".into()))).unwrap().is_empty()
+    );
     assert_eq!(audit.runs(None, 10).unwrap().len(), 3);
     assert!(list(&|_| {}).is_err(), "what it finds it reads");
 }
 
 #[tokio::test]
-async fn a_journal_from_before_the_index_gets_it_and_is_sound() {
+async fn runs_are_found_by_their_index_alone() {
     let place = Place::new();
     let store = place.open();
-    let runs = fill(&store).await;
-    store.close().unwrap();
+    fill(&store).await;
     let db = rusqlite::Connection::open(place.db()).unwrap();
-    db.execute("DROP INDEX entries_of_runs", []).unwrap();
-    drop(db);
-    assert_eq!(place.audit().runs(None, 10).unwrap().len(), runs.len(), "found without it, only later");
-    place.open().close().unwrap();
-    assert!(place.verify().is_sound());
-    let db = rusqlite::Connection::open(place.db()).unwrap();
-    let plan: String = db
-        .query_row(
-            "EXPLAIN QUERY PLAN SELECT call_id FROM entries \
-             WHERE run_id IS NULL AND kind IN (0, 6) AND made_ms <= 9 ORDER BY made_ms DESC",
-            [],
-            |row| row.get(3),
-        )
-        .unwrap();
-    assert!(plan.contains("entries_of_runs"), "{plan}");
+    let plan = |sql: &str| -> String {
+        db.query_row(&format!("EXPLAIN QUERY PLAN {sql}"), [], |row| row.get(3)).unwrap()
+    };
+    let begun = plan(
+        "SELECT call_id, kind, head FROM entries \
+         WHERE run_id IS NULL AND kind IN (0, 6) AND made_ms <= 9 AND call_id < 'x' \
+         ORDER BY made_ms DESC, call_id DESC",
+    );
+    assert!(begun.contains("USING INDEX entries_of_runs (made_ms<?)"), "{begun}");
+    let parts = plan(
+        "SELECT run_id FROM entries WHERE run_id IS NOT NULL AND run_id < 'x' ORDER BY run_id DESC LIMIT 1",
+    );
+    assert!(parts.contains("USING COVERING INDEX entries_by_run (run_id>? AND run_id<?)"), "{parts}");
 }

@@ -9,6 +9,7 @@
 //! - `tampering`: everything that `verify` must notice
 //! - `finding`: runs and calls in a big journal, without reading all of it
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
+//! - `formats`: ledgers of earlier formats, which are migrated
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
 //! - `disk_full`: breaking and recovering
@@ -24,6 +25,7 @@ mod crash;
 mod disk_full;
 mod figures;
 mod finding;
+mod formats;
 mod journal;
 mod keys;
 mod memory;

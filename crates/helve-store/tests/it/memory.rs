@@ -36,7 +36,7 @@ pub(crate) async fn read(store: &Store, key: &str) -> Option<Remembered> {
     store.read(place_of(key)).await.unwrap()
 }
 
-fn write(value: Value) -> MemoryChange {
+pub(crate) fn write(value: Value) -> MemoryChange {
     MemoryChange::new(Operation::Write(value))
 }
 

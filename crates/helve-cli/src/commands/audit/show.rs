@@ -88,11 +88,7 @@ fn print(call: &CallRecord, decided_by: Option<&str>, ui: &mut Ui) -> anyhow::Re
         ui.heading("Repairs")?;
         for repair in &payload.repairs {
             let path = if repair.path.is_empty() { "the arguments" } else { &repair.path };
-            ui.line(format!(
-                "  {}: {}",
-                escape::one_line(path, 200),
-                escape::one_line(&repair.detail, 300)
-            ))?;
+            ui.line(format!("  {}: {}", escape::one_line(path, 200), escape::one_line(&repair.detail, 300)))?;
         }
     }
     section("Result", payload.result.as_ref(), ui)?;

@@ -111,7 +111,8 @@ async fn read(args: &Args, store: &Store, shown: &mut Output<'_, '_>) -> anyhow:
         to_look_at -= page.len();
         page.retain(|run| !open.contains(run));
         let outlines = store.outlines(page.clone()).await?;
-        let stories = page.into_iter().zip(outlines).filter_map(|(run, outline)| Story::new(run, outline, None));
+        let stories =
+            page.into_iter().zip(outlines).filter_map(|(run, outline)| Story::new(run, outline, None));
         let stories: Vec<_> = stories.filter(fits).take(missing).collect();
         shown.page(&stories)?;
         missing -= stories.len();

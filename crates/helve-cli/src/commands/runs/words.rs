@@ -61,7 +61,8 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             ("?", format!("waits for {}{approval}", waiting(*reason)), Tone::Warn)
         }
         StepKind::Settled { answer, by } => {
-            let by = by.as_ref().map(|by| format!(", says {}", escape::one_line(by, 100))).unwrap_or_default();
+            let by =
+                by.as_ref().map(|by| format!(", says {}", escape::one_line(by, 100))).unwrap_or_default();
             let answer = match answer {
                 Answer::Happened => "it did happen",
                 Answer::DidNotHappen => "it did not happen",

@@ -35,11 +35,16 @@ pub(super) fn unknown_fields(tool: &Tool, written: &Value, registry: &Registry) 
             }));
         }
         for (step, field) in of_steps(text) {
-            let Some(tool) = tool_of_step(written, step).and_then(|name| registry.get(name)) else { continue };
+            let Some(tool) = tool_of_step(written, step).and_then(|name| registry.get(name)) else {
+                continue;
+            };
             let fields = tool.tool.definition().output_schema.as_ref().and_then(listed);
             problems.extend(fields.and_then(|fields| unknown(field, &fields)).map(|hint| Problem {
                 at: at.to_owned(),
-                message: format!("`steps.{step}.{field}`: `{}` returns no such field{hint}", tool.tool.name()),
+                message: format!(
+                    "`steps.{step}.{field}`: `{}` returns no such field{hint}",
+                    tool.tool.name()
+                ),
             }));
         }
     });
