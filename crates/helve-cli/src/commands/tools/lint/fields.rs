@@ -1,6 +1,6 @@
 //! What a tool of the file looks at that cannot be there: a program that is missing, a field that nobody gives.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use helve::template::Template;
 use helve::{Problem, Registry, Tool};
@@ -11,7 +11,7 @@ use crate::suggest;
 /// That a program's file is not there. A bare name is looked up when it runs, so nobody can tell of it here.
 pub(super) fn missing_program(written: &Value, file: &Path) -> Option<Problem> {
     let command = Path::new(written.get("command")?.as_str()?);
-    let program = file.parent().unwrap_or(Path::new("")).join(command);
+    let program: PathBuf = file.parent().unwrap_or(Path::new("")).join(command).components().collect();
     let is_path = command.components().count() > 1;
     let message = format!("there is no file `{}`, so the tool cannot run", program.display());
     (is_path && !program.exists()).then(|| Problem { at: "command".to_owned(), message })
