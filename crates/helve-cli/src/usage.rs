@@ -18,6 +18,7 @@ const WORD_CHARS_MAX: usize = 200;
 /// The command line as typed, or the exit code where there is nothing more to do: help was asked
 /// for, or an error was reported.
 pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, ExitCode> {
+    let words = help_as_flag(words);
     parse(&words).map_err(|error| {
         // Once more with its words made harmless, because the error repeats them.
         let harmless = |word: &OsString| escape::one_line(&word.to_string_lossy(), WORD_CHARS_MAX).into();
@@ -31,6 +32,15 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, ExitCode> {
         }
         error.exit()
     })
+}
+
+/// `helve help call` is `helve call --help`.
+fn help_as_flag(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.remove(1);
+        words.push("--help".into());
+    }
+    words
 }
 
 fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {

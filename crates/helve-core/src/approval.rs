@@ -159,6 +159,12 @@ impl Ruling {
 }
 
 impl Approval {
+    /// Whether a person can allow the like for a session: somebody asks about the tool and not about this very
+    /// call, and the arguments are kept, so that the like can be recognised.
+    pub fn can_be_remembered(&self) -> bool {
+        !self.withheld && !self.asks_each_time
+    }
+
     /// A new question.
     pub fn new(id: ApprovalId, tool: impl Into<Arc<str>>, digest: impl Into<Arc<str>>, call: CallId) -> Self {
         Self {

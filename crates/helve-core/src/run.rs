@@ -153,6 +153,9 @@ pub enum StepKind {
     Settled {
         /// What they said.
         answer: Answer,
+        /// The person who said so. Absent: the tool told, or an earlier version wrote this.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A person is asked whether the call may run. The payload says why.
     Asked {

@@ -8,11 +8,24 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+/// Among which calls to look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Among {
+    /// All of them.
+    #[default]
+    Calls,
+    /// Those that are runs: they have started to change the world, or have effects or parts.
+    Runs,
+}
+
 /// Which calls to list. A field that is absent lets every call through.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RecordQuery {
+    /// Among which calls to look.
+    #[serde(skip)]
+    pub among: Among,
     /// The tool's full name.
     pub tool: Option<String>,
     /// What became of it: `done`, `returned`, `failed`, `denied`, `pending`, `running` and so on.
@@ -54,8 +67,6 @@ pub struct Record {
     pub id: CallId,
     /// Who answers for it.
     pub principal: Option<String>,
-    /// Whether it is the whole of a run: it changes the world, or has parts or effects.
-    pub is_run: bool,
     /// All that is recorded, as JSON.
     pub body: RawJson,
 }

@@ -41,8 +41,8 @@ mod error;
 mod status;
 
 pub use audit::{
-    Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError, Concern,
-    Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
+    Among, Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError,
+    Concern, Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
 };
 pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
 pub use blocked::Blocker;

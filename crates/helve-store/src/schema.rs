@@ -37,8 +37,9 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 // - `entries`: the chain. `payload` and `salt` are NULL once erased. `made_ms` is the time in the
 //   call's id, 0 without a call, and where a call's entries are found. Indexed instead of the id,
 //   because small numbers that only grow make the cheapest index: they go to its right edge.
-//   The last index leads to the few that tell of the journal itself.
-//   `run_id` is there for parts of runs alone, so that other calls do not pay for its index.
+//   `run_id` is there for parts of runs alone, so that other calls do not pay for its index. Which calls are
+//   runs is told by their starts and steps, and by their parts: `entries_of_runs` finds the former and costs
+//   calls that only read nothing. `entries_about_journal` leads to the few that tell of the journal itself.
 // - `keys`: idempotency keys. See `keys.rs`.
 // - `room`: empty but for a moment, when it is tried whether the disk has space again.
 const TABLES: &str = "
@@ -61,6 +62,7 @@ CREATE TABLE IF NOT EXISTS entries (
 CREATE INDEX IF NOT EXISTS entries_by_time ON entries (made_ms);
 CREATE INDEX IF NOT EXISTS entries_by_run ON entries (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS entries_about_journal ON entries (kind) WHERE kind IN (5, 11);
+CREATE INDEX IF NOT EXISTS entries_of_runs ON entries (made_ms) WHERE run_id IS NULL AND kind IN (0, 6);
 CREATE TABLE IF NOT EXISTS keys (
     scoped_key BLOB PRIMARY KEY,
     fingerprint BLOB NOT NULL,

@@ -1,9 +1,14 @@
 //! Ctrl-C: the first asks to stop, the second stops.
 
+use std::time::Duration;
+
 use crate::ui::Ui;
 
 /// What a shell says of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
+
+/// How long stopping may take before it is spoken of.
+const SILENT: Duration = Duration::from_millis(300);
 
 /// Runs to the end. The first interrupt asks it to stop and then waits for what it has to take back;
 /// Ctrl-C once more ends the process at once, as a crash would.
@@ -17,14 +22,25 @@ pub(crate) async fn until_interrupt<T>(
         ended = &mut running => return ended,
         () = interrupted() => {}
     }
+    let ending = async {
+        stop().await;
+        running.await
+    };
+    let again = interrupted_again();
+    tokio::pin!(ending, again);
+    tokio::select! {
+        ended = &mut ending => return ended,
+        () = &mut again => std::process::exit(INTERRUPTED),
+        // What ends at once has nothing to undo, and nothing to say.
+        () = tokio::time::sleep(SILENT) => {}
+    }
     if ui.errors_on_terminal() {
         // Standard error may be closed; there is nobody left to tell.
         let _ = ui.note("\nstopping, and undoing what is to be undone; Ctrl-C again leaves it as it is");
     }
-    stop().await;
     tokio::select! {
-        ended = running => ended,
-        () = interrupted_again() => std::process::exit(INTERRUPTED),
+        ended = ending => ended,
+        () = again => std::process::exit(INTERRUPTED),
     }
 }
 

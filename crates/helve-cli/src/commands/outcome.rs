@@ -31,7 +31,13 @@ pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
         return Ok(());
     }
     for repair in &outcome.repairs {
-        ui.note(format!("mended {}: {}", repair.path, escape::one_line(&repair.detail, 200)))?;
+        // A repair of the whole has no path.
+        let path = if repair.path.is_empty() { "the arguments" } else { &repair.path };
+        ui.note(format!(
+            "mended {}: {}",
+            escape::one_line(path, 200),
+            escape::one_line(&repair.detail, 200)
+        ))?;
     }
     if let Some(earlier) = outcome.replay_of {
         ui.note(format!("the tool did not run again: this is the stored outcome of {earlier}"))?;

@@ -32,7 +32,7 @@ Exit codes:
 
 Examples:
   helve sandbox run -- python3 -c 'print(1 + 1)'
-  helve sandbox run --read . --timeout-ms 5000 -- ls -la
+  helve sandbox run --read . --timeout-ms 5000 -- ls -la $PWD
   helve sandbox run --net api.example.com:443 --json -- curl -s https://api.example.com/";
 
 /// As typed.

@@ -505,7 +505,7 @@ fn announce(
         ("decide", decide),
         ("token", format!("in {file}")),
         ("Claude Code", claude),
-        ("inspector", inspector),
+        ("inspector (Node 22)", inspector),
         ("older clients", older),
         ("over stdio", "command `helve`, arguments `mcp serve`".to_owned()),
     ] {

@@ -354,10 +354,16 @@ impl Problem {
         let message = match keys::unknown_key(&error.path, schema) {
             Some(hint) => format!("`{key}` is not a key{hint}"),
             None if error.path.is_empty() => error.message.clone(),
-            None => format!("`{key}`: expected {}, received {}", error.expected, error.received),
+            None => format!("`{key}`: expected {}, received {}", in_toml(&error.expected), error.received),
         };
         Self { origin, message }
     }
+}
+
+/// What is expected, without `null`: TOML has none, and a key that is left out says the same.
+fn in_toml(expected: &str) -> String {
+    let others: Vec<_> = expected.split(" or ").filter(|one| *one != "null").collect();
+    if others.is_empty() { expected.to_owned() } else { others.join(" or ") }
 }
 
 /// What no single value can be blamed for.

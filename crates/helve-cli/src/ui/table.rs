@@ -112,13 +112,22 @@ impl Table {
 
     /// The table as lines. `width` is the terminal's; in a pipe nothing is wrapped.
     pub(crate) fn render(self, paint: Paint, width: Option<u16>) -> Vec<String> {
-        let Some(width) = width else { return self.laid_out(paint, Layout::Whole) };
+        self.render_page(paint, width, &mut Columns::default())
+    }
+
+    /// One page of a table that is too long to be kept whole. The first has the headings, and each keeps the
+    /// columns at least as wide as they were.
+    pub(crate) fn render_page(mut self, paint: Paint, width: Option<u16>, page: &mut Columns) -> Vec<String> {
         let columns = self.rows.first().map_or(0, Vec::len);
-        if width < STACKED_BELOW && columns > 1 {
+        if width.is_some_and(|width| width < STACKED_BELOW) && columns > 1 {
             return self.stacked(paint);
         }
+        if page.is_later() {
+            self.headings.clear();
+        }
+        let widths = page.grown_to(self.grid(paint).column_max_content_widths());
+        let Some(width) = width else { return self.laid_out(paint, Layout::Whole(widths)) };
         let Some(yields) = self.yields else { return self.laid_out(paint, Layout::Wrapped(width)) };
-        let widths = self.grid(paint).column_max_content_widths();
         match (0..=yields.len()).find_map(|steps| fit(&widths, &yields[..steps], width)) {
             Some(widths) => self.laid_out(paint, Layout::Fitted(widths)),
             None => self.stacked(paint),
@@ -154,7 +163,13 @@ impl Table {
     fn laid_out(&self, paint: Paint, layout: Layout) -> Vec<String> {
         let mut grid = self.grid(paint);
         match layout {
-            Layout::Whole => {}
+            Layout::Whole(widths) => {
+                for (index, (column, width)) in grid.column_iter_mut().zip(widths).enumerate() {
+                    let indent = if index == 0 { self.indent } else { 0 };
+                    let least = Width::Fixed(width.saturating_add(GAP + indent));
+                    column.set_constraint(ColumnConstraint::LowerBoundary(least));
+                }
+            }
             Layout::Wrapped(width) => {
                 grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
             }
@@ -195,10 +210,27 @@ impl Table {
     }
 }
 
+/// How wide the columns of a table are so far that comes page by page.
+#[derive(Debug, Default)]
+pub(crate) struct Columns(Vec<u16>);
+
+impl Columns {
+    /// Whether there was a page already.
+    pub(crate) fn is_later(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    fn grown_to(&mut self, widths: Vec<u16>) -> Vec<u16> {
+        self.0.resize(widths.len().max(self.0.len()), 0);
+        self.0.iter_mut().zip(widths).for_each(|(width, needed)| *width = needed.max(*width));
+        self.0.clone()
+    }
+}
+
 /// How a table lies on a screen.
 enum Layout {
-    /// As wide as it is.
-    Whole,
+    /// As wide as it is, with columns of these widths at least.
+    Whole(Vec<u16>),
     /// Cells wrap to fit this width.
     Wrapped(u16),
     /// Columns of these widths, those without one left out.
@@ -252,6 +284,21 @@ mod tests {
             table.render(Paint::Plain, None),
             ["name    what", "a       first line", "longer  \\u{1b}[2J"]
         );
+    }
+
+    #[test]
+    fn later_pages_have_the_columns_of_the_first_and_no_headings() {
+        let page = |name: &str, columns: &mut Columns, width| {
+            let mut table = Table::new(["name", "what"]).one_line_rows(&[]);
+            table.row([name.into(), "x".into()]);
+            table.render_page(Paint::Plain, width, columns)
+        };
+        for width in [None, Some(80)] {
+            let mut columns = Columns::default();
+            assert_eq!(page("longer", &mut columns, width), ["name    what", "longer  x"]);
+            assert_eq!(page("a", &mut columns, width), ["a       x"]);
+            assert_eq!(page("the longest", &mut columns, width), ["the longest  x"], "nothing is cut");
+        }
     }
 
     fn wide() -> Table {

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::table::Columns;
 use super::{Paint, Table, json, table};
 
 /// When to use colour.
@@ -108,6 +109,14 @@ impl Ui {
 
     pub(crate) fn table(&mut self, table: Table) -> io::Result<()> {
         for line in table.render(self.paint, self.width) {
+            self.line(line)?;
+        }
+        Ok(())
+    }
+
+    /// One page of a table that is too long to be kept whole.
+    pub(crate) fn table_page(&mut self, table: Table, columns: &mut Columns) -> io::Result<()> {
+        for line in table.render_page(self.paint, self.width, columns) {
             self.line(line)?;
         }
         Ok(())

@@ -6,8 +6,8 @@ use std::time::Duration;
 use helve::event::EventKind;
 use helve::ports::{Journal, JournalError};
 use helve::{BoxFuture, CallId, Runtime};
-use helve_server::records::{Record, RecordError, RecordQuery, Records, Verified};
-use helve_store::{Audit, AuditQuery, CallRecord, CallStatus, Shown, Store, StoreError};
+use helve_server::records::{self, Record, RecordError, RecordQuery, Records, Verified};
+use helve_store::{Among, Audit, AuditQuery, CallRecord, CallStatus, Shown, Store, StoreError};
 use jiff::Timestamp;
 
 /// When a new process first checks the whole journal: not while everything else starts.
@@ -102,6 +102,10 @@ fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
         }
     };
     let mut query = AuditQuery::default();
+    query.among = match asked.among {
+        records::Among::Calls => Among::Calls,
+        records::Among::Runs => Among::Runs,
+    };
     query.tool = asked.tool;
     query.status = status;
     query.code = asked.code;
@@ -121,10 +125,5 @@ fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
 fn record(call: &CallRecord) -> Result<Record, RecordError> {
     let body = serde_json::value::to_raw_value(call)
         .map_err(|error| JournalError::new("a record cannot be written as JSON").with_source(error))?;
-    Ok(Record {
-        id: call.facts.call_id,
-        principal: call.facts.caller.principal.clone(),
-        is_run: call.facts.part.is_none() && (call.started_at.is_some() || !call.steps.is_empty()),
-        body,
-    })
+    Ok(Record { id: call.facts.call_id, principal: call.facts.caller.principal.clone(), body })
 }

@@ -34,6 +34,9 @@ pub(super) fn tools(
         match Downloads::open(&folder, own) {
             Ok(downloads) => backend.downloads = Some(Arc::new(downloads)),
             Err(error) => {
+                let named = config.http.downloads.as_deref().unwrap_or(&folder).display();
+                let found = format!("the folder for downloads, `{named}`, cannot be used: {error}");
+                backend.no_downloads = Some(found);
                 remark = Some(Remark {
                     found: format!(
                         "the folder for downloads, `{}`, cannot be used: {error}",

@@ -113,7 +113,7 @@ fn a_call_asks_is_shown_approved_and_runs_once() {
     let used = home.json(&["approvals", "show", &id]);
     assert_eq!(used["state"], "used");
     let call = used["used_by"].as_str().unwrap();
-    assert_says(&home.run(&["audit", "show", call]), 0, &["approved by", &id]);
+    assert_says(&home.run(&["audit", "show", call]), 0, &["decided by", "approval used", &id]);
     let asking = used["call_id"].as_str().unwrap();
     assert_says(
         &home.run(&["audit", "show", asking]),
@@ -302,4 +302,36 @@ fn what_nobody_decides_in_time_is_denied() {
     assert_eq!(home.run(&["call", "note", "text=a"]).code, 3);
     assert_says(&home.run(&["approvals", "list", "--state", "expired"]), 0, &["expired"]);
     assert!(notes(&home).is_empty());
+}
+
+#[test]
+fn who_decided_is_named_with_the_call_that_ran_by_it() {
+    let home = home();
+    home.run(&["call", "note", "text=hello"]);
+    let id = only(&home);
+    home.run_with(&["approvals", "approve", &id], &[("USER", "ada")], b"");
+    assert_eq!(home.run(&["call", "note", "text=hello"]).code, 0);
+    let ran = &home.json(&["audit", "list", "--status", "done"])[0];
+    let ran = ran["call_id"].as_str().unwrap();
+    let shown = home.run(&["audit", "show", ran]);
+    let named = shown.stdout.lines().find(|line| line.trim_start().starts_with("decided by"));
+    assert!(named.is_some_and(|line| line.contains("ada (uid ")), "{}", shown.all());
+    let by = home.json(&["audit", "show", ran])["decided_by"].clone();
+    assert!(by.as_str().is_some_and(|by| by.contains("ada (uid ")), "{by}");
+}
+
+#[test]
+fn always_is_offered_only_where_it_is_not_refused() {
+    let home = home();
+    home.run(&["call", "note", "text=hello"]);
+    let id = only(&home);
+    assert_says(&home.run(&["approvals", "show", &id]), 0, &["--always", "--edit JSON"]);
+    home.run(&["approvals", "deny", &id]);
+    // The agent asks about this very call.
+    home.run(&["call", "harmless", "--advice", "request_approval"]);
+    let id = only(&home);
+    let shown = home.run(&["approvals", "show", &id]);
+    assert_says(&shown, 0, &["--edit JSON"]);
+    assert!(!shown.all().contains("--always"), "{}", shown.all());
+    assert_says(&home.run(&["approvals", "approve", &id, "--always"]), 2, &["without `--always`"]);
 }

@@ -177,3 +177,31 @@ fn equal_secrets_are_marked_alike_and_hidden() {
     assert_ne!(mark(0), mark(1));
     assert!(!calls.to_string().contains("hunter22"));
 }
+
+#[test]
+fn details_show_what_was_asked_for_and_why_it_was_denied() {
+    let home = with_calls();
+    let plain = home.run(&["audit", "list"]).stdout;
+    assert!(!plain.contains("2+3"), "only on request: {plain}");
+    let details = home.run(&["audit", "list", "--details"]).stdout;
+    let lines: Vec<_> = details.lines().collect();
+    assert!(lines[0].starts_with("when "), "{details}");
+    let calls: Vec<_> = lines.iter().filter(|line| line.contains("call_")).collect();
+    assert_eq!(calls.len(), 3, "{details}");
+    let column = |line: &str, text: &str| line.find(text);
+    assert_eq!(column(calls[0], "time-now"), column(calls[2], "math-eval"), "aligned: {details}");
+    assert!(lines.contains(&r#"    arguments  {"expression":"2+3"}"#), "{details}");
+    assert!(
+        lines.iter().any(|line| line.starts_with("    error ") && line.contains("expression")),
+        "{details}"
+    );
+    assert!(lines.iter().any(|line| line.starts_with("    error ") && line.contains("agent")), "{details}");
+}
+
+#[test]
+fn an_export_can_begin_at_a_time() {
+    let home = with_calls();
+    assert_eq!(home.run(&["audit", "export", "--since", "1h"]).stdout.lines().count(), 3);
+    assert_eq!(home.run(&["audit", "export", "--since", "2099-01-01 00:00"]).stdout, "");
+    assert_eq!(home.run(&["audit", "export", "--since", "soon"]).code, 2);
+}

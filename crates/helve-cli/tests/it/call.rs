@@ -215,3 +215,26 @@ fn the_result_can_go_to_a_file() {
     let written = std::fs::read(home.project().join("result.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&written).unwrap()["value"], 2);
 }
+
+#[test]
+fn a_repair_of_all_arguments_is_said_of_them() {
+    let home = Home::new();
+    let ran = home.run_with(&["call", "math-eval", "-"], &[], br#""{\"expression\":\"1+1\"}""#);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(ran.stderr.starts_with("mended the arguments: JSON in a string"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_folder_for_downloads_that_is_not_there_is_what_saving_complains_of() {
+    let home = Home::new();
+    let save = ["call", "http-get", "url=http://127.0.0.1:9/", "save_as=x.txt"];
+    let none = home.run(&save).stderr;
+    assert!(none.contains("add `[web.http]` with `downloads"), "{none}");
+    home.write("helve.toml", "[web.http]\ndownloads = \"saved\"\n");
+    let missing = home.run(&save).stderr;
+    assert!(missing.contains("the folder for downloads, `saved`, cannot be used: No such file"), "{missing}");
+    assert!(missing.contains("make that folder"), "{missing}");
+    std::fs::create_dir(home.project().join("saved")).unwrap();
+    let made = home.run(&save).stderr;
+    assert!(!made.contains("folder"), "{made}");
+}

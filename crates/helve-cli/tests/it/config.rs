@@ -144,3 +144,14 @@ fn keys_and_schema_describe_every_key() {
     assert_eq!(schema["additionalProperties"], false);
     assert!(schema["properties"]["execution"].is_object());
 }
+
+#[test]
+fn what_a_key_takes_is_said_in_words_of_toml() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        "[[tool.program]]\nname = 'x'\ndescription = 'y'\ncommand = 'z'\nmemory_mb = 'much'\n",
+    );
+    let ran = home.run(&["config", "show"]);
+    assert!(ran.stderr.contains("memory_mb`: expected integer, received \"much\""), "{}", ran.stderr);
+}

@@ -212,6 +212,9 @@ fn what_nobody_knows_of_a_finished_run_is_settled_over_http_by_who_administers()
     let (status, said) = settle(&root, &unknown);
     assert_eq!((status, &said["answer"]), (200, &json!("happened")), "{said}");
     assert_eq!(settle(&root, &unknown).0, 409, "once");
+    let history = home.json(&["runs", "show", run])["history"].clone();
+    let said = history.as_array().unwrap().iter().find(|entry| entry["step"] == "settled").unwrap();
+    assert_eq!((&said["by"], &said["call_id"]), (&json!("root"), &unknown), "who said so is on record");
     let (status, second) = undo();
     assert_eq!(
         (status, world(&home)),
@@ -391,4 +394,45 @@ risk = "low"
     assert_eq!(files.map(|file| std::fs::read(home.project().join(file)).unwrap()), before);
     assert_eq!(home.run(&["call", "text-stats", "text=a"]).code, 4);
     assert!(home.run(&["call", "math-eval", "expression=1"]).stderr.contains("says the guard"));
+}
+
+/// Every run that ada's pages tell of, a page a list, following what each says is the next one.
+fn pages_of_runs(up: &Up, key: &str, first: &str) -> Vec<Vec<String>> {
+    let (mut pages, mut query) = (Vec::new(), first.to_owned());
+    loop {
+        let line = format!("GET /v1/runs?{query}");
+        let (status, head, runs) = up.send(&line, &[("Authorization", &format!("Bearer {key}"))], &Value::Null);
+        assert_eq!(status, 200, "{runs}");
+        let ids = runs.as_array().unwrap().iter().map(|run| run["call_id"].as_str().unwrap().to_owned());
+        pages.push(ids.collect());
+        let link = head.lines().find_map(|line| line.to_ascii_lowercase().starts_with("link:").then(|| line[5..].trim()));
+        let Some(link) = link else { return pages };
+        let next = link.strip_prefix("<?").and_then(|link| link.strip_suffix(">; rel=\"next\""));
+        query = next.unwrap_or_else(|| panic!("{link}")).to_owned();
+        assert!(pages.len() < 10, "it never ends");
+    }
+}
+
+#[test]
+fn runs_come_in_pages_over_http_and_each_says_where_the_next_is() {
+    let home = home();
+    let up = Up::start(&home);
+    let [ada, bob] = ["ada", "bob"].map(|name| up.key(&home, &[name]));
+    let mut made: Vec<String> = Vec::new();
+    for _ in 0..5 {
+        let (status, done) = up.call(&ada, "write", json!({}));
+        assert_eq!(status, 200, "{done}");
+        made.push(done["call_id"].as_str().unwrap().to_owned());
+        // Neither what only reads nor another's counts.
+        assert_eq!(up.call(&ada, "math-eval", json!({ "expression": "1" })).0, 200);
+        assert_eq!(up.call(&bob, "write", json!({})).0, 200);
+    }
+    made.reverse();
+    let pages = pages_of_runs(&up, &ada, "limit=2&tool=write");
+    assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [2, 2, 1], "{pages:?}");
+    assert_eq!(pages.concat(), made);
+    let (_, head, calls) =
+        up.send("GET /v1/audit?limit=1", &[("Authorization", &format!("Bearer {ada}"))], &Value::Null);
+    let next = format!("link: <?limit=1&before={}>; rel=\"next\"", calls[0]["call_id"].as_str().unwrap());
+    assert!(head.to_ascii_lowercase().contains(&next.to_ascii_lowercase()), "{head}");
 }

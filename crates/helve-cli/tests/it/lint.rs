@@ -430,3 +430,76 @@ steps = [
     assert_eq!(found.len(), 2, "{lint}");
     assert!(found[0].contains("undo/arguments") && found[1].contains("steps/1/arguments"), "{lint}");
 }
+
+#[test]
+fn without_a_file_the_configuration_in_use_is_checked() {
+    let home = Home::new();
+    let nothing = home.run(&["tools", "lint"]);
+    assert_eq!(nothing.code, 2, "{}", nothing.all());
+    assert!(nothing.stderr.contains("there is no helve.toml here"), "{}", nothing.stderr);
+    home.write("helve.toml", BROKEN);
+    std::fs::create_dir(home.project().join("below")).unwrap();
+    let named = home.run(&["tools", "lint", "helve.toml"]);
+    let found = home.run(&["tools", "lint"]);
+    assert_eq!((found.code, &found.stdout), (1, &named.stdout));
+    home.write("other.toml", "");
+    assert_eq!(home.run(&["tools", "lint", "--config", "other.toml"]).code, 0);
+}
+
+#[test]
+fn a_program_that_is_not_there_and_a_field_that_nobody_gives_are_found() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        r#"
+[[tool.program]]
+name = "gone"
+description = "Runs a program that is not there."
+when_to_use = "Never."
+command = "./tools/no-such-program"
+
+[[tool.program]]
+name = "here"
+description = "Runs a program that is there."
+when_to_use = "Never."
+command = "./helve.toml"
+
+[[tool.sequence]]
+name = "measure"
+description = "Measures a text."
+when_to_use = "In tests."
+parameters = [{ name = "text", type = "string", description = "The text.", required = true }]
+output = { words = "{{ steps.stats.wrods }}", of = "{{ input.titel }}", good = "{{ steps.stats.words }}" }
+steps = [{ name = "stats", tool = "text-stats", arguments = { text = "{{ input.txet }}" } }]
+
+[[tool.sequence]]
+name = "open"
+description = "Takes what its templates name."
+when_to_use = "In tests."
+output = { of = "{{ input.title }}" }
+steps = [{ name = "stats", tool = "text-stats", arguments = { text = "{{ input.text }}" } }]
+"#,
+    );
+    let ran = home.run(&["tools", "lint", "helve.toml"]);
+    let found: Vec<_> =
+        ran.stdout.lines().filter_map(|line| line.split_once(": ")?.1.split_once(": ")).collect();
+    let gone = "gone command: there is no file `./tools/no-such-program`, so the tool cannot run";
+    let expected = [
+        ("warning", gone),
+        ("error", "measure output/of: `input.titel`: the tool takes no such field"),
+        (
+            "error",
+            "measure output/words: `steps.stats.wrods`: `text-stats` returns no such field; did you mean `words`?",
+        ),
+        (
+            "error",
+            "measure steps/0/arguments/text: `input.txet`: the tool takes no such field; did you mean `text`?",
+        ),
+    ];
+    assert_eq!(ran.code, 1, "{}", ran.all());
+    for one in expected {
+        assert!(found.contains(&one), "{one:?} is not in {}", ran.all());
+    }
+    let errors = found.iter().filter(|(level, _)| *level == "error").count();
+    assert_eq!((errors, ran.stdout.matches("cannot run").count()), (3, 1), "{}", ran.all());
+}

@@ -231,6 +231,7 @@ fn a_run_cut_short_by_a_crash_is_finished_and_nothing_runs_twice() {
     assert_says(&ran, 0, &["\"line\": \"write\""]);
     assert_eq!(world(&home), ["write", "slow", "write"]);
     assert_eq!(state(&home, &run), "done");
+    assert_says(&home.run(&["runs", "show", &run]), 0, &["found out: it did not happen, says ", "uid "]);
     // It came when it came, not when it was resumed.
     let received = |command: &str| home.json(&[command, "show", &run])["received_at"].clone();
     assert_eq!(received("audit"), received("runs"));
@@ -514,6 +515,7 @@ fn a_person_who_knows_what_became_of_a_call_lets_it_be_undone() {
     assert_says(&known, 0, &["undone: late"]);
     assert_eq!(world(&home), ["late", "remove"]);
     assert_eq!(state(&home, &run), "undone");
+    assert_says(&home.run(&["audit", "show", &run]), 0, &["found out: it did happen, says ", "uid "]);
     let again = home.run(&["runs", "undo", &run, "--did-not-happen", &run]);
     assert_says(&again, 2, &["is no call of this run of which nobody knows"]);
 }
@@ -537,4 +539,54 @@ effects = [{ type = "cascade", description = "Somebody is told", tool = "fails" 
     assert_says(&home.run(&["runs", "show", &run]), 0, &["Next", &format!("helve runs undo {run}")]);
     assert_says(&home.run(&["runs", "list"]), 0, &[&format!("helve runs show {run}")]);
     assert_says(&home.run(&["runs", "undo", &run]), 0, &["undone: note"]);
+}
+
+/// A journal with this many runs, a second apart, and the runs, newest first.
+fn journal_of(home: &Home, runs: usize) -> Vec<String> {
+    use helve::ports::Journal;
+    use helve_testkit::entries::SampleCall;
+    let folder = home.project().join(".helve");
+    let store =
+        helve_store::Store::open(&folder.join("helve.db"), helve_store::StoreOptions::default()).unwrap();
+    let begun = jiff::Timestamp::from_second(1_700_000_000).unwrap();
+    let mut made = Vec::new();
+    for number in 0..runs {
+        let tool = if number % 7 == 0 { "mail/send" } else { "crm/update" };
+        let call = SampleCall::at(tool, begun + jiff::SignedDuration::from_secs(number as i64));
+        [call.started(), call.done(json!(number))].into_iter().for_each(|entry| store.append(entry).unwrap());
+        made.push(call.id().to_string());
+    }
+    store.close().unwrap();
+    made.reverse();
+    made
+}
+
+#[test]
+fn a_long_list_of_runs_comes_whole_page_by_page_and_from_any_place() {
+    let home = home();
+    let made = journal_of(&home, 1_203);
+    let ids = |args: &[&str]| -> Vec<String> {
+        let listed = home.json(&[&["runs", "list"], args].concat());
+        let listed = listed.as_array().unwrap().iter();
+        listed.map(|run| run["call_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&["--all"]), made);
+    assert_eq!(ids(&[]), made[..20]);
+    assert_eq!(ids(&["-n", "700", "--before", &made[99]]), made[100..800]);
+    assert_eq!(ids(&["--all", "--tool", "mail/send"]).len(), 172);
+    assert_eq!(ids(&["--tool", "mail/send", "-n", "3"]).len(), 3);
+    assert_eq!(ids(&["--before", made.last().unwrap()]), Vec::<String>::new());
+    let first = &home.json(&["runs", "list", "-n", "1"])[0];
+    assert_eq!(first["call_id"], first["run"], "the name that it has everywhere, and the one that it had");
+
+    let text = home.run(&["runs", "list", "--all"]);
+    let lines: Vec<_> = text.stdout.lines().collect();
+    assert_eq!(lines.len(), 1 + made.len(), "one heading, whatever the pages");
+    let column = |line: &str| line.find("call_");
+    assert!(
+        lines[1..].iter().all(|line| column(line) == column(lines[1])),
+        "the columns stay where they are"
+    );
+    let some = home.run(&["runs", "list", "-n", "5"]);
+    assert_says(&some, 0, &[&format!("more: helve runs list --before {}", made[4])]);
 }

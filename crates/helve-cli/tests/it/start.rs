@@ -7,6 +7,11 @@ fn help_is_grouped_and_has_examples() {
     let home = Home::new();
     insta::assert_snapshot!("help", home.run(&["--help"]).all());
     insta::assert_snapshot!("help_call", home.run(&["call", "--help"]).all());
+    for (asked, command) in [(&["help"][..], &[][..]), (&["help", "audit", "list"], &["audit", "list"])] {
+        let flag = home.run(&[command, &["--help"]].concat());
+        assert_eq!((home.run(asked).all(), flag.code), (flag.all(), 0), "{asked:?}");
+    }
+    assert_eq!(home.run(&["help", "frobnicate"]).code, 2);
     insta::assert_snapshot!("help_tools", home.run(&["tools", "--help"]).all());
 }
 

@@ -25,6 +25,18 @@ pub trait Runs: Send + Sync + 'static {
     /// Everything that is recorded of a run and its parts, in order.
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>>;
 
+    /// The same of several runs, in the order in which they are asked for, perhaps without what was said in their
+    /// calls: enough to tell how each stands. Empty where nothing is recorded.
+    fn outlines(&self, runs: Vec<CallId>) -> BoxFuture<'_, Result<Vec<Vec<Entry>>, JournalError>> {
+        Box::pin(async move {
+            let mut outlines = Vec::with_capacity(runs.len());
+            for run in runs {
+                outlines.push(self.history(run).await?);
+            }
+            Ok(outlines)
+        })
+    }
+
     /// Asks whoever is at an open run to stop. Returns whether there is such a run.
     fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>>;
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
+use axum::http::{HeaderValue, Response, Uri, header};
 use helve::{Action, CallId};
+use url::form_urlencoded;
 
 use super::Api;
 use super::extract::{Guest, Id, Params, json};
@@ -20,10 +21,25 @@ const PAGE: usize = 50;
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
+    uri: Uri,
     Params(query): Params<RecordQuery>,
 ) -> Result<Response<Body>, Problem> {
-    let found = records(app.api()?, &visitor, query).await?;
-    Ok(bodies(found))
+    let Found { records, next } = records(app.api()?, &visitor, query).await?;
+    Ok(paged(bodies(records), &uri, next))
+}
+
+/// Says in a `Link` where the next page is, relative to this one. Absent: this is the last.
+pub(super) fn paged(mut page: Response<Body>, uri: &Uri, next: Option<CallId>) -> Response<Body> {
+    let Some(next) = next else { return page };
+    let asked = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(asked.filter(|(name, _)| name != "before"))
+        .append_pair("before", &next.to_string())
+        .finish();
+    if let Ok(link) = HeaderValue::try_from(format!("<?{query}>; rel=\"next\"")) {
+        page.headers_mut().insert(header::LINK, link);
+    }
+    page
 }
 
 /// All that is recorded of some calls.
@@ -48,21 +64,26 @@ pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Resu
         .ok_or_else(Problem::not_found)
 }
 
+/// One page of records.
+pub(super) struct Found {
+    pub(super) records: Vec<Record>,
+    /// After which call to look for more, where there may be.
+    pub(super) next: Option<CallId>,
+}
+
 /// Records that fit and that this visitor may see.
-pub(super) async fn records(
-    api: &Api,
-    visitor: &Visitor,
-    mut query: RecordQuery,
-) -> Result<Vec<Record>, Problem> {
+pub(super) async fn records(api: &Api, visitor: &Visitor, mut query: RecordQuery) -> Result<Found, Problem> {
     let sees_all = visitor.may(Action::Inspect, &api.runtime);
     if !sees_all {
         query.principal = Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?);
     }
-    query.limit = Some(query.limit.unwrap_or(PAGE).min(PAGE_MAX));
-    let mut found = api.records()?.list(query).await?;
+    let limit = query.limit.unwrap_or(PAGE).min(PAGE_MAX);
+    query.limit = Some(limit);
+    let mut records = api.records()?.list(query).await?;
+    let next = records.last().filter(|_| records.len() == limit).map(|last| last.id);
     // The query asked for no others; a damaged record is shown whatever was asked.
-    found.retain(|record| sees_all || visitor.owns(record.principal.as_deref()));
-    Ok(found)
+    records.retain(|record| sees_all || visitor.owns(record.principal.as_deref()));
+    Ok(Found { records, next })
 }
 
 impl From<RecordError> for Problem {

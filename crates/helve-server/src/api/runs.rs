@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::{Response, StatusCode, Uri};
 use helve::run::Answer;
 use helve::runs::{RunError, Settlement, Standing};
 use helve::{Action, CallId};
@@ -13,37 +13,28 @@ use serde::Deserialize;
 use serde_json::{Value, json as value};
 
 use super::Api;
-use super::audit::{own_record, records};
+use super::audit::{Found, own_record, paged, records};
 use super::calls::answer;
 use super::extract::{Calling, Guest, Id, Json, Params, json};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::{Record, RecordQuery};
+use crate::records::{Among, Record, RecordQuery};
 use crate::visitor::Visitor;
 
-/// How many pages of calls are searched for runs.
-const PAGES_MAX: usize = 20;
-const PAGE: usize = 500;
+const PAGE: usize = 20;
+const PAGE_MAX: usize = 500;
 
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
+    uri: Uri,
     Params(mut query): Params<RecordQuery>,
 ) -> Result<Response<Body>, Problem> {
-    let limit = query.limit.unwrap_or(20).clamp(1, PAGE);
-    let mut found = Vec::new();
-    query.limit = Some(PAGE);
-    for _ in 0..PAGES_MAX {
-        let page = records(app.api()?, &visitor, query.clone()).await?;
-        let (is_last, last) = (page.len() < PAGE, page.last().map(|record| record.id));
-        let missing = limit - found.len();
-        found.extend(page.into_iter().filter(|record| record.is_run).take(missing));
-        if is_last || found.len() == limit {
-            break;
-        }
-        query.before = last;
-    }
-    Ok(json(&with_states(app.api()?, found).await?))
+    let api = app.api()?;
+    let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
+    (query.among, query.limit) = (Among::Runs, Some(limit));
+    let Found { records, next } = records(api, &visitor, query).await?;
+    Ok(paged(json(&with_states(api, records).await?), &uri, next))
 }
 
 pub(super) async fn show(
@@ -111,8 +102,9 @@ pub(super) async fn resume(
 ) -> Result<Response<Body>, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
+    let by = visitor.person().principal.clone();
     let settlement =
-        request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result });
+        request.answer.map(|answer| Settlement { call_id: None, answer, result: request.result, by });
     if settlement.is_some() {
         may_settle(api, &visitor)?;
     }
@@ -148,7 +140,8 @@ pub(super) async fn settle(
         let message = "what did not happen has no `result`";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }
-    match api.runtime.settle_call(id, call_id, answer, result).await {
+    let by = visitor.person().principal.clone();
+    match api.runtime.settle_call(id, call_id, answer, result, by).await {
         Ok(()) => {}
         Err(RunError::Open(_)) => {
             let open = Problem::new(StatusCode::CONFLICT, format!("{id} has not ended"));

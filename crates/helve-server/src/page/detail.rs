@@ -350,7 +350,7 @@ impl Shown<'_> {
         html.raw("<label>Why <span class=\"muted\">(the caller is told)</span>");
         html.raw("<textarea name=\"reason\" rows=\"2\" maxlength=\"4000\" data-submit></textarea></label>");
         html.raw("<div class=\"buttons\"><button class=\"no\">Deny</button><span class=\"muted hint\">Ctrl+Enter</span></div></form></details>");
-        if !self.approval.withheld && !self.approval.asks_each_time && self.deciding.only.is_none() {
+        if self.approval.can_be_remembered() && self.deciding.only.is_none() {
             self.always_form(html);
         }
         html.raw("</div>");

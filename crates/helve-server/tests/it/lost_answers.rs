@@ -107,7 +107,6 @@ impl Told {
         let record = |facts: helve::record::Facts| Record {
             id: facts.call_id,
             principal: facts.caller.principal.clone(),
-            is_run: true,
             body: serde_json::value::to_raw_value(&json!({ "tool": facts.tool })).unwrap(),
         };
         starts.map(record).collect()

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::Audit;
 use super::record::{StepHead, StoredHead};
-use super::rows::{COLUMNS, Damage, StoredEntry};
+use super::rows::{COLUMNS, Damage, HEADS, StoredEntry};
 use crate::chain::Kind;
 use crate::error::StoreError;
 use crate::runs::table as runs;
@@ -31,15 +31,31 @@ impl Audit {
     /// What was erased reads as withheld.
     pub fn history(&self, run: CallId) -> Result<Vec<Entry>, StoreError> {
         let db = self.connect()?;
-        let entries = read_history(&db, run).map_err(|source| self.error(source))?;
+        let entries = read_history(&db, run, Said::Read).map_err(|source| self.error(source))?;
         entries.map_err(|Damage(why)| StoreError::DamagedEntry(why))
     }
 }
 
+/// Whether what was said is read, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Said {
+    Read,
+    /// How a run stands can be told without.
+    LeftOut,
+}
+
 /// The same, from a connection that is there already.
-pub(crate) fn read_history(db: &Connection, run: CallId) -> rusqlite::Result<Result<Vec<Entry>, Damage>> {
+pub(crate) fn read_history(
+    db: &Connection,
+    run: CallId,
+    said: Said,
+) -> rusqlite::Result<Result<Vec<Entry>, Damage>> {
+    let columns = match said {
+        Said::Read => COLUMNS,
+        Said::LeftOut => HEADS,
+    };
     let mut select = db.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"
+        "SELECT {columns} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"
     ))?;
     let mut rows = select.query(params![run.made_at_ms(), run.to_string()])?;
     let mut entries = Vec::new();

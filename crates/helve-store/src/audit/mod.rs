@@ -4,11 +4,13 @@
 //! writer or for another, and a copy of the file on a read-only disk will do.
 
 mod checkpoint;
+mod glance;
 mod history;
 pub(crate) mod key_file;
 mod query;
 mod record;
 mod rows;
+mod runs;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -17,8 +19,8 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
-pub(crate) use self::history::read_history;
-pub use self::query::{AuditQuery, Shown};
+pub(crate) use self::history::{Said, read_history};
+pub use self::query::{Among, AuditQuery, Shown};
 pub(crate) use self::record::step_kind;
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
 pub(crate) use self::rows::Damage;

@@ -3,14 +3,17 @@
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
 
+use helve_core::approval::Approval;
 use helve_core::record::GateRecord;
-use helve_core::{CallId, ErrorCode, Risk, Stance, pattern};
+use helve_core::{ApprovalId, CallId, ErrorCode, Risk, Stance, pattern};
 use jiff::Timestamp;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
-use super::Audit;
+use super::glance::{Glance, Text, may_fit};
 use super::record::{self, CallRecord, CallStatus};
-use super::rows::{COLUMNS, each_call};
+use super::rows::{COLUMNS, HEADS, StoredEntry, each_call};
+use super::{Audit, runs};
+use crate::approvals::table as approvals;
 use crate::error::StoreError;
 use crate::schema;
 
@@ -18,15 +21,30 @@ use crate::schema;
 const ID_PREFIX: &str = CallId::PREFIX;
 
 /// Sorts after every id.
-const ID_END: &str = "call_~";
+pub(super) const ID_END: &str = "call_~";
+
+/// How many runs are looked for in one go.
+const RUNS_PAGE: usize = 500;
 
 /// How many ids an ambiguous prefix is answered with.
 const CANDIDATES_MAX: usize = 10;
+
+/// Among which calls to look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Among {
+    /// All of them.
+    #[default]
+    Calls,
+    /// Those that are runs: they have started to change the world, or have effects or parts.
+    Runs,
+}
 
 /// Which calls to list. A field that is absent lets every call through.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AuditQuery {
+    /// Among which calls to look.
+    pub among: Among,
     /// The tool's full name, or a pattern of it: `mail/*`.
     pub tool: Option<String>,
     /// What became of it.
@@ -58,6 +76,7 @@ pub struct AuditQuery {
 impl Default for AuditQuery {
     fn default() -> Self {
         Self {
+            among: Among::Calls,
             tool: None,
             status: None,
             code: None,
@@ -93,14 +112,32 @@ impl Audit {
         if query.limit == 0 {
             return Ok(found);
         }
-        let Bounds { made_ms, before } = query.bounds();
         let db = self.connect()?;
-        // Another process may just be making the file.
-        if !schema::table_exists(&db, "entries").map_err(|source| self.error(source))? {
-            return Err(self.absent());
+        self.check_filled(&db)?;
+        match query.among {
+            Among::Calls => self.look_at_calls(&db, query, &mut found)?,
+            Among::Runs => self.look_at_runs(&db, query, &mut found)?,
         }
+        Ok(found)
+    }
+
+    /// Another process may just be making the file.
+    pub(super) fn check_filled(&self, db: &Connection) -> Result<(), StoreError> {
+        match schema::table_exists(db, "entries").map_err(|source| self.error(source))? {
+            true => Ok(()),
+            false => Err(self.absent()),
+        }
+    }
+
+    fn look_at_calls(
+        &self,
+        db: &Connection,
+        query: &AuditQuery,
+        found: &mut Vec<CallRecord>,
+    ) -> Result<(), StoreError> {
+        let Bounds { made_ms, before } = query.bounds();
         let sql = format!(
-            "SELECT {COLUMNS} FROM entries \
+            "SELECT {HEADS} FROM entries \
              WHERE made_ms >= ?1 AND made_ms < ?2 AND call_id >= ?3 AND call_id < ?4 \
              ORDER BY made_ms DESC, call_id DESC, seq DESC"
         );
@@ -109,13 +146,56 @@ impl Audit {
             .query(params![made_ms.start, made_ms.end, ID_PREFIX, before])
             .map_err(|source| self.error(source))?;
         each_call(self, rows, |entries| {
-            if let Some(mut record) = record::merge(entries).filter(|record| query.fits(record)) {
-                record::fill(&mut record, entries);
-                found.push(record);
-            }
+            found.extend(self.fitting(db, query, entries)?);
             Ok(if found.len() < query.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        })?;
-        Ok(found)
+        })
+    }
+
+    fn look_at_runs(
+        &self,
+        db: &Connection,
+        query: &AuditQuery,
+        found: &mut Vec<CallRecord>,
+    ) -> Result<(), StoreError> {
+        let Bounds { made_ms, .. } = query.bounds();
+        let mut before = query.before;
+        loop {
+            let page = runs::runs(db, before, RUNS_PAGE).map_err(|source| self.error(source))?;
+            let Some(last) = page.last() else { return Ok(()) };
+            before = Some(*last);
+            for run in page {
+                if run.made_at_ms() < made_ms.start {
+                    return Ok(());
+                }
+                if run.made_at_ms() >= made_ms.end {
+                    continue;
+                }
+                let mut entries = read_heads(db, run).map_err(|source| self.error(source))?;
+                found.extend(self.fitting(db, query, &mut entries)?);
+                if found.len() == query.limit {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// The record of the call with these entries, if it fits. What was said is read only then.
+    fn fitting(
+        &self,
+        db: &Connection,
+        query: &AuditQuery,
+        entries: &mut [StoredEntry],
+    ) -> Result<Option<CallRecord>, StoreError> {
+        if query.looks_at_heads() && !may_fit(query, entries) {
+            return Ok(None);
+        }
+        let Some(mut record) = record::merge(entries).filter(|record| query.fits(record)) else {
+            return Ok(None);
+        };
+        let loaded = entries.iter_mut().try_for_each(|entry| entry.load_payload(db));
+        loaded.map_err(|source| self.error(source))?;
+        record::fill(&mut record, entries);
+        Ok(Some(record))
     }
 
     /// One call, by its id or by any beginning of it that no other call shares.
@@ -151,13 +231,26 @@ impl Audit {
         })
     }
 
-    /// Writes every call as one line of JSON, oldest first, and returns how many. `progress` is told after
-    /// each. Of a damaged file, all calls up to the damage are written before this fails.
-    pub fn export(&self, mut out: impl Write, mut progress: impl FnMut(u64)) -> Result<u64, StoreError> {
+    /// A question that was put to a person. None: there is no such question, or it was forgotten.
+    pub fn approval(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
         let db = self.connect()?;
-        let sql = format!("SELECT {COLUMNS} FROM entries ORDER BY made_ms, call_id, seq");
+        approvals::find(&db, &id.to_string()).map_err(|source| self.error(source))
+    }
+
+    /// Writes every call as one line of JSON, oldest first, and returns how many: those that came at `since` or
+    /// later, where that is given. `progress` is told after each. Of a damaged file, all calls up to the damage
+    /// are written before this fails.
+    pub fn export(
+        &self,
+        since: Option<Timestamp>,
+        mut out: impl Write,
+        mut progress: impl FnMut(u64),
+    ) -> Result<u64, StoreError> {
+        let db = self.connect()?;
+        let sql = format!("SELECT {COLUMNS} FROM entries WHERE made_ms >= ?1 ORDER BY made_ms, call_id, seq");
         let mut select = db.prepare(&sql).map_err(|source| self.error(source))?;
-        let rows = select.query([]).map_err(|source| self.error(source))?;
+        let from_ms = since.map_or(i64::MIN, Timestamp::as_millisecond);
+        let rows = select.query([from_ms]).map_err(|source| self.error(source))?;
         let mut calls = 0;
         let read = each_call(self, rows, |entries| {
             if let Some(mut record) = record::merge(entries) {
@@ -192,6 +285,36 @@ impl AuditQuery {
             && self.fits_gate(record.ending.as_ref().and_then(|ending| ending.gate.as_ref()))
     }
 
+    /// Whether it asks for more than a time: then a first look at each call is worth it.
+    fn looks_at_heads(&self) -> bool {
+        let Self { among: _, tool, status, code, principal, session, agent, said, by, risk, .. } = self;
+        let texts = [tool, principal, session, agent, by];
+        texts.into_iter().any(Option::is_some)
+            || status.is_some()
+            || code.is_some()
+            || said.is_some()
+            || risk.is_some()
+    }
+
+    /// Whether one entry tells that the call may fit. A call fits by its last end, or by its start where it has
+    /// none.
+    pub(super) fn fits_glance(&self, Glance { facts, ending }: &Glance<'_>) -> bool {
+        let caller = &facts.caller;
+        let is = |wanted: &Option<String>, found: &Option<Text<'_>>| {
+            wanted.as_ref().is_none_or(|wanted| found.as_ref().is_some_and(|found| found.0 == *wanted))
+        };
+        let status = ending.as_ref().map_or(CallStatus::Started, |ending| ending.status.into());
+        let code = ending.as_ref().and_then(|ending| ending.code);
+        self.tool.as_ref().is_none_or(|tool| fits_name(tool, &facts.tool.0))
+            && self.status.is_none_or(|wanted| wanted == status)
+            && self.code.is_none_or(|wanted| code == Some(wanted))
+            && is(&self.principal, &caller.principal)
+            && is(&self.session, &caller.session)
+            && is(&self.agent, &caller.agent)
+            && self.risk.is_none_or(|least| facts.risk.is_some_and(|risk| risk >= least))
+            && self.fits_gate(ending.as_ref().and_then(|ending| ending.gate.as_ref()))
+    }
+
     fn fits_gate(&self, gate: Option<&GateRecord>) -> bool {
         let is_by = |part: &String| gate.is_some_and(|gate| gate.by.iter().any(|by| by.contains(part)));
         self.said.is_none_or(|said| gate.is_some_and(|gate| gate.said == said))
@@ -213,6 +336,15 @@ impl AuditQuery {
 /// Most name a tool, and comparing is cheaper than matching.
 fn fits_name(wanted: &str, tool: &str) -> bool {
     wanted == tool || (wanted.contains(['*', '?']) && pattern::matches(wanted, tool))
+}
+
+/// The entries of one call, without what was said.
+fn read_heads(db: &Connection, call: CallId) -> rusqlite::Result<Vec<StoredEntry>> {
+    let sql = format!("SELECT {HEADS} FROM entries WHERE made_ms = ?1 AND call_id = ?2 ORDER BY seq");
+    let mut select = db.prepare_cached(&sql)?;
+    let rows =
+        select.query_map(params![call.made_at_ms(), call.to_string()], |row| Ok(StoredEntry::read(row)))?;
+    rows.collect()
 }
 
 /// Where to look for calls: the time that the index knows, and the id after the last.

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use rusqlite::{Row, Rows};
+use rusqlite::{Connection, Row, Rows};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -12,6 +12,9 @@ use crate::error::StoreError;
 
 /// The columns that [`StoredEntry::read`] expects.
 pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload, length(commitment) > 0";
+
+/// The same without what was said. SQLite does not even read that: it stands behind all the others.
+pub(super) const HEADS: &str = "seq, kind, call_id, hash, head, NULL, 0";
 
 /// One row.
 pub(super) struct StoredEntry {
@@ -51,6 +54,16 @@ impl StoredEntry {
         payload.map_err(|error| self.damage("payload", error))
     }
 
+    /// Reads what was said, where only the head was read so far.
+    pub(super) fn load_payload(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let mut select = db.prepare_cached("SELECT payload FROM entries WHERE seq = ?1")?;
+        let mut rows = select.query([self.seq])?;
+        if let Some(row) = rows.next()? {
+            self.payload = row.get_ref(0)?.as_bytes_or_null().ok().flatten().map(<[u8]>::to_vec);
+        }
+        Ok(())
+    }
+
     /// Whether what was said was erased.
     pub(super) fn is_erased(&self) -> bool {
         self.had_payload && self.payload.is_none()
@@ -69,7 +82,7 @@ pub(crate) struct Damage(pub(crate) String);
 pub(super) fn each_call(
     audit: &Audit,
     mut rows: Rows<'_>,
-    mut visit: impl FnMut(&[StoredEntry]) -> Result<ControlFlow<()>, StoreError>,
+    mut visit: impl FnMut(&mut [StoredEntry]) -> Result<ControlFlow<()>, StoreError>,
 ) -> Result<(), StoreError> {
     let mut entries: Vec<StoredEntry> = Vec::new();
     loop {
@@ -79,7 +92,7 @@ pub(super) fn each_call(
                 // What was read up to the damage is handed over all the same.
                 entries.sort_unstable_by_key(|entry| entry.seq);
                 if !entries.is_empty() {
-                    let _ = visit(&entries)?;
+                    let _ = visit(&mut entries)?;
                 }
                 return Err(audit.error(source));
             }
@@ -89,7 +102,7 @@ pub(super) fn each_call(
             matches!((&next, entries.last()), (Some(next), Some(last)) if next.call_id == last.call_id);
         if !same_call && !entries.is_empty() {
             entries.sort_unstable_by_key(|entry| entry.seq);
-            if visit(&entries)?.is_break() {
+            if visit(&mut entries)?.is_break() {
                 return Ok(());
             }
             entries.clear();

@@ -9,8 +9,9 @@ use helve_core::ports::{Adoption, Journal, JournalError, OpenRun, Runs};
 use helve_core::record::Entry;
 use helve_core::run::{Step, StepKind};
 use helve_core::{BoxFuture, CallId};
+use rusqlite::Connection;
 
-use crate::audit::{Damage, read_history};
+use crate::audit::{Damage, Said, read_history};
 use crate::error::StoreError;
 use crate::queue::Job;
 use crate::request::Request;
@@ -36,8 +37,20 @@ impl Runs for Store {
             if self.quarantine().is_none() {
                 self.flush().await?;
             }
-            let entries = self.readers.read(move |db| read_history(db, run)).await?;
-            entries.map_err(|Damage(why)| JournalError::new(StoreError::DamagedEntry(why).to_string()))
+            let entries = self.readers.read(move |db| read_history(db, run, Said::Read)).await?;
+            entries.map_err(damaged)
+        })
+    }
+
+    fn outlines(&self, runs: Vec<CallId>) -> BoxFuture<'_, Result<Vec<Vec<Entry>>, JournalError>> {
+        Box::pin(async move {
+            if self.quarantine().is_none() {
+                self.flush().await?;
+            }
+            let read = move |db: &Connection| {
+                runs.iter().map(|run| read_history(db, *run, Said::LeftOut)).collect::<Result<Vec<_>, _>>()
+            };
+            self.readers.read(read).await?.into_iter().map(|outline| outline.map_err(damaged)).collect()
         })
     }
 
@@ -51,4 +64,8 @@ impl Runs for Store {
         let peers = Arc::clone(&self.peers);
         Box::pin(self.readers.read(move |db| table::cancel_requests(db, &peers)))
     }
+}
+
+fn damaged(Damage(why): Damage) -> JournalError {
+    JournalError::new(StoreError::DamagedEntry(why).to_string())
 }

@@ -106,6 +106,9 @@ async fn an_export_holds_every_call_and_reads_back() {
     }
     let again: String = records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
     assert_eq!(again, lines);
+    let mut later = Vec::new();
+    assert_eq!(store.audit().export(Some(at(7_000)), &mut later, |_| {}).unwrap(), 3);
+    assert!(lines.ends_with(&String::from_utf8(later).unwrap()), "the last three");
 }
 
 #[tokio::test]

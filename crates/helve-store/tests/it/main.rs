@@ -7,6 +7,7 @@
 //! - `memory`: what is remembered, and what effects did
 //! - `audit`: reading back
 //! - `tampering`: everything that `verify` must notice
+//! - `finding`: runs and calls in a big journal, without reading all of it
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `deciding`: every column that decides, changed: found by `verify`, and refused when it is used
 //! - `formats`: ledgers of earlier formats, which are migrated
@@ -27,6 +28,7 @@ mod crash;
 mod deciding;
 mod disk_full;
 mod figures;
+mod finding;
 mod formats;
 mod journal;
 mod keys;

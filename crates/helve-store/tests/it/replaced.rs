@@ -91,7 +91,7 @@ async fn of_a_damaged_file_everything_up_to_the_damage_is_exported_and_verified(
     bytes[middle..middle + PAGE].fill(0xa5);
     fs::write(place.db(), bytes).unwrap();
     let (mut lines, mut told) = (Vec::new(), 0);
-    let error = place.audit().export(&mut lines, |calls| told = calls).unwrap_err();
+    let error = place.audit().export(None, &mut lines, |calls| told = calls).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
     let lines = String::from_utf8(lines).unwrap();
     assert_eq!(lines.lines().count() as u64, told);

@@ -67,7 +67,7 @@ pub(crate) fn show(audit: &Audit, id: impl std::fmt::Display) -> Option<CallReco
 
 pub(crate) fn export(audit: &Audit) -> String {
     let mut lines = Vec::new();
-    audit.export(&mut lines, |_| {}).unwrap();
+    audit.export(None, &mut lines, |_| {}).unwrap();
     String::from_utf8(lines).unwrap()
 }
 

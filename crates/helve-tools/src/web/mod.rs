@@ -42,6 +42,8 @@ pub struct WebBackend {
     pub variables: Variables,
     /// Where saved answers go. None: nothing can be saved.
     pub downloads: Option<Arc<Downloads>>,
+    /// Why nothing can be saved although a folder was named.
+    pub no_downloads: Option<String>,
     /// What renders pages that need JavaScript. None: they are read as the server sent them.
     pub browser: Option<Arc<dyn Browser>>,
 }
@@ -49,7 +51,7 @@ pub struct WebBackend {
 impl WebBackend {
     /// The client, the environment of this process, and nothing else.
     pub fn new(client: LazyClient) -> Self {
-        Self { client, variables: Variables::process(), downloads: None, browser: None }
+        Self { client, variables: Variables::process(), downloads: None, no_downloads: None, browser: None }
     }
 
     /// Saves answers into this folder, and nowhere else.

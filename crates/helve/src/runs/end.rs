@@ -199,7 +199,7 @@ async fn look_into(
         None if may_happen_yet(started, earlier) => return None,
         None => Answer::DidNotHappen,
     };
-    let kind = StepKind::Settled { answer };
+    let kind = StepKind::Settled { answer, by: None };
     run.hold(Entry::Step(step(parts.clock.now(), call_id, done.run, kind)));
     let code = earlier.finished.as_ref().and_then(|finished| finished.ending.code);
     done.report.state = without_effect(code);

@@ -115,7 +115,7 @@ impl Earlier {
             StepKind::UndoFailed { .. } => self.undone = UndoState::Failed,
             // Of a call that has ended, what was said first holds: somebody may have acted on it.
             StepKind::Settled { .. } if self.finished.is_some() && self.settled.is_some() => {}
-            StepKind::Settled { answer } => self.settled = Some((answer, payload())),
+            StepKind::Settled { answer, by: _ } => self.settled = Some((answer, payload())),
             StepKind::Resumed => {
                 // An answer is good for one time only.
                 if matches!(self.settled, Some((Answer::DidNotHappen, _))) {

@@ -71,6 +71,8 @@ pub struct Settlement {
     pub answer: Answer,
     /// What it returned, where it happened and that is known.
     pub result: Option<Value>,
+    /// Who says so, as the record names them.
+    pub by: Option<String>,
 }
 
 /// A run that was left by a process that has gone.
@@ -196,13 +198,15 @@ impl Runtime {
     }
 
     /// Says what a person found out about a call of a finished run that was stopped or got no answer, so that
-    /// undoing the run can take it into account. What was said once holds.
+    /// undoing the run can take it into account. What was said once holds. `by` is who says so, as the record
+    /// names them.
     pub async fn settle_call(
         &self,
         run: CallId,
         call_id: CallId,
         answer: Answer,
         result: Option<Value>,
+        by: Option<String>,
     ) -> Result<(), RunError> {
         let parts = self.parts();
         let undoing = undoing(parts, run).await?;
@@ -210,7 +214,8 @@ impl Runtime {
         if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
             return Err(RunError::NotInDoubt(call_id));
         }
-        parts.ledger.commit(settled(parts, run, call_id, answer, result.as_ref())).await?;
+        let settlement = Settlement { call_id: Some(call_id), answer, result, by };
+        parts.ledger.commit(settled(parts, run, call_id, settlement)).await?;
         // Somebody else may have been faster, with another answer.
         let history = History::new(parts.ledger.history(run).await?);
         let held = history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(held, _)| *held);
@@ -517,12 +522,13 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
     if settlement.call_id.is_some_and(|about| about != call_id) {
         return None;
     }
-    Some(settled(parts, run, call_id, settlement.answer, settlement.result.as_ref()))
+    Some(settled(parts, run, call_id, settlement))
 }
 
-fn settled(parts: &Parts, run: CallId, call_id: CallId, answer: Answer, result: Option<&Value>) -> Entry {
-    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer });
-    step.payload = result.and_then(|result| to_raw_value(result).ok());
+fn settled(parts: &Parts, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
+    let Settlement { call_id: _, answer, result, by } = settlement;
+    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer, by });
+    step.payload = result.and_then(|result| to_raw_value(&result).ok());
     Entry::Step(step)
 }
 

@@ -135,11 +135,10 @@ impl Runtime {
             open.extend(page);
         }
         let open: HashMap<_, _> = open.iter().map(|open| (open.run, open)).collect();
-        let mut found = Vec::with_capacity(runs.len());
-        for run in runs {
-            let story = Story::new(*run, ledger.history(*run).await?, open.get(run).copied());
-            found.push(story.map(|story| story.standing()));
-        }
-        Ok(found)
+        let outlines = ledger.outlines(runs.to_vec()).await?;
+        let standing = |(run, outline): (&CallId, _)| {
+            Story::new(*run, outline, open.get(run).copied()).map(|story| story.standing())
+        };
+        Ok(runs.iter().zip(outlines).map(standing).collect())
     }
 }

@@ -317,7 +317,7 @@ impl Known {
                 self.not_taken_back.remove(index);
             }
             StepKind::RollbackFailed { index } => drop(self.not_taken_back.insert(*index)),
-            StepKind::Settled { answer } => self.settled = Some(*answer),
+            StepKind::Settled { answer, by: _ } => self.settled = Some(*answer),
             // That it did not happen is good for one time: it is done again.
             StepKind::Resumed => self.settled = self.settled.filter(|answer| *answer == Answer::Happened),
             StepKind::Attempted { .. }
@@ -458,7 +458,7 @@ mod tests {
     fn a_call_in_doubt_is_what_was_found_out() {
         let pay = SampleCall::new("pay");
         let states = [None, Some(Answer::Happened), Some(Answer::DidNotHappen)].map(|answer| {
-            let settled = answer.map(|answer| step(&pay, StepKind::Settled { answer }));
+            let settled = answer.map(|answer| step(&pay, StepKind::Settled { answer, by: None }));
             let story = story(&pay, [pay.failed(ErrorCode::Timeout)].into_iter().chain(settled));
             (story.in_doubt().len(), story.stands().len())
         });

@@ -315,7 +315,7 @@ async fn truth(ledger: &VolatileLedger, run: CallId, world: &World) -> Settlemen
     let part = facts.next().and_then(|facts| facts.part.clone()).expect("it waits for a part");
     let happened = world.has(&format!("{}/{}", part.run, part.path));
     let answer = if happened { Answer::Happened } else { Answer::DidNotHappen };
-    Settlement { call_id: asked, answer, result: happened.then(|| json!({})) }
+    Settlement { call_id: asked, answer, result: happened.then(|| json!({})), by: None }
 }
 
 async fn count(ledger: &VolatileLedger, at: &str) -> i64 {

@@ -142,12 +142,19 @@ fn next(approval: &Approval) -> Vec<(String, &'static str)> {
     let id = approval.id;
     let of = |verb: &str, flags: &str, what| (format!("helve approvals {verb} {id}{flags}"), what);
     match approval.state {
-        ApprovalState::Pending => vec![
-            of("approve", "", "let it run, once"),
-            of("approve", " --edit JSON", "… with other arguments"),
-            of("approve", " --always", "… and do not ask again in this session for the same arguments"),
-            of("deny", " --reason TEXT", "do not let it run; the caller is told why"),
-        ],
+        ApprovalState::Pending => {
+            let always = " --always";
+            let what = "… and do not ask again in this session for the same arguments";
+            [
+                Some(of("approve", "", "let it run, once")),
+                Some(of("approve", " --edit JSON", "… with other arguments")),
+                approval.can_be_remembered().then(|| of("approve", always, what)),
+                Some(of("deny", " --reason TEXT", "do not let it run; the caller is told why")),
+            ]
+            .into_iter()
+            .flatten()
+            .collect()
+        }
         ApprovalState::Approved => match &approval.part {
             Some(part) => vec![(format!("helve runs resume {}", part.run), "go on with the run")],
             None => Vec::new(),

@@ -5,9 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use helve_store::StoreError;
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
+use crate::commands::when;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -16,6 +18,9 @@ use crate::ui::{count, unwritten};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Only calls from this time on: `2026-11-15 10:00`, or an age such as `2h`
+    #[arg(long, value_name = "TIME", value_parser = when::parse)]
+    since: Option<Timestamp>,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -25,7 +30,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let audit = super::open(app)?;
     let Some(path) = &args.out else {
         let mut written = 0;
-        let export = audit.export(HarmlessLines::new(app.ui.writer()), |calls| written = calls);
+        let export = audit.export(args.since, HarmlessLines::new(app.ui.writer()), |calls| written = calls);
         export.map_err(|error| failed(error, written))?;
         return Ok(Exit::Done);
     };
@@ -33,7 +38,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         .map_err(|error| Failure::failed(format!("cannot write {}", short(path))).because(&error))?;
     let mut out = BufWriter::new(file);
     let mut written = 0;
-    let calls = audit.export(&mut out, |calls| written = calls).and_then(|calls| {
+    let calls = audit.export(args.since, &mut out, |calls| written = calls).and_then(|calls| {
         out.flush().map_err(StoreError::Output)?;
         Ok(calls)
     });

@@ -5,18 +5,20 @@ use helve::{CallId, ErrorCode, Risk, Stance};
 use helve_store::{AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
+use super::show::voice_line;
 use crate::app::App;
+use crate::commands::runs::words;
 use crate::commands::when;
 use crate::config::Loaded;
 use crate::exit::Exit;
-use crate::ui::Table;
-use crate::ui::table::{Cell, Tone, Yield};
+use crate::ui::table::{Cell, Columns, Tone, Yield};
+use crate::ui::{Table, Ui, escape};
 use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
   helve audit list --status failed --since 1d
-  helve audit list --said deny --by policy
+  helve audit list --said deny --by policy --details
   helve audit list --tool mail/send --json
   helve audit list --tool '*/resources.read'";
 
@@ -63,6 +65,9 @@ pub(crate) struct Args {
     /// Show at most this many
     #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
     limit: usize,
+    /// Show below each call its arguments, and why it was asked about, denied or failed
+    #[arg(long)]
+    details: bool,
 }
 
 impl Args {
@@ -112,6 +117,7 @@ fn code() -> impl TypedValueParser<Value = ErrorCode> {
 }
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let details = args.details;
     let query = args.resolve();
     let limit = query.limit;
     let loaded = app.load_config()?;
@@ -134,7 +140,10 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let form = if app.ui.width().is_some_and(|width| width < WIDE) { Form::Short } else { Form::Whole };
-    app.ui.table(table(&calls, form))?;
+    match details {
+        true => print_with_details(&calls, form, app.ui)?,
+        false => app.ui.table(table(&calls, &ids(&calls, form), form))?,
+    }
     if calls.len() == limit
         && let Some(last) = calls.last()
     {
@@ -153,6 +162,9 @@ fn is_empty(loaded: &Loaded) -> bool {
 /// From this width on, times and ids are shown whole.
 const WIDE: u16 = 130;
 
+/// Longest argument or reason in a list. `audit show` has all of it.
+const DETAIL_CHARS_MAX: usize = 400;
+
 /// How times and ids are shown.
 #[derive(Clone, Copy)]
 enum Form {
@@ -161,16 +173,49 @@ enum Form {
     Short,
 }
 
-fn table(calls: &[CallRecord], form: Form) -> Table {
-    const YIELDS: &[Yield] = &[Yield::Cut(5, 12), Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
-    let mut table = Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows(YIELDS);
+/// Each call as a row, and below it what was said.
+fn print_with_details(calls: &[CallRecord], form: Form, ui: &mut Ui) -> anyhow::Result<()> {
+    let (ids, mut columns) = (ids(calls, form), Columns::default());
+    // The whole table tells how wide its columns are, and has the headings.
+    let whole = table(calls, &ids, form).render_page(ui.paint(), ui.width(), &mut columns);
+    if let Some(headings) = whole.first().filter(|_| columns.is_later()) {
+        ui.line(headings)?;
+    }
+    for (call, id) in calls.iter().zip(&ids) {
+        ui.table_page(table(std::slice::from_ref(call), std::slice::from_ref(id), form), &mut columns)?;
+        for (name, text) in details_of(call) {
+            let name = ui.paint().dim(format!("{name:<9}"));
+            ui.line(format!("    {name}  {}", escape::one_line(&text, DETAIL_CHARS_MAX)))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was said in a call, and about it.
+fn details_of(call: &CallRecord) -> Vec<(&'static str, String)> {
+    let arguments = call.payload.arguments.iter().map(|arguments| ("arguments", arguments.get().to_owned()));
+    let voices = call.payload.voices.iter().filter_map(voice_line).map(|reason| ("because", reason));
+    let steps = call.steps.iter().filter_map(|step| words::said(&step.kind, step.payload.as_ref()));
+    let steps = steps.map(|reason| ("because", reason));
+    let error = call.payload.error.iter().map(|error| ("error", error.message().to_owned()));
+    arguments.chain(voices).chain(steps).chain(error).collect()
+}
+
+/// The ids as they are shown.
+fn ids(calls: &[CallRecord], form: Form) -> Vec<String> {
     let ids: Vec<_> = calls.iter().map(|call| call.facts.call_id.to_string()).collect();
-    let id_chars = match form {
-        Form::Whole => usize::MAX,
+    let chars = match form {
+        Form::Whole => return ids,
         Form::Short => unique_chars(&ids),
     };
+    ids.iter().map(|id| id.get(..chars).unwrap_or(id).to_owned()).collect()
+}
+
+fn table(calls: &[CallRecord], ids: &[String], form: Form) -> Table {
+    const YIELDS: &[Yield] = &[Yield::Cut(5, 12), Yield::Drop(5), Yield::Drop(4), Yield::Cut(2, 8)];
+    let mut table = Table::new(["when", "call", "tool", "status", "took", "caller"]).one_line_rows(YIELDS);
     let now = Zoned::now();
-    for (call, id) in calls.iter().zip(&ids) {
+    for (call, id) in calls.iter().zip(ids) {
         let when = match form {
             Form::Whole => when::shown(call.facts.received_at),
             Form::Short => when::brief(call.facts.received_at, &now),
@@ -178,7 +223,7 @@ fn table(calls: &[CallRecord], form: Form) -> Table {
         let took = call.ending.as_ref().map(|ending| when::duration(ending.timings.total_nanos()));
         table.row([
             Cell::new(when, Tone::Dim),
-            Cell::from(id.get(..id_chars).unwrap_or(id)),
+            Cell::from(id),
             Cell::new(tool(call), Tone::Strong),
             status_cell(call),
             Cell::from(took.unwrap_or_default()),

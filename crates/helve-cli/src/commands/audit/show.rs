@@ -2,7 +2,9 @@
 
 use helve::Caller;
 use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoiceRecord};
-use helve_store::{CallRecord, Shown};
+use helve::run::StepKind;
+use helve_store::{Audit, CallRecord, Shown};
+use serde::Serialize;
 
 use super::list;
 use crate::app::App;
@@ -38,12 +40,34 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 .into());
         }
     };
+    let decided_by = decided_by(&audit, &call);
     if app.ui.is_json() {
-        app.ui.json(&*call)?;
+        app.ui.json(&Document { call: &call, decided_by: decided_by.as_deref() })?;
     } else {
-        print(&call, app.ui)?;
+        print(&call, decided_by.as_deref(), app.ui)?;
     }
     Ok(Exit::Done)
+}
+
+/// The record, and the person who decided whether the call may run.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    call: &'a CallRecord,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decided_by: Option<&'a str>,
+}
+
+/// Who decided about a call. The question may have been put by an earlier call, which waited: its own steps
+/// tell then.
+fn decided_by(audit: &Audit, call: &CallRecord) -> Option<String> {
+    let told = call.steps.iter().rev().find_map(|step| match &step.kind {
+        StepKind::Decided { by, .. } => by.clone(),
+        _ => None,
+    });
+    let question = call.approval_used.or(call.ending.as_ref().and_then(|ending| ending.approval_id));
+    // A question that was forgotten, or a file that is damaged, does not keep the rest from being shown.
+    told.or_else(|| Some(audit.approval(question?).ok()??.ruling?.by))
 }
 
 /// Who called, in one line.
@@ -54,9 +78,9 @@ pub(crate) fn caller(caller: &Caller) -> String {
     parts.join(", ")
 }
 
-fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
+fn print(call: &CallRecord, decided_by: Option<&str>, ui: &mut Ui) -> anyhow::Result<()> {
     ui.heading(&call.facts.call_id.to_string())?;
-    ui.table(facts(call))?;
+    ui.table(facts(call, decided_by))?;
     let payload = &call.payload;
     section("Arguments", payload.arguments.as_ref(), ui)?;
     if let Some(cut) = &payload.cut {
@@ -69,11 +93,8 @@ fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
         ui.line("")?;
         ui.heading("Repairs")?;
         for repair in &payload.repairs {
-            ui.line(format!(
-                "  {}: {}",
-                escape::one_line(&repair.path, 200),
-                escape::one_line(&repair.detail, 300)
-            ))?;
+            let path = if repair.path.is_empty() { "the arguments" } else { &repair.path };
+            ui.line(format!("  {}: {}", escape::one_line(path, 200), escape::one_line(&repair.detail, 300)))?;
         }
     }
     section("Result", payload.result.as_ref(), ui)?;
@@ -88,7 +109,7 @@ fn print(call: &CallRecord, ui: &mut Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn facts(call: &CallRecord) -> Table {
+fn facts(call: &CallRecord, decided_by: Option<&str>) -> Table {
     let mut table = Table::bare().indented();
     let mut fact = |name: &str, value: Cell| table.row([Cell::new(name, Tone::Dim), value]);
     fact("tool", Cell::new(&call.facts.tool, Tone::Strong));
@@ -105,7 +126,8 @@ fn facts(call: &CallRecord) -> Table {
     optional("finished", call.finished_at.map(when::shown));
     optional("risk", call.facts.risk.map(|risk| risk.to_string()));
     optional("changes things", Some(if call.facts.changes_world { "may" } else { "no" }.to_owned()));
-    optional("approved by", call.approval_used.map(|id| id.to_string()));
+    optional("decided by", decided_by.map(str::to_owned));
+    optional("approval used", call.approval_used.map(|id| id.to_string()));
     optional("part", call.facts.part.as_ref().map(|part| format!("`{}` of the run {}", part.path, part.run)));
     optional("undoes", call.facts.undo_of.map(|run| run.to_string()));
     optional("correlation", call.facts.correlation_id.clone());
@@ -149,7 +171,7 @@ fn gate_line(gate: &GateRecord) -> String {
     }
 }
 
-fn voice_line(voice: &VoiceRecord) -> Option<String> {
+pub(super) fn voice_line(voice: &VoiceRecord) -> Option<String> {
     let reason = voice.reason.as_ref()?;
     Some(format!("{}: {}", escape::one_line(&voice.by, 200), escape::one_line(reason, 600)))
 }

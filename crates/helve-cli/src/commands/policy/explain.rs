@@ -21,7 +21,7 @@ Exit codes:
 
 Examples:
   helve policy explain web-scrape --args '{\"url\": \"https://example.com\"}' --as agent:planner
-  helve policy explain files/write --action list --role admin
+  helve policy explain file-write --action list --role admin
   helve policy explain --action administer --as ada --role admin
   helve policy explain code-execute --args '{\"language\": \"python\", \"code\": \"1\"}' --label untrusted --json";
 

@@ -24,7 +24,7 @@ A file of cases, TOML or JSON:
   name = \"agents may not write files\"
   caller = { principal = \"planner\", kind = \"agent\", roles = [\"reader\"] }
   action = \"call\"                     # the default
-  tool = \"files/write\"
+  tool = \"file-write\"
   arguments = { path = \"a.txt\", content = \"x\" }
   labels = [\"untrusted\"]
   expect = \"deny\"                     # allow, ask or deny

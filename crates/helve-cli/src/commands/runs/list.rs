@@ -1,26 +1,27 @@
 //! `helve runs list`: runs that have not ended, then the latest.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use helve::CallId;
 use helve::ports::Runs;
 use helve::runs::Story;
-use helve_store::{Audit, AuditQuery, CallRecord, Store, StoreError};
+use helve_store::{Store, StoreError};
 use jiff::Zoned;
-use serde_json::{Value, json};
+use serde_json::{Value, json as value};
 
 use super::next::{Undoable, first, next};
 use super::state::{State, cell};
 use crate::app::App;
 use crate::commands::when;
 use crate::exit::Exit;
-use crate::ui::Table;
-use crate::ui::table::{Cell, Tone, Yield};
+use crate::ui::table::{Cell, Columns, Tone, Yield};
+use crate::ui::{Table, Ui, json};
 use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
   helve runs list --waiting
+  helve runs list --all --json > runs.json
   helve runs list --tool trip/book --json";
 
 /// As typed.
@@ -42,150 +43,157 @@ pub(crate) struct Args {
     /// Show at most this many that have ended
     #[arg(long, short = 'n', default_value_t = 20, value_name = "COUNT")]
     limit: usize,
+    /// Only runs that have ended and are older than this one: the last of the page before
+    #[arg(long, value_name = "ID", conflicts_with_all = ["open", "waiting"])]
+    before: Option<CallId>,
 }
 
-/// How many calls are read in one go.
+/// How many runs are read in one go, and kept in memory.
 const PAGE: usize = 500;
 
-/// How many calls are looked at without `--all`, should few of them be runs.
-const CALLS_MAX: usize = 20_000;
+/// How many runs that have ended are looked at without `--all`, should few of them fit.
+const LOOK_MAX: usize = 20_000;
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let Found { runs, looked } = match wire::open_audit(&loaded)? {
+    let undoable = Undoable::of(&loaded);
+    let mut shown = Output::new(app.ui, &undoable);
+    let more = match wire::open_audit(&loaded)? {
         // Nothing was ever recorded, which is an answer too.
-        Err(StoreError::Missing(_)) => Found { runs: Vec::new(), looked: Looked::AtAll },
+        Err(StoreError::Missing(_)) => None,
         Ok(_) | Err(_) => {
             let store = wire::open_store(&loaded)?;
-            let found = wire::block_on(read(args, &store))?;
+            let more = wire::block_on(read(args, &store, &mut shown))?;
             store.close()?;
-            found
+            more
         }
     };
-    if looked == Looked::AtSome {
-        app.ui.note(format!("only the latest {CALLS_MAX} calls were looked at; --all looks at every one"))?;
-    }
-    let undoable = Undoable::of(&loaded);
-    if app.ui.is_json() {
-        app.ui.json(&runs.iter().map(|story| document(story, &undoable)).collect::<Vec<_>>())?;
-        return Ok(Exit::Done);
-    }
-    if runs.is_empty() {
-        app.ui.note(match (args.open, args.waiting, &args.tool) {
-            (true, _, _) => "every run has ended; `helve runs list` shows the latest",
-            (_, true, _) => "no run waits; `helve runs list` shows the latest",
-            (false, false, Some(_)) => "no run of this tool; `helve runs list` shows the latest of all",
-            (false, false, None) => "no run yet: a run is a call that changes something or has parts",
-        })?;
-        return Ok(Exit::Done);
-    }
-    let now = app.ui.on_terminal().then(Zoned::now);
-    let next: Vec<_> = runs.iter().map(|story| first(story, &undoable)).collect();
-    let is_more = next.iter().any(Option::is_some);
-    app.ui.table(table(&runs, next, now.as_ref()))?;
-    if is_more {
-        app.ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
-    }
-    Ok(Exit::Done)
+    shown.finish(args, more)
 }
 
-struct Found {
-    runs: Vec<Story>,
-    looked: Looked,
+/// Why there may be more runs than were shown, and where they begin.
+enum More {
+    /// As many as were asked for are shown.
+    Limit(CallId),
+    /// Too many were looked at.
+    Looked(CallId),
 }
 
-/// Whether there may be more that would have fitted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Looked {
-    AtAll,
-    AtSome,
-}
-
-/// Open runs first, newest first within each kind.
-async fn read(args: &Args, store: &Store) -> anyhow::Result<Found> {
+/// Shows open runs first, newest first within each kind, page by page.
+async fn read(args: &Args, store: &Store, shown: &mut Output<'_, '_>) -> anyhow::Result<Option<More>> {
     let fits = |story: &Story| {
         let waits = story.state.is_waiting() || story.state == State::CutShort;
         args.tool.as_ref().is_none_or(|tool| **tool == *story.facts.tool) && (!args.waiting || waits)
     };
     let mut open = super::open_runs(store).await?;
     open.reverse();
-    let mut runs = Vec::new();
-    for open in &open {
-        let story = Story::new(open.run, store.history(open.run).await?, Some(open));
-        runs.extend(story.filter(|story| fits(story)));
+    // Those that have not ended stand on the first page.
+    if args.before.is_none() {
+        for page in open.chunks(PAGE) {
+            let outlines = store.outlines(page.iter().map(|open| open.run).collect()).await?;
+            let stories = page.iter().zip(outlines);
+            let stories = stories.filter_map(|(open, outline)| Story::new(open.run, outline, Some(open)));
+            shown.page(&stories.filter(fits).collect::<Vec<_>>())?;
+        }
     }
     if args.open || args.waiting {
-        return Ok(Found { runs, looked: Looked::AtAll });
+        return Ok(None);
     }
     let open: HashSet<_> = open.iter().map(|open| open.run).collect();
-    let mut ended = Ended::new(store.audit());
-    let limit = if args.all { usize::MAX } else { args.limit };
-    let calls_max = if args.all { usize::MAX } else { CALLS_MAX };
-    let mut count = 0;
-    while count < limit {
-        if ended.looked_at >= calls_max {
-            return Ok(Found { runs, looked: Looked::AtSome });
+    let mut missing = if args.all { usize::MAX } else { args.limit };
+    // A program reads on and is not told of what was left out.
+    let mut to_look_at = if args.all || shown.ui.is_json() { usize::MAX } else { LOOK_MAX };
+    let mut before = args.before;
+    while missing > 0 {
+        let mut page = store.audit().runs(before, PAGE.min(to_look_at))?;
+        let Some(last) = page.last().copied() else { return Ok(None) };
+        before = Some(last);
+        to_look_at -= page.len();
+        page.retain(|run| !open.contains(run));
+        let outlines = store.outlines(page.clone()).await?;
+        let stories =
+            page.into_iter().zip(outlines).filter_map(|(run, outline)| Story::new(run, outline, None));
+        let stories: Vec<_> = stories.filter(fits).take(missing).collect();
+        shown.page(&stories)?;
+        missing -= stories.len();
+        if missing == 0 {
+            return Ok(stories.last().map(|story| More::Limit(story.run)));
         }
-        let Some(page) = ended.next()? else { break };
-        for run in page.into_iter().filter(|run| !open.contains(run)) {
-            let story = Story::new(run, store.history(run).await?, None).filter(|story| fits(story));
-            if count < limit && story.is_some() {
-                count += 1;
-                runs.extend(story);
+        if to_look_at == 0 {
+            return Ok(Some(More::Looked(last)));
+        }
+    }
+    Ok(None)
+}
+
+/// Shows runs page by page, so that a long list needs no memory.
+struct Output<'a, 'l> {
+    ui: &'a mut Ui,
+    undoable: &'a Undoable<'l>,
+    /// On a terminal, times leave out what goes without saying.
+    now: Option<Zoned>,
+    columns: Columns,
+    count: usize,
+    /// Whether something can be done about one of them.
+    has_next: bool,
+}
+
+impl<'a, 'l> Output<'a, 'l> {
+    fn new(ui: &'a mut Ui, undoable: &'a Undoable<'l>) -> Self {
+        let now = ui.on_terminal().then(Zoned::now);
+        Self { ui, undoable, now, columns: Columns::default(), count: 0, has_next: false }
+    }
+
+    fn page(&mut self, runs: &[Story]) -> anyhow::Result<()> {
+        if runs.is_empty() {
+            return Ok(());
+        }
+        if self.ui.is_json() {
+            for story in runs {
+                self.ui.text(if self.count == 0 { "[" } else { "," })?;
+                self.ui.text(&json::compact(&document(story, self.undoable))?)?;
+                self.count += 1;
             }
+            return Ok(());
         }
-    }
-    Ok(Found { runs, looked: Looked::AtAll })
-}
-
-/// Goes through the calls that have ended, newest first, and finds the runs among them.
-struct Ended {
-    audit: Audit,
-    query: AuditQuery,
-    /// Every run that was found.
-    known: HashSet<CallId>,
-    /// Those that a part told of before the look came to them.
-    ahead: BTreeSet<CallId>,
-    looked_at: usize,
-}
-
-impl Ended {
-    fn new(audit: Audit) -> Self {
-        let mut query = AuditQuery::default();
-        query.limit = PAGE;
-        Self { audit, query, known: HashSet::new(), ahead: BTreeSet::new(), looked_at: 0 }
+        let next: Vec<_> = runs.iter().map(|story| first(story, self.undoable)).collect();
+        self.has_next |= next.iter().any(Option::is_some);
+        self.count += runs.len();
+        self.ui.table_page(table(runs, next, self.now.as_ref()), &mut self.columns)?;
+        Ok(())
     }
 
-    /// The runs of the next page of calls, newest first; `None` at the end.
-    fn next(&mut self) -> Result<Option<Vec<CallId>>, StoreError> {
-        let calls = self.audit.list(&self.query)?;
-        let last = calls.last().map(|call| call.facts.call_id);
-        if last.is_none() && self.ahead.is_empty() {
-            return Ok(None);
+    fn finish(self, args: &Args, more: Option<More>) -> anyhow::Result<Exit> {
+        let ui = self.ui;
+        if ui.is_json() {
+            ui.text(if self.count == 0 { "[]\n" } else { "]\n" })?;
+            return Ok(Exit::Done);
         }
-        self.query.before = last.or(self.query.before);
-        self.looked_at += calls.len();
-        for run in calls.iter().filter_map(run_of) {
-            if self.known.insert(run) {
-                self.ahead.insert(run);
-            }
+        if self.count == 0 && more.is_none() {
+            ui.note(nothing(args))?;
         }
-        let here = match last {
-            Some(last) => self.ahead.split_off(&last),
-            None => std::mem::take(&mut self.ahead),
-        };
-        Ok(Some(here.into_iter().rev().collect()))
+        if self.has_next {
+            ui.note("\nwhat happened, and all that can be done: helve runs show ID")?;
+        }
+        let tool = args.tool.as_ref().map(|tool| format!(" --tool {tool}")).unwrap_or_default();
+        match more {
+            None => {}
+            Some(More::Limit(last)) => ui.note(format!("\nmore: helve runs list{tool} --before {last}"))?,
+            Some(More::Looked(last)) => ui.note(format!(
+                "\nonly {LOOK_MAX} runs were looked at; on from there: helve runs list{tool} --before {last}"
+            ))?,
+        }
+        Ok(Exit::Done)
     }
 }
 
-/// The run that a call belongs to, or is. Whichever of the two has the newer id: journals of earlier builds
-/// have both orders.
-fn run_of(call: &CallRecord) -> Option<CallId> {
-    // One that was refused never began.
-    let began = call.started_at.is_some() && call.facts.changes_world;
-    match &call.facts.part {
-        Some(part) => Some(part.run),
-        None => began.then_some(call.facts.call_id),
+fn nothing(args: &Args) -> &'static str {
+    match (args.open, args.waiting, &args.tool, args.before) {
+        (true, ..) => "every run has ended; `helve runs list` shows the latest",
+        (_, true, ..) => "no run waits; `helve runs list` shows the latest",
+        (_, _, Some(_), _) => "no run of this tool; `helve runs list` shows the latest of all",
+        (_, _, None, Some(_)) => "no run is older than that",
+        (_, _, None, None) => "no run yet: a run is a call that changes something or has parts",
     }
 }
 
@@ -228,7 +236,8 @@ fn parts(story: &Story) -> String {
 fn document(story: &Story, undoable: &Undoable<'_>) -> Value {
     let standing = story.standing();
     let next: Vec<_> = next(story, undoable).into_iter().map(|next| next.command).collect();
-    json!({
+    value!({
+        "call_id": story.run,
         "run": story.run,
         "received_at": story.facts.received_at,
         "tool": story.facts.tool,
@@ -239,36 +248,4 @@ fn document(story: &Story, undoable: &Undoable<'_>) -> Value {
         "parts": story.counts(),
         "next": next,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use helve::ports::Journal;
-    use helve_store::StoreOptions;
-    use helve_testkit::entries::SampleCall;
-
-    #[test]
-    fn a_run_is_found_whether_its_parts_sort_before_or_after_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(&folder.path().join("journal.db"), StoreOptions::default()).unwrap();
-        let [before, run, after] = ["before", "run", "after"].map(|tool| {
-            let mut call = SampleCall::new(tool);
-            call.facts.changes_world = false;
-            call
-        });
-        let late = SampleCall::new("late");
-        // Only their parts tell that these are runs.
-        let calls = [before.part_of(&run, "one"), run.clone(), late.part_of(&after, "one")];
-        calls.iter().chain([&after]).for_each(|call| store.append(call.done(json!(1))).unwrap());
-        wire::block_on(async { Ok(store.flush().await?) }).unwrap();
-        let mut ended = Ended::new(store.audit());
-        ended.query.limit = 1;
-        let mut found = Vec::new();
-        while let Some(runs) = ended.next().unwrap() {
-            found.extend(runs);
-        }
-        assert_eq!(found, [after.id(), run.id()]);
-        store.close().unwrap();
-    }
 }

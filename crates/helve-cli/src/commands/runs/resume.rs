@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::state::State;
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{interrupt, progress};
 use crate::config::Loaded;
@@ -57,11 +58,13 @@ pub(crate) struct Args {
 impl Args {
     fn settlement(&self) -> Result<Option<Settlement>, Failure> {
         let result = self.result.as_deref().map(parse_result).transpose()?;
-        Ok(match (self.happened, self.did_not_happen) {
-            (true, _) => Some(Settlement { call_id: None, answer: Answer::Happened, result }),
-            (false, true) => Some(Settlement { call_id: None, answer: Answer::DidNotHappen, result: None }),
-            (false, false) => None,
-        })
+        let answer = match (self.happened, self.did_not_happen) {
+            (true, _) => Answer::Happened,
+            (false, true) => Answer::DidNotHappen,
+            (false, false) => return Ok(None),
+        };
+        let by = Some(local_user("say what became of a step")?);
+        Ok(Some(Settlement { call_id: None, answer, result, by }))
     }
 }
 

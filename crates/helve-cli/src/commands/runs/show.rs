@@ -97,6 +97,7 @@ fn document(story: &Story, next: &[Next]) -> Value {
     let standing = story.standing();
     let next: Vec<_> = next.iter().map(|next| &next.command).collect();
     json!({
+        "call_id": story.run,
         "run": story.run,
         "tool": story.facts.tool,
         "state": standing.state,

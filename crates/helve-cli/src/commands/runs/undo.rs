@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::words;
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{caller, progress};
 use crate::exit::Exit;
@@ -55,6 +56,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (loaded, store) = super::open(app)?;
     let run = super::find_run(&store, &args.id)?;
     let answers = args.answers(&store)?;
+    let by = match answers.is_empty() {
+        true => None,
+        false => Some(local_user("say what became of a step")?),
+    };
     let registry = wire::registry(&loaded)?;
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
@@ -62,7 +67,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let outcome = wire::block_on(async {
         let undoing = async {
             for (call_id, answer, result) in answers {
-                runtime.settle_call(run, call_id, answer, result).await?;
+                runtime.settle_call(run, call_id, answer, result, by.clone()).await?;
             }
             runtime.undo_run(run, caller::local()).await
         };

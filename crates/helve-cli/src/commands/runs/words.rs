@@ -60,12 +60,14 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             let approval = approval_id.map(|id| format!(" {id}")).unwrap_or_default();
             ("?", format!("waits for {}{approval}", waiting(*reason)), Tone::Warn)
         }
-        StepKind::Settled { answer } => {
+        StepKind::Settled { answer, by } => {
+            let by =
+                by.as_ref().map(|by| format!(", says {}", escape::one_line(by, 100))).unwrap_or_default();
             let answer = match answer {
                 Answer::Happened => "it did happen",
                 Answer::DidNotHappen => "it did not happen",
             };
-            ("·", format!("found out: {answer}"), Tone::Strong)
+            ("·", format!("found out: {answer}{by}"), Tone::Strong)
         }
         StepKind::Asked { approval_id } => ("?", format!("a person is asked ({approval_id})"), Tone::Warn),
         StepKind::Decided { approval_id, decision, by } => {

@@ -69,7 +69,6 @@ impl Records for StoreRecords {
             let records = found.iter().map(|call| Record {
                 id: call.facts.call_id,
                 principal: call.facts.caller.principal.clone(),
-                is_run: false,
                 body: serde_json::value::to_raw_value(call).unwrap(),
             });
             Ok(records.collect())

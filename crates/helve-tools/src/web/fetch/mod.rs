@@ -113,7 +113,7 @@ impl Fetch {
             return answer::shown(input, &response.into(), &secrets);
         };
         // Taken before anything is sent: a name that is not free must not cost a request.
-        let file = Reserved::new(self.backend.downloads.as_ref(), path)?;
+        let file = Reserved::new(&self.backend, path)?;
         request.response_bytes_max = self.config.download_bytes;
         let response = self.backend.client.open(request).await?;
         answer::saved(input, response, file, &secrets).await

@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use crate::builtin::wrong_argument;
 use crate::http::answer::network_error;
 use crate::http::secrets::Secrets;
-use crate::web::Downloads;
+use crate::web::{Downloads, WebBackend};
 
 /// Where it lies it would say which tools there are, to whoever starts Helve there.
 const NEVER_SAVED: &str = "helve.toml";
@@ -42,11 +42,8 @@ pub(super) struct Reserved {
 
 impl Reserved {
     /// Takes a name that nobody has. No path and no link leads out of the folder.
-    pub(super) fn new(folder: Option<&Arc<Downloads>>, path: &str) -> Result<Self, ToolError> {
-        let folder = folder.ok_or_else(|| {
-            ToolError::new(ErrorCode::IntegrationMissing, "there is no folder that answers can be saved in")
-                .suggest("tell the user to add `[web.http]` with `downloads = \"FOLDER\"` to helve.toml")
-        })?;
+    pub(super) fn new(backend: &WebBackend, path: &str) -> Result<Self, ToolError> {
+        let folder = backend.downloads.as_ref().ok_or_else(|| no_folder(backend.no_downloads.as_deref()))?;
         let refuse = |problem: &str| {
             wrong_argument("save_as", "a relative path to a file that does not exist", path, problem)
         };
@@ -104,6 +101,19 @@ impl Reserved {
         file.sync_all().await.map_err(failed)?;
         self.kept = true;
         Ok(Saved { path: self.path.clone(), bytes, sha256: hex(&digest.finalize()) })
+    }
+}
+
+/// Nothing can be saved: nobody named a folder, or the one that was named cannot be used.
+fn no_folder(why: Option<&str>) -> ToolError {
+    match why {
+        Some(why) => ToolError::new(ErrorCode::IntegrationMissing, why).suggest(
+            "tell the user to make that folder, or to name another in `web.http.downloads` of helve.toml",
+        ),
+        None => {
+            ToolError::new(ErrorCode::IntegrationMissing, "there is no folder that answers can be saved in")
+                .suggest("tell the user to add `[web.http]` with `downloads = \"FOLDER\"` to helve.toml")
+        }
     }
 }
 

@@ -263,7 +263,9 @@ async fn truth(ledger: &dyn Ledger, run: CallId, remote: Remote) -> Option<Settl
     };
     let call_id = Some(asked);
     Some(match remote.seen(&key).await.unwrap() {
-        serde_json::Value::Null => Settlement { call_id, answer: Answer::DidNotHappen, result: None },
-        result => Settlement { call_id, answer: Answer::Happened, result: Some(result) },
+        serde_json::Value::Null => {
+            Settlement { call_id, answer: Answer::DidNotHappen, result: None, by: None }
+        }
+        result => Settlement { call_id, answer: Answer::Happened, result: Some(result), by: None },
     })
 }

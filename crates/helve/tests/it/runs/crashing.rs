@@ -64,7 +64,7 @@ async fn recover(crash: &Crash, last: &str, on_crash: OnCrash) {
             let happened = crash.world.count(&asked) > 0;
             let answer = if happened { Answer::Happened } else { Answer::DidNotHappen };
             let result = happened.then(|| json!({ "did": asked }));
-            let settlement = Settlement { call_id: None, answer, result };
+            let settlement = Settlement { call_id: None, answer, result, by: None };
             let resumed = runtime.resume_run(one.run, Some(settlement)).await.unwrap();
             let still_open = !crash.ledger.open_runs(None, 1).await.unwrap().is_empty();
             waits = still_open.then_some(resumed);

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use helve::record::Entry;
 use helve::run::Recalled;
 use helve::runs::RunError;
 
@@ -129,14 +130,23 @@ async fn a_person_says_what_became_of_a_part_of_a_finished_run_once() {
         (Answer::Happened, vec!["write", "slow", "unslow", "unwrite"]),
         (Answer::DidNotHappen, vec!["write", "slow", "unwrite"]),
     ] {
-        let setup = Setup::new(Recalled::Unknown);
-        let (runtime, world) = (setup.saga(ledger(), OnError::Stop), &setup.world);
+        let (setup, ledger) = (Setup::new(Recalled::Unknown), ledger());
+        let (runtime, world) = (setup.saga(ledger.clone(), OnError::Stop), &setup.world);
         let outcome = runtime.call(Call::new("saga", json!({}))).await;
         let (run, part) = (outcome.call_id, outcome.parts[1].call_id);
-        let of_write = runtime.settle_call(run, outcome.parts[0].call_id, answer, None).await;
+        let of_write = runtime.settle_call(run, outcome.parts[0].call_id, answer, None, None).await;
         assert!(matches!(of_write, Err(RunError::NotInDoubt(_))), "{of_write:?}");
-        runtime.settle_call(run, part, answer, Some(json!({ "did": "slow" }))).await.unwrap();
-        let again = runtime.settle_call(run, part, answer, None).await;
+        let (result, ada) = (Some(json!({ "did": "slow" })), Some("ada".to_owned()));
+        runtime.settle_call(run, part, answer, result, ada.clone()).await.unwrap();
+        let said = ledger.history(run).await.unwrap().into_iter().find_map(|entry| match entry {
+            Entry::Step(step) if step.call_id == part => match step.kind {
+                StepKind::Settled { answer, by } => Some((answer, by)),
+                _ => None,
+            },
+            _ => None,
+        });
+        assert_eq!(said, Some((answer, ada)));
+        let again = runtime.settle_call(run, part, answer, None, None).await;
         assert!(matches!(again, Err(RunError::NotInDoubt(_))), "{again:?}");
         let undone = runtime.undo_run(run, Caller::local()).await.unwrap();
         assert!(undone.is_success(), "{undone:?}");

@@ -1,6 +1,7 @@
 //! `helve tools lint`: checks definitions and schemas. Nothing is run, nothing is fetched.
 
 mod definition;
+mod fields;
 mod named;
 mod openapi;
 mod toml_file;
@@ -14,10 +15,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::Origin;
 use crate::config::document::read_text;
 use crate::config::origin::short;
+use crate::config::{Origin, find};
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::ui::{Ui, count, escape};
 
 const AFTER_HELP: &str = "\
@@ -25,14 +27,15 @@ A file is helve.toml (or any other TOML of that form), an OpenAPI document (JSON
 definition: one object, or a list of them, with the keys of [[tool.http]] that every tool shares.
 
 Examples:
+  helve tools lint
   helve tools lint helve.toml
   helve tools lint petstore.yaml tools/*.json";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The files to check
-    #[arg(required = true, value_name = "FILE")]
+    /// The files to check; without one, the helve.toml that is in use here
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Treat warnings as errors
     #[arg(long)]
@@ -122,7 +125,11 @@ impl Report {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut total = Report::default();
-    for file in &args.files {
+    let files = match args.files.is_empty() {
+        true => vec![in_use(app)?],
+        false => args.files.clone(),
+    };
+    for file in &files {
         let report = check(file);
         total.tools += report.tools;
         total.findings.extend(report.findings);
@@ -136,6 +143,19 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let failed = errors > 0 || (args.deny_warnings && warnings > 0);
     Ok(if failed { Exit::Failed } else { Exit::Done })
+}
+
+/// The configuration file that commands use in this folder.
+fn in_use(app: &App<'_>) -> Result<PathBuf, Failure> {
+    if let Some(named) = &app.inputs.config {
+        return Ok(app.inputs.work_dir.join(named));
+    }
+    let user = || find::user_file().filter(|file| file.is_file());
+    find::project_file(&app.inputs.work_dir)?.or_else(user).ok_or_else(|| {
+        Failure::usage("there is no helve.toml here, so there is nothing to check")
+            .hint("name a file: `helve tools lint FILE`")
+            .hint("`helve init` writes a helve.toml")
+    })
 }
 
 fn check(file: &Path) -> Report {

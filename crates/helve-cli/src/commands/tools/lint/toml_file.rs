@@ -9,9 +9,9 @@ use helve_sandbox::Sandbox;
 use helve_tools::WebConfig;
 use serde_json::Value;
 
-use super::{Finding, Level, Report, named, openapi};
+use super::{Finding, Level, Report, fields, named, openapi};
 use crate::config::document::Document;
-use crate::config::{Config, ToolEntry, problems_of, schema, tool_entries};
+use crate::config::{Config, ToolEntry, ToolKind, problems_of, schema, tool_entries};
 use crate::wire::{
     InOrder, Made, Maker, builtin_as_shipped, in_order, is_of_server, parts, web, wrongly_named,
 };
@@ -72,7 +72,12 @@ pub(super) fn check(file: &Path) -> Report {
         let is_elsewhere = |name: &str| is_of(name, &remote) || of_server(name, &document.value);
         let mut wrong = wrongly_named(&tool, &registry, is_elsewhere);
         wrong.extend(named::refused_arguments(&entry.value, &registry));
-        let doubtful = named::never_met(&tool, &entry.value, &document.value, &registry, is_elsewhere);
+        let mut doubtful = named::never_met(&tool, &entry.value, &document.value, &registry, is_elsewhere);
+        match entry.kind {
+            ToolKind::Program => doubtful.extend(fields::missing_program(&entry.value, file)),
+            ToolKind::Composed(_) => wrong.extend(fields::unknown_fields(&tool, &entry.value, &registry)),
+            ToolKind::Http | ToolKind::OpenApi => {}
+        }
         let wrong = wrong.into_iter().map(|problem| (Level::Error, problem));
         let all = wrong.chain(doubtful.into_iter().map(|problem| (Level::Warning, problem)));
         report.findings.extend(all.map(|(level, problem)| {
