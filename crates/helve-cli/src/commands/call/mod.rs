@@ -137,7 +137,12 @@ async fn call(
         Err(Unread::Refused(error)) => (Value::Null, Some(error)),
         Err(Unread::Usage(failure)) => return Err(failure.into()),
     };
-    let refusal = if tool.is_none() { attached.why_not().or(refusal) } else { refusal };
+    // Of a broken tool the runtime says what is wrong; of one that is not there, the server that may have it.
+    let refusal = match (&tool, registry.broken(&args.name)) {
+        (Some(_), _) => refusal,
+        (None, Some(_)) => None,
+        (None, None) => attached.why_not().or(refusal),
+    };
     let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
     let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
     let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
