@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use self::follow::{Follower, InForce};
+use self::follow::{Follower, InForce, Seen};
 use self::upstream::Upstream;
 use crate::app::App;
 use crate::commands::approvals::local_user;
@@ -66,6 +66,7 @@ pub(crate) fn http(
     token_file: Option<PathBuf>,
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
+    let seen = Seen::files(&app.inputs);
     let loaded = app.load_config()?;
     let place = Place::take(&mcp::state_folder()?, &loaded.journal_path)?;
     let address = match (address, &place) {
@@ -79,7 +80,8 @@ pub(crate) fn http(
         wire::secret_files::remember(file)?;
     }
     wire::journal::keep_adopted(&loaded)?;
-    let Opened { runtime, store, tools } = open(&loaded)?;
+    let opened = open(&loaded, seen)?;
+    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
     let token_file = match token_file {
         // One that the person made is theirs to keep as they like, but they should know.
         Some(file) if file.exists() => {
@@ -118,7 +120,7 @@ pub(crate) fn http(
         let inputs = app.inputs.clone();
         let work_dir = inputs.work_dir.clone();
         let note = Note { address: server.address()?, token_file: token, work_dir, following };
-        let mut follower = Follower::new(&inputs, &loaded, tools, &upstream, &hooked);
+        let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
         follower.announce_at(place.as_ref(), note)?;
         let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
         // Whoever reads the link decides: it goes to a person's eyes, not into a file that others read.
@@ -196,14 +198,16 @@ fn cannot_bind(error: &BindError) -> Failure {
 
 /// Serves one client over standard input and output, until the input ends.
 pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let seen = Seen::files(&app.inputs);
     let loaded = app.load_config()?;
-    let Opened { runtime, store, tools } = open(&loaded)?;
+    let opened = open(&loaded, seen)?;
+    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
     wire::block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let hooked = runtime.clone();
         let server = upstream.served(runtime);
         let inputs = app.inputs.clone();
-        let mut follower = Follower::new(&inputs, &loaded, tools, &upstream, &hooked);
+        let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
         if let Some(page) = page(&loaded)?.or_else(|| running_page(&loaded)) {
             server.set_page(page);
         }
@@ -273,14 +277,16 @@ struct Opened {
     runtime: Runtime,
     store: Arc<Store>,
     tools: InForce,
+    seen: Seen,
 }
 
-fn open(loaded: &Loaded) -> anyhow::Result<Opened> {
+fn open(loaded: &Loaded, seen: Seen) -> anyhow::Result<Opened> {
+    let seen = seen.with_policies(&loaded.policy_files);
     let tools = wire::tools(loaded)?;
     let in_force = InForce::of(&tools, loaded);
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, tools.registry, store.clone(), wire::settings(&loaded.config))?;
-    Ok(Opened { runtime, store, tools: in_force })
+    Ok(Opened { runtime, store, tools: in_force, seen })
 }
 
 /// Tells the webhook of questions, where there is one. Runs until dropped.

@@ -89,7 +89,7 @@ fn one_broken_part_leaves_the_rest_working() {
             shown.as_array().unwrap().iter().filter(|one| one["broken"].is_object()).collect();
         assert_eq!((broken.len(), &broken[0]["name"]), (1, &json!(name)), "{text}");
         let called = home.run(&["call", "greet"]);
-        assert_eq!((called.code, called.stdout.trim()), (0, "\"hello\""), "{text}\n{}", called.stderr);
+        assert_eq!((called.code, called.stdout.trim()), (0, "hello"), "{text}\n{}", called.stderr);
         let ran = home.run(&["call", tool]);
         let said = format!("precondition_failed: `{tool}` is broken: ");
         assert!(ran.code == 1 && ran.stderr.starts_with(&said), "{text}\n{}", ran.all());
@@ -126,7 +126,7 @@ fn a_server_starts_beside_what_is_broken_and_says_so_to_clients() {
     home.write("helve.toml", format!("{GOOD}{parts}"));
     let up = Up::start(&home);
     let (status, answer) = up.call(&up.token(), "greet", json!({}));
-    assert_eq!((status, &answer["output"]), (200, &json!("hello")), "{answer}");
+    assert_eq!((status, &answer["result"]), (200, &json!("hello")), "{answer}");
     for (n, part) in PARTS.iter().enumerate() {
         let (status, answer) = up.call(&up.token(), &named(n, part.tool), json!({}));
         assert_eq!((status, &answer["code"]), (424, &json!("precondition_failed")), "{answer}");
@@ -180,7 +180,7 @@ fn nothing_answers_in_the_place_of_a_broken_tool() {
     let listed = home.json(&["tools", "list", "--layer", "project"]);
     assert_eq!(listed[0]["name"], "time-now");
     let ran = home.run(&["--config", "helve.toml", "call", "time-now"]);
-    assert_eq!(ran.stdout.trim(), "\"hello\"", "{}", ran.all());
+    assert_eq!(ran.stdout.trim(), "hello", "{}", ran.all());
 }
 
 #[test]

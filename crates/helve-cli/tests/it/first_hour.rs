@@ -28,7 +28,7 @@ fn tool(name: &str, says: &str) -> String {
 }
 
 fn output(up: &Up, name: &str) -> Value {
-    up.call(&up.token(), name, json!({})).1["output"].clone()
+    up.call(&up.token(), name, json!({})).1["result"].clone()
 }
 
 /// A `helve up` whose words on standard error can be read.
@@ -208,10 +208,13 @@ fn keys_that_cannot_be_followed_are_named_until_they_are_as_they_were() {
 #[test]
 fn a_server_added_while_helve_runs_is_reached_on_this_machine() {
     let (home, behind) = (Home::new(), Home::new());
-    let (up, other) = (Up::start(&home), Up::start(&behind));
-    let header = format!("Authorization=Bearer {}", other.token());
+    let other = Up::start(&behind);
+    let token = other.token();
+    let variables = [("BEHIND", token.as_str())];
+    let up = Up::start_with_env(&home, &[], &variables);
     let url = other.told["url"].as_str().unwrap();
-    let ran = home.run(&["mcp", "add", "--yes", "--header", &header, "behind", url]);
+    let header = "Authorization=Bearer env:BEHIND";
+    let ran = home.run_with(&["mcp", "add", "--yes", "--header", header, "behind", url], &variables, b"");
     assert_eq!(ran.code, 0, "{}", ran.all());
     until("its tools", || up.call(&up.token(), "behind/math-eval", json!({ "expression": "1+1" })).0 == 200);
 }
@@ -222,13 +225,13 @@ fn a_server_that_breaks_while_helve_runs_goes_on() {
     let other = Up::start(&behind);
     let server = |more: &str| {
         format!(
-            "[mcp.servers.behind]\nurl = '{}'\nheaders = {{ Authorization = 'Bearer {}' }}\n{more}",
-            other.told["url"].as_str().unwrap(),
-            other.token()
+            "[mcp.servers.behind]\nurl = '{}'\n\
+             headers = {{ Authorization = {{ env = 'BEHIND', prefix = 'Bearer ' }} }}\n{more}",
+            other.told["url"].as_str().unwrap()
         )
     };
     home.write("helve.toml", server(""));
-    let up = Up::start_with(&home, &["--config", "helve.toml"]);
+    let up = Up::start_with_env(&home, &["--config", "helve.toml"], &[("BEHIND", &other.token())]);
     let works = || up.call(&up.token(), "behind/math-eval", json!({ "expression": "1+1" })).0 == 200;
     until("its tools", works);
     home.write("helve.toml", server("colour = 'red'\n") + &tool("a", "one"));

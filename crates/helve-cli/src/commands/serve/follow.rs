@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use helve::{Layer, Registry, Runtime, Tool, ToolName};
 use helve_mcp::servers::SetServers;
 use serde_json::{Value, json};
 
+use super::Opened;
 use super::upstream::Upstream;
 use crate::config::asked::AskedSettings;
 use crate::config::{Inputs, Loaded, PolicyPath, load};
@@ -75,6 +75,25 @@ fn mistakes(broken: &[BrokenPart]) -> Vec<String> {
     of_tools.flat_map(|one| one.lines.clone()).collect()
 }
 
+/// What the files looked like. Taken before they are read, so that no change falls in between.
+#[derive(PartialEq, Eq)]
+pub(super) struct Seen {
+    files: String,
+    policies: String,
+}
+
+impl Seen {
+    /// The files, before the configuration is read.
+    pub(super) fn files(inputs: &Inputs) -> Self {
+        Self { files: mcp::fingerprint(inputs), policies: String::new() }
+    }
+
+    /// With the policies that it names, before these are read.
+    pub(super) fn with_policies(self, policies: &[PolicyPath]) -> Self {
+        Self { policies: mcp::fingerprint_of(policies.iter().map(|one| one.path.as_path())), ..self }
+    }
+}
+
 /// Lets a running server follow the configuration.
 pub(super) struct Follower<'a> {
     inputs: &'a Inputs,
@@ -87,6 +106,7 @@ pub(super) struct Follower<'a> {
     servers: BTreeMap<String, Configured>,
     /// The files of policies that are in force.
     policies: Vec<PolicyPath>,
+    seen: Seen,
     /// The last configuration that could be read.
     last: Option<Loaded>,
     following: Following,
@@ -97,9 +117,8 @@ impl<'a> Follower<'a> {
     pub(super) fn new(
         inputs: &'a Inputs,
         first: &'a Loaded,
-        in_force: InForce,
+        Opened { runtime, tools: in_force, seen, .. }: Opened,
         upstream: &'a Upstream,
-        runtime: &Runtime,
     ) -> Self {
         let mut mistakes = in_force.mistakes.clone();
         mistakes.extend(of_servers(first));
@@ -108,10 +127,11 @@ impl<'a> Follower<'a> {
             inputs,
             first,
             upstream,
-            runtime: runtime.clone(),
+            runtime,
             in_force,
             servers: startable(first),
             policies: first.policy_files.clone(),
+            seen,
             last: None,
             // Said already, when it was started.
             following: Following { mistakes, restart: Vec::new() },
@@ -131,16 +151,15 @@ impl<'a> Follower<'a> {
 
     /// Follows the configuration, and says what became of it. Runs until dropped.
     pub(super) async fn follow(&mut self) {
-        let mut before = (mcp::fingerprint(self.inputs), of_policies(&self.policies));
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            let now = (mcp::fingerprint(self.inputs), of_policies(&self.policies));
-            if now == before {
+            let now = Seen::files(self.inputs).with_policies(&self.policies);
+            if now == self.seen {
                 continue;
             }
-            before = now;
+            self.seen = now;
             let following = match load(self.inputs) {
-                Ok(loaded) => self.take_up(loaded, &mut before.1).await,
+                Ok(loaded) => self.take_up(loaded).await,
                 Err(failure) => {
                     // Policies are followed: what somebody forbids does not wait until another file is mended.
                     self.follow_gate(self.last.as_ref().unwrap_or(self.first));
@@ -152,13 +171,13 @@ impl<'a> Follower<'a> {
     }
 
     /// Takes up a configuration, and says what could not be.
-    async fn take_up(&mut self, mut loaded: Loaded, policies: &mut String) -> Following {
+    async fn take_up(&mut self, mut loaded: Loaded) -> Following {
         // What is followed is kept from the tools that run before it counts.
         loaded.unwritable = self.first.unwritable.clone();
         wire::judges::unwritable(&loaded);
-        // Taken before they are read, so that no change falls in between.
         self.policies.clone_from(&loaded.policy_files);
-        *policies = of_policies(&self.policies);
+        let files = std::mem::take(&mut self.seen.files);
+        self.seen = Seen { files, policies: String::new() }.with_policies(&self.policies);
         if let Err(failure) = wire::journal::keep_adopted(&loaded) {
             say(&format!("the project's journal is not written down: {failure}"));
         }
@@ -200,7 +219,9 @@ impl<'a> Follower<'a> {
         if tools.broken.iter().any(works) {
             return (loaded, mistakes(&tools.broken));
         }
-        let new = InForce::of(&tools, &loaded);
+        let mut new = InForce::of(&tools, &loaded);
+        // What is not followed is still as it was, and so is the trust that it needs.
+        new.settings = Arc::new(self.first.in_use.followed_by(&new.settings, &FOLLOWED));
         self.exchange(&new, &tools.broken);
         self.in_force = new;
         (loaded, self.in_force.mistakes.clone())
@@ -310,10 +331,6 @@ fn startable(loaded: &Loaded) -> BTreeMap<String, Configured> {
 fn of_servers(loaded: &Loaded) -> Vec<String> {
     let problems = loaded.broken_servers.values().flat_map(|one| &one.problems);
     problems.map(|problem| problem.line()).collect()
-}
-
-fn of_policies(policies: &[PolicyPath]) -> String {
-    mcp::fingerprint_of(policies.iter().map(|policy: &PolicyPath| -> &Path { &policy.path }))
 }
 
 /// What a failure says, each with its place.
