@@ -235,7 +235,10 @@ fn a_server_that_breaks_while_helve_runs_goes_on() {
     let works = || up.call(&up.token(), "behind/math-eval", json!({ "expression": "1+1" })).0 == 200;
     until("its tools", works);
     home.write("helve.toml", server("colour = 'red'\n") + &tool("a", "one"));
-    until("the rest is followed", || output(&up, "a") == "one");
+    // Called, it would label the session, and what the server gets would have to be approved.
+    until("the rest is followed", || {
+        up.with("GET /v1/tools", &up.token(), Value::Null).1.to_string().contains("\"name\":\"a\"")
+    });
     assert!(works());
 }
 

@@ -20,8 +20,8 @@ use crate::commands::{interrupt, progress};
 use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Ui;
-use crate::wire;
 use crate::wire::mcp::{self, Attached, Which};
+use crate::wire::{self, Tools};
 
 const AFTER_HELP: &str = "\
 Arguments:
@@ -105,7 +105,11 @@ impl From<AdviceArg> for AdvisedAction {
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = wire::registry(&loaded)?;
+    let Tools { registry, broken, .. } = wire::tools(&loaded)?;
+    // Where a person reads, all that is wrong; a model is told the place alone.
+    if let Some(one) = broken.iter().find(|one| one.has(&args.name) && !app.ui.is_json()) {
+        app.note(&[one.remark()]);
+    }
     wire::block_on(async {
         // Only servers that the call may need are started.
         let calls_others = args.arguments.iter().any(|word| may_call_tools(word));

@@ -4,7 +4,7 @@
 //! INVARIANT: calls see the tools of one configuration, before or after: they are made beside those that run, and
 //! taken over in one step, or not at all. A call that has begun ends with the tool that it began with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub(super) struct InForce {
     tools: Vec<(Layer, Tool)>,
     /// What is wrong with those that are broken.
     mistakes: Vec<String>,
+    /// What the files have for each, by its name or namespace.
+    entries: BTreeMap<(Layer, String), Value>,
     /// What they were made of.
     made_of: Value,
     /// Settings of the project that they were made with.
@@ -54,6 +56,7 @@ impl InForce {
         Self {
             tools: tools.registry.layers(),
             mistakes: mistakes(&tools.broken),
+            entries: entries(loaded),
             made_of: made_of(loaded),
             settings: Arc::clone(&loaded.in_use),
         }
@@ -67,6 +70,11 @@ fn made_of(loaded: &Loaded) -> Value {
     let servers: Vec<_> = loaded.config.mcp.servers.keys().chain(loaded.broken_servers.keys()).collect();
     let waiting = wire::brought::waiting(loaded);
     json!([sections, entries.collect::<Vec<_>>(), servers, waiting, loaded.in_use.pinned()])
+}
+
+fn entries(loaded: &Loaded) -> BTreeMap<(Layer, String), Value> {
+    let entries = loaded.tools.iter();
+    entries.map(|entry| ((entry.layer, entry.label().to_owned()), entry.value.clone())).collect()
 }
 
 /// What is wrong with tools and APIs. Of MCP servers it is said when they are set.
@@ -229,7 +237,7 @@ impl<'a> Follower<'a> {
 
     /// Puts new tools in the place of those that run.
     fn exchange(&self, new: &InForce, broken: &[BrokenPart]) {
-        say_tools(&self.in_force.tools, &new.tools);
+        say_tools(&self.in_force, new);
         let of = |tools: &[(Layer, Tool)], layer: Layer| -> Vec<Tool> {
             tools.iter().filter(|(other, _)| *other == layer).map(|(_, tool)| tool.clone()).collect()
         };
@@ -341,24 +349,22 @@ fn lines_of(failure: &Failure) -> Vec<String> {
     }
 }
 
-fn say_tools(before: &[(Layer, Tool)], now: &[(Layer, Tool)]) {
-    let known = |tools: &[(Layer, Tool)]| -> BTreeMap<(Layer, ToolName), Value> {
-        let shown = |tool: &Tool| json!([tool.definition(), tool.handler().fingerprint()]);
-        tools.iter().map(|(layer, tool)| ((*layer, tool.name().clone()), shown(tool))).collect()
+fn say_tools(before: &InForce, now: &InForce) {
+    let names = |in_force: &InForce| -> BTreeSet<ToolName> {
+        in_force.tools.iter().map(|(_, tool)| tool.name().clone()).collect()
     };
-    let (before, now) = (known(before), known(now));
-    let added = now.keys().filter(|one| !before.contains_key(one));
-    let removed = before.keys().filter(|one| !now.contains_key(one));
-    let changed = now.iter().filter(|(one, shown)| before.get(one).is_some_and(|was| was != *shown));
-    let changes: [(&str, Vec<_>); 3] = [
-        ("added", added.collect()),
-        ("removed", removed.collect()),
-        ("changed", changed.map(|(one, _)| one).collect()),
+    let (was, is) = (names(before), names(now));
+    let shown = |names: &mut dyn Iterator<Item = &ToolName>| names.map(ToString::to_string).collect();
+    let changed =
+        now.entries.iter().filter(|(one, value)| before.entries.get(one).is_some_and(|was| was != *value));
+    let changes: [(&str, Vec<String>); 3] = [
+        ("added", shown(&mut is.difference(&was))),
+        ("removed", shown(&mut was.difference(&is))),
+        ("changed", changed.map(|((_, name), _)| name.clone()).collect()),
     ];
     for (what, tools) in changes {
         if !tools.is_empty() {
-            let names: Vec<_> = tools.iter().map(|(_, name)| name.as_str()).collect();
-            say(&format!("tools {what}: {}", names.join(", ")));
+            say(&format!("tools {what}: {}", tools.join(", ")));
         }
     }
 }
