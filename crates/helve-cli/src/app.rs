@@ -36,7 +36,10 @@ impl<'u> App<'u> {
     pub(crate) fn note(&mut self, remarks: &[Remark]) {
         for remark in remarks {
             // Standard error may be closed; there is nobody left to tell.
-            let _ = self.ui.note(format!("note: {}", escape::one_line(&remark.to_string(), 600)));
+            // Only what was found is cut: what to do about it is there to be copied.
+            let (found, fix) =
+                (escape::one_line(&remark.found, 600), escape::one_line(&remark.fix, usize::MAX));
+            let _ = self.ui.note(format!("note: {found}; {fix}"));
         }
     }
 }

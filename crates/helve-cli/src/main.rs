@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod failure;
 mod remark;
+mod running;
 mod suggest;
 mod ui;
 mod usage;

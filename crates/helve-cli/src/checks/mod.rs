@@ -15,6 +15,7 @@ use crate::config::origin::short;
 use crate::config::{Loaded, load};
 use crate::failure::Failure;
 use crate::remark::Remark;
+use crate::running;
 use crate::ui::table::{Cell, Tone};
 
 /// What a probe found.
@@ -65,6 +66,11 @@ impl Check {
 
     fn broken(name: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { name, state: State::Broken, found: found.into(), fix: Some(fix.into()), lets_serve: false }
+    }
+
+    /// Something broken that takes nothing else down with it.
+    fn set_aside(name: &'static str, remark: &Remark) -> Self {
+        Self { lets_serve: true, ..Self::broken(name, &remark.found, &remark.fix) }
     }
 
     fn from_remark(name: &'static str, remark: &Remark) -> Self {
@@ -120,7 +126,18 @@ pub(crate) fn all(app: &App<'_>, purpose: Purpose) -> Vec<Check> {
     checks.push(host::clock(&loaded));
     checks.extend(tools::checks(&loaded));
     checks.extend(policy::checks(&loaded));
+    checks.extend(running(&loaded));
     checks
+}
+
+/// How far a `helve up` that runs follows the configuration.
+fn running(loaded: &Loaded) -> Vec<Check> {
+    let Some(note) = running::note_near(loaded) else { return Vec::new() };
+    let remarks = note.following.remarks();
+    match remarks.is_empty() {
+        true => vec![Check::good("server", format!("`helve up` runs at http://{}", note.address))],
+        false => remarks.iter().map(|remark| Check::from_remark("server", remark)).collect(),
+    }
 }
 
 fn configuration(loaded: &Loaded) -> Check {

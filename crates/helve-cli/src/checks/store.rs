@@ -144,7 +144,7 @@ fn privacy(path: &Path) -> Option<Check> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         let found = format!("others on this machine may open the journal (mode {mode:o})");
-        Check::warning("privacy", found, format!("chmod 600 {}", path.display()))
+        Check::warning("privacy", found, format!("`chmod 600 {}`", path.display()))
     })
 }
 

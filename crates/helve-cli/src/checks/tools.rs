@@ -8,15 +8,18 @@ use helve_mcp::counted::Standing;
 
 use super::Check;
 use crate::config::Loaded;
+use crate::remark::Remark;
 use crate::ui::count as noun;
-use crate::wire::{self, ByVariable};
+use crate::wire::{self, ByVariable, Tools};
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
-    let (registry, remarks) = match wire::tools(loaded) {
+    let Tools { registry, remarks, broken } = match wire::tools(loaded) {
         Ok(tools) => tools,
         Err(failure) => return vec![Check::from_failure("tools", &failure)],
     };
     let mut checks = vec![count(&registry)];
+    checks.extend(broken.iter().map(|one| Check::set_aside("tools", &one.remark())));
+    checks.extend(hooks(loaded));
     checks.extend(remarks.iter().map(|remark| Check::from_remark("tools", remark)));
     checks.extend(programs(loaded));
     checks.extend(servers(loaded));
@@ -44,6 +47,15 @@ fn count(registry: &Registry) -> Check {
         return Check::warning("tools", found, "intended? `helve tools list` shows which");
     }
     Check::good("tools", found)
+}
+
+/// Hooks that cannot be used. What they would look at is denied.
+fn hooks(loaded: &Loaded) -> impl Iterator<Item = Check> {
+    let fix = "mend it; until then what it would look at is denied";
+    wire::hooks::set(loaded)
+        .broken
+        .into_iter()
+        .map(|found| Check::set_aside("hooks", &Remark { found, fix: fix.to_owned() }))
 }
 
 /// Program tools whose program is not there or may not be started.

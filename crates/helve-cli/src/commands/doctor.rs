@@ -56,9 +56,13 @@ fn guards(probed: &helve_sandbox::Probed) -> serde_json::Value {
 fn table(checks: &[Check]) -> Table {
     let mut table = Table::bare();
     for check in checks {
-        table.row([check.state.cell(), Cell::new(check.name, Tone::Strong), Cell::from(&check.found)]);
+        table.row([
+            check.state.cell(),
+            Cell::new(check.name, Tone::Strong),
+            Cell::uncut(&check.found, Tone::Plain),
+        ]);
         if let Some(fix) = &check.fix {
-            table.row(["".into(), "".into(), Cell::new(format!("→ {fix}"), Tone::Dim)]);
+            table.row(["".into(), "".into(), Cell::uncut(format!("→ {fix}"), Tone::Dim)]);
         }
     }
     table

@@ -2,13 +2,17 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::find::FILE_NAME;
+use crate::config::find::{self, FILE_NAME};
+use crate::config::load;
+use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::wire;
 
 /// What is written. A test reads it back with every comment taken away.
 const TEMPLATE: &str = include_str!("init.toml");
@@ -36,12 +40,30 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         _ => Failure::failed("helve.toml cannot be written").because(&error),
     })?;
     file.write_all(TEMPLATE.as_bytes())?;
+    let loaded = load(&app.inputs)?;
+    let is_adopted = wire::journal::keep_adopted(&loaded)?;
     if app.ui.is_json() {
-        app.ui.json(&json!({ "written": path }))?;
+        app.ui.json(&json!({ "written": path, "journal": loaded.journal_path }))?;
         return Ok(Exit::Done);
     }
     let paint = app.ui.paint();
     app.ui.line(format!("{} wrote {}", paint.good("✓"), paint.bold(FILE_NAME)))?;
+    app.ui.note(recorded(&loaded.journal_path, is_adopted))?;
     app.ui.note("uncomment a tool in it, then: helve tools lint helve.toml && helve tools list")?;
     Ok(Exit::Done)
+}
+
+/// Where calls in this folder are recorded from now on.
+fn recorded(journal: &Path, is_adopted: bool) -> String {
+    let shown = short(journal);
+    if is_adopted {
+        return format!("calls here go on in {shown}, which the running `helve up` uses");
+    }
+    match find::user_journal().filter(|user| user != journal && user.exists()) {
+        Some(user) => {
+            let user = short(&user);
+            format!("calls here are recorded in {shown}; earlier ones without a project stay in {user}")
+        }
+        None => format!("calls here are recorded in {shown}"),
+    }
 }

@@ -1,6 +1,9 @@
 //! Everything there is, served to MCP clients: over HTTP (`helve up`) or over standard
 //! input and output (`helve mcp serve`).
 
+mod follow;
+mod upstream;
+
 use std::error::Error as _;
 use std::fs;
 use std::io::{self, Write as _};
@@ -10,12 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use helve::hook::{HookEvent, HookInput};
 use helve::identity::KeyText;
 use helve::{Caller, Runtime};
-use helve_mcp::gateway::Gateway;
-use helve_mcp::server::{McpServer, ServerOptions, random_id};
-use helve_mcp::servers::{Servers, SetServers};
+use helve_mcp::server::random_id;
 use helve_server::records::Records;
 use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
 use helve_store::Store;
@@ -23,15 +23,17 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use self::follow::{Follower, InForce, Seen};
+use self::upstream::Upstream;
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
-use crate::commands::mcp::instance::{self, Place};
 use crate::commands::stopping::Stopping;
 use crate::commands::takeover::keep_taking_over;
-use crate::config::{Inputs, Loaded, PolicyPath, load};
+use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::running::{self, Following, Note, Place};
 use crate::ui::Table;
 use crate::ui::escape;
 use crate::ui::table::{Cell, Tone};
@@ -47,8 +49,6 @@ const SIGN_IN: &str = "helve keys sign-in";
 const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How long a client has to read its last answers before the process ends.
 const ANSWERS_WAIT: Duration = Duration::from_secs(5);
-/// How often the configuration is looked at.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// Refuses an address that other machines reach, where nobody said who may come in.
 pub(crate) fn refuse_open(address: SocketAddr, token_file: Option<&Path>) -> Result<(), Failure> {
@@ -66,19 +66,22 @@ pub(crate) fn http(
     token_file: Option<PathBuf>,
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
+    let seen = Seen::files(&app.inputs);
     let loaded = app.load_config()?;
-    let place = Place::take(&loaded)?;
+    let place = Place::take(&mcp::state_folder()?, &loaded.journal_path)?;
     let address = match (address, &place) {
         // One beside another is nobody's to find: it was asked for by its address.
         (Some(address), _) => address,
-        (None, None) => return already_up(instance::address(&loaded), app),
+        (None, None) => return already_up(running::note(&loaded.journal_path).as_ref(), app),
         (None, Some(_)) => usual_or_free(app)?,
     };
     // Before tools are made: it is kept from them.
     if let Some(file) = &token_file {
         wire::secret_files::remember(file)?;
     }
-    let (runtime, store) = open(&loaded)?;
+    wire::journal::keep_adopted(&loaded)?;
+    let opened = open(&loaded, seen)?;
+    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
     let token_file = match token_file {
         // One that the person made is theirs to keep as they like, but they should know.
         Some(file) if file.exists() => {
@@ -112,9 +115,13 @@ pub(crate) fn http(
         if let Some(jwt) = &loaded.config.identity.jwt {
             server = server.with_issuer(issuer(jwt, &loaded)?);
         }
-        if let Some(place) = &place {
-            place.announce(server.address()?, &token_file)?;
-        }
+        let token = token_file.canonicalize().unwrap_or_else(|_| token_file.clone());
+        let following = Following::default();
+        let inputs = app.inputs.clone();
+        let work_dir = inputs.work_dir.clone();
+        let note = Note { address: server.address()?, token_file: token, work_dir, following };
+        let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
+        follower.announce_at(place.as_ref(), note)?;
         let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
         // Whoever reads the link decides: it goes to a person's eyes, not into a file that others read.
         let code = match app.ui.on_terminal() {
@@ -123,11 +130,10 @@ pub(crate) fn http(
         };
         announce(server.address()?, &token_file, code.as_ref(), app)?;
         let stop = CancellationToken::new();
-        let App { ui, inputs } = app;
         let running = async {
             tokio::select! {
                 () = server.run(stop.cancelled()) => {}
-                () = upstream.watch(inputs, &hooked, &loaded) => {}
+                () = follower.follow() => {}
                 () = deciding => {}
                 () = keep_taking_over(&hooked) => {}
                 () = telling => {}
@@ -141,7 +147,7 @@ pub(crate) fn http(
             begins: || place.iter().for_each(Place::withdraw),
             ends: || stop.cancel(),
         };
-        stopping.serve(Box::pin(running), ui).await;
+        stopping.serve(Box::pin(running), app.ui).await;
         upstream.servers.close().await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
@@ -163,7 +169,8 @@ fn usual_or_free(app: &mut App<'_>) -> io::Result<SocketAddr> {
 }
 
 /// Nothing is served twice unless somebody asks for it.
-fn already_up(address: Option<SocketAddr>, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn already_up(note: Option<&Note>, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let address = note.map(|note| note.address);
     if app.ui.is_json() {
         app.ui.json(&json!({ "already_up": address }))?;
     } else {
@@ -174,6 +181,9 @@ fn already_up(address: Option<SocketAddr>, app: &mut App<'_>) -> anyhow::Result<
         }
         app.ui.line("  helve keys sign-in      a link to its page")?;
         app.ui.line("  helve up --listen ADDR  another beside it")?;
+        for remark in note.iter().flat_map(|note| note.following.remarks()) {
+            app.ui.line(format!("! {}", escape::visible(&remark.to_string())))?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -190,12 +200,16 @@ fn cannot_bind(error: &BindError) -> Failure {
 
 /// Serves one client over standard input and output, until the input ends.
 pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let seen = Seen::files(&app.inputs);
     let loaded = app.load_config()?;
-    let (runtime, store) = open(&loaded)?;
+    let opened = open(&loaded, seen)?;
+    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
     wire::block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let hooked = runtime.clone();
         let server = upstream.served(runtime);
+        let inputs = app.inputs.clone();
+        let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
         if let Some(page) = page(&loaded)?.or_else(|| running_page(&loaded)) {
             server.set_page(page);
         }
@@ -206,6 +220,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 () = keep_taking_over(&hooked) => Ok(()),
                 // A client that does not read its answers is not waited for.
                 () = long_after(&stop) => Ok(()),
+                () = follower.follow() => Ok(()),
             }
         };
         let stopping =
@@ -259,7 +274,8 @@ fn own_names(loaded: &Loaded) -> Result<Vec<String>, Failure> {
 
 /// The page of the `helve up` that runs with this configuration, and so with the same journal.
 fn running_page(loaded: &Loaded) -> Option<Url> {
-    let address = instance::address(loaded).filter(|address| !address.ip().is_unspecified())?;
+    let address = running::note(&loaded.journal_path)?.address;
+    let address = Some(address).filter(|address| !address.ip().is_unspecified())?;
     Url::parse(&format!("http://{address}")).ok()
 }
 
@@ -272,11 +288,21 @@ fn issuer(config: &JwtConfig, loaded: &Loaded) -> Result<Issuer, Failure> {
         .map_err(|error| Failure::usage("`[identity.jwt]` cannot be used").because(&error))
 }
 
-fn open(loaded: &Loaded) -> anyhow::Result<(Runtime, Arc<Store>)> {
-    let registry = wire::registry(loaded)?;
+/// What is served, before MCP servers bring more.
+struct Opened {
+    runtime: Runtime,
+    store: Arc<Store>,
+    tools: InForce,
+    seen: Seen,
+}
+
+fn open(loaded: &Loaded, seen: Seen) -> anyhow::Result<Opened> {
+    let seen = seen.with_policies(&loaded.policy_files);
+    let tools = wire::tools(loaded)?;
+    let in_force = InForce::of(&tools, loaded);
     let store = Arc::new(wire::open_store(loaded)?);
-    let runtime = wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))?;
-    Ok((runtime, store))
+    let runtime = wire::runtime(loaded, tools.registry, store.clone(), wire::settings(&loaded.config))?;
+    Ok(Opened { runtime, store, tools: in_force, seen })
 }
 
 /// Tells the webhook of questions, where there is one. Runs until dropped.
@@ -306,130 +332,6 @@ async fn follow_decisions(runtime: Runtime) {
     let Err(error) = runtime.approvals().follow().await;
     tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
     std::future::pending().await
-}
-
-/// The MCP servers behind what is served.
-struct Upstream {
-    servers: Servers,
-}
-
-impl Upstream {
-    /// Starts those that may be started, and says which may not. Nobody waits for a connection.
-    async fn start(loaded: &Loaded, runtime: &Runtime, app: &mut App<'_>) -> anyhow::Result<Self> {
-        let (started, held): (Vec<_>, Vec<_>) =
-            mcp::configured(loaded).into_iter().partition(|one| one.hold().is_none());
-        let servers = mcp::open(loaded, runtime.registry(), &started)?;
-        let set = servers.set(mcp::configs(started)).await;
-        let wrong = set.errors.iter().map(|(name, reason)| (name.clone(), reason.clone()));
-        let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
-        for (name, reason) in held.chain(wrong) {
-            app.ui.note(format!("note: MCP server `{name}`: {}", escape::one_line(&reason, 300)))?;
-        }
-        Ok(Self { servers })
-    }
-
-    /// What is served: the runtime's tools, and all else that the servers have.
-    fn served(&self, runtime: Runtime) -> McpServer {
-        let gateway = Gateway::new(runtime, self.servers.clone());
-        McpServer::new(Arc::new(gateway), ServerOptions::default())
-    }
-
-    /// Follows the configuration, and says what became of it. Runs until dropped.
-    async fn watch(&self, inputs: &Inputs, runtime: &Runtime, first: &Loaded) {
-        let mut policies = first.policy_files.clone();
-        let mut last = None;
-        let of_policies = |policies: &[PolicyPath]| {
-            mcp::fingerprint_of(policies.iter().map(|policy| policy.path.as_path()))
-        };
-        let mut before = (mcp::fingerprint(inputs), of_policies(&policies));
-        loop {
-            tokio::time::sleep(WATCH_EVERY).await;
-            let now = (mcp::fingerprint(inputs), of_policies(&policies));
-            if now == before {
-                continue;
-            }
-            before = now;
-            match load(inputs) {
-                Ok(mut loaded) => {
-                    // What is followed is kept from the tools that run before it counts.
-                    loaded.unwritable = first.unwritable.clone();
-                    // The tools that run were made with these.
-                    loaded.in_use = Arc::clone(&first.in_use);
-                    wire::judges::unwritable(&loaded);
-                    // Taken before they are read, so that no change falls in between.
-                    policies.clone_from(&loaded.policy_files);
-                    before.1 = of_policies(&policies);
-                    let started = mcp::configured(&loaded).into_iter().filter(|one| one.hold().is_none());
-                    match mcp::set(&self.servers, started.collect()).await {
-                        Ok(set) => say_set(&set),
-                        Err(failure) => say(&format!("MCP servers are not followed: {failure}")),
-                    }
-                    follow_gate(&loaded, runtime);
-                    follow_hooks(&loaded, runtime).await;
-                    last = Some(loaded);
-                }
-                Err(failure) => {
-                    say(&format!(
-                        "the configuration is not followed: {failure}: {}",
-                        failure.details.join("; ")
-                    ));
-                    // Policies are: what somebody forbids does not wait until another file is mended.
-                    follow_gate(last.as_ref().unwrap_or(first), runtime);
-                }
-            }
-        }
-    }
-}
-
-/// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
-/// that are wrong stay as they were, since without them less might be denied.
-fn follow_gate(loaded: &Loaded, runtime: &Runtime) {
-    runtime.set_policy(wire::brought::gate(loaded, runtime.registry()));
-    match crate::config::rules::places(loaded) {
-        Ok(places) => places.sets.into_iter().for_each(|(place, set)| runtime.set_permissions(place, set)),
-        Err(failure) => {
-            say(&format!("the rules stay as they were: {failure}: {}", failure.details.join("; ")));
-        }
-    }
-}
-
-/// Lets the hooks be those of the configuration, unless a hook says no: then everything stays.
-async fn follow_hooks(loaded: &Loaded, runtime: &Runtime) {
-    let set = match wire::hooks::set(loaded) {
-        Ok(set) => set,
-        Err(failure) => {
-            say(&format!("the hooks stay as they were: {failure}: {}", failure.details.join("; ")));
-            return;
-        }
-    };
-    let file = loaded.project_file.as_ref().or(loaded.user_file.as_ref());
-    let source = if loaded.project_file.is_some() { "project_settings" } else { "user_settings" };
-    let mut input = HookInput::new(HookEvent::ConfigChange).with("source", source);
-    if let Some(file) = file {
-        input = input.with("file_path", file.to_string_lossy().as_ref());
-    }
-    let fired = runtime.fire(input).await;
-    match fired.refusal() {
-        Some(why) => say(&format!("the hooks stay as they were; a hook says no: {why}")),
-        None => runtime.hooks().replace(set),
-    }
-}
-
-fn say_set(set: &SetServers) {
-    for (what, names) in [("added", &set.added), ("removed", &set.removed)] {
-        if !names.is_empty() {
-            say(&format!("MCP servers {what}: {}", names.join(", ")));
-        }
-    }
-    for (name, reason) in &set.errors {
-        say(&format!("MCP server `{name}` cannot be used: {reason}"));
-    }
-}
-
-/// Says something while everything else waits for Ctrl-C.
-fn say(text: &str) {
-    // Standard error may be closed; there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "{}", escape::one_line(text, 1_000));
 }
 
 /// The token that Helve makes itself, in a file that nobody else can read.
@@ -494,23 +396,24 @@ fn announce(
     let inspector =
         format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
     let older = format!("{url}/sse (server-sent events), {}/ws (WebSocket)", url.replace("http:", "ws:"));
-    let decide = match sign_in {
-        Some(link) => format!("{link} (once, for 10 minutes; `{SIGN_IN}` makes another)"),
-        None => format!("`{SIGN_IN}` makes a link, for whoever decides"),
+    let decide = match &sign_in {
+        Some(link) => Cell::to_copy(link, Tone::Strong),
+        None => Cell::to_copy(format!("{SIGN_IN}  makes a link, for whoever decides"), Tone::Strong),
     };
     let mut table = Table::bare().indented();
-    for (name, what) in [
-        ("address", url),
-        ("HTTP API", format!("http://{address}/v1, described in http://{address}/v1/openapi.json")),
-        ("decide", decide),
-        ("token", format!("in {file}")),
-        ("Claude Code", claude),
-        ("inspector (Node 22)", inspector),
-        ("older clients", older),
-        ("over stdio", "command `helve`, arguments `mcp serve`".to_owned()),
-    ] {
-        table.row([Cell::new(name, Tone::Dim), Cell::new(what, Tone::Strong)]);
+    let mut row = |name: &str, what: Cell| table.row([Cell::new(name, Tone::Dim), what]);
+    let strong = |text: String| Cell::to_copy(text, Tone::Strong);
+    row("address", strong(url));
+    row("HTTP API", strong(format!("http://{address}/v1, described in http://{address}/v1/openapi.json")));
+    row("decide", decide);
+    if sign_in.is_some() {
+        row("", Cell::new(format!("once, for 10 minutes; `{SIGN_IN}` makes another"), Tone::Dim));
     }
+    row("token", strong(format!("in {file}")));
+    row("Claude Code", strong(claude));
+    row("inspector (Node 22)", strong(inspector));
+    row("older clients", strong(older));
+    row("over stdio", strong("command `helve`, arguments `mcp serve`".to_owned()));
     app.ui.table(table)?;
     app.ui.flush()?;
     Ok(())

@@ -84,9 +84,13 @@ fn print(checks: &[Check], next: &[(&str, &str)], app: &mut App<'_>) -> anyhow::
     app.ui.line("")?;
     let mut table = Table::bare().indented();
     for check in checks {
-        table.row([check.state.cell(), Cell::new(check.name, Tone::Dim), Cell::from(&check.found)]);
+        table.row([
+            check.state.cell(),
+            Cell::new(check.name, Tone::Dim),
+            Cell::uncut(&check.found, Tone::Plain),
+        ]);
         if let Some(fix) = &check.fix {
-            table.row(["".into(), "".into(), Cell::new(format!("→ {fix}"), Tone::Warn)]);
+            table.row(["".into(), "".into(), Cell::uncut(format!("→ {fix}"), Tone::Warn)]);
         }
     }
     app.ui.table(table)?;
@@ -94,7 +98,7 @@ fn print(checks: &[Check], next: &[(&str, &str)], app: &mut App<'_>) -> anyhow::
     app.ui.heading("Next")?;
     let mut table = Table::bare().indented();
     for (command, what) in next {
-        table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
+        table.row([Cell::to_copy(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
     }
     app.ui.table(table)?;
     if app.ui.on_terminal()

@@ -127,6 +127,21 @@ impl AskedSettings {
         settings
     }
 
+    /// What a process that was started with these uses once it has taken up those that `now` are in force: sections
+    /// that it follows as they are now, and all others as it was started.
+    pub(crate) fn followed_by(&self, now: &Self, followed: &[&str]) -> Self {
+        let stays = |one: &&Asked| !followed.iter().any(|section| one.is_in(section));
+        let merged = |was: &[Asked], now: &[Asked]| -> Vec<Asked> {
+            let was: Vec<_> = was.iter().filter(stays).cloned().collect();
+            let is_new = |one: &&Asked| was.iter().all(|other| other.pointer != one.pointer);
+            let new: Vec<_> = now.iter().filter(is_new).cloned().collect();
+            was.into_iter().chain(new).collect()
+        };
+        let own = if self.is_empty() { now.own.clone() } else { self.own.clone() };
+        let (asked, inside) = (merged(&self.asked, &now.asked), merged(&self.inside, &now.inside));
+        Self { own, asked, inside }
+    }
+
     /// Whether nothing of this can change without the configuration.
     pub(crate) fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.inside.is_empty()
@@ -193,6 +208,10 @@ impl AskedSettings {
 }
 
 impl Asked {
+    fn is_in(&self, section: &str) -> bool {
+        self.pointer.split('/').nth(1) == Some(section)
+    }
+
     fn key(&self) -> String {
         dotted(&self.pointer)
     }

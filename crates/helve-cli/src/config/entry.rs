@@ -1,16 +1,18 @@
 //! Tools as they stand in a file: lists that add up over the files instead of replacing each other.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use helve::Layer;
 use serde_json::Value;
 
 use super::Origin;
 use super::document::Document;
+use super::parts::Problem;
 
 /// The lists in a file, each with the sort of its entries.
-const TOOL_LISTS: [(&str, ToolKind); 7] = [
+pub(super) const TOOL_LISTS: [(&str, ToolKind); 7] = [
     ("/tool/http", ToolKind::Http),
     ("/tool/program", ToolKind::Program),
     ("/openapi", ToolKind::OpenApi),
@@ -25,7 +27,9 @@ pub(crate) struct ToolEntry {
     pub(crate) kind: ToolKind,
     pub(crate) value: Value,
     pub(crate) layer: Layer,
-    document: Rc<Document>,
+    /// What is wrong with its shape.
+    pub(crate) problems: Vec<Problem>,
+    document: Arc<Document>,
     pointer: String,
 }
 
@@ -102,8 +106,12 @@ impl ToolKind {
     }
 }
 
-/// The tools of one file.
-pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEntry> {
+/// The tools of one file. `wrong` is what is wrong with parts of it, by their pointers.
+pub(crate) fn tool_entries(
+    layer: Layer,
+    document: &Arc<Document>,
+    wrong: &BTreeMap<String, Vec<Problem>>,
+) -> Vec<ToolEntry> {
     let entries = TOOL_LISTS.into_iter().flat_map(|(list, kind)| {
         let items = document.value.pointer(list).and_then(Value::as_array).into_iter().flatten();
         items.enumerate().map(move |(index, value)| (format!("{list}/{index}"), kind, value))
@@ -113,7 +121,8 @@ pub(crate) fn tool_entries(layer: Layer, document: &Rc<Document>) -> Vec<ToolEnt
             kind,
             value: value.clone(),
             layer,
-            document: Rc::clone(document),
+            problems: wrong.get(&pointer).cloned().unwrap_or_default(),
+            document: Arc::clone(document),
             pointer,
         })
         .collect()

@@ -1,7 +1,8 @@
 //! Hooks as they stand in the files: lists that add up, so that no file takes away the checks of
 //! another.
 
-use std::rc::Rc;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use helve::Layer;
 use helve::hook::HookEvent;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::Origin;
 use super::document::{Document, at};
+use super::parts::Problem;
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::suggest;
@@ -22,7 +24,7 @@ pub(crate) struct HookSection {
     pub(crate) event: String,
     pub(crate) group: HookGroup,
     pub(crate) layer: Layer,
-    document: Rc<Document>,
+    document: Arc<Document>,
     pointer: String,
 }
 
@@ -38,25 +40,48 @@ impl HookSection {
     }
 }
 
-/// The hooks of one file. Their shape was checked before.
-pub(super) fn hook_sections(layer: Layer, document: &Rc<Document>) -> Result<Vec<HookSection>, Failure> {
-    let mut sections = Vec::new();
+/// A group of hooks that cannot be used. What it would look at is denied.
+#[derive(Debug, Clone)]
+pub(crate) struct BrokenHook {
+    pub(crate) event: String,
+    /// What it would look at, where that can be read.
+    pub(crate) matcher: Option<String>,
+    pub(crate) origin: Origin,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// The hooks of one file, and those that cannot be used. `wrong` is what is wrong with the shape of parts of
+/// the file, by their pointers.
+pub(super) fn hook_sections(
+    layer: Layer,
+    document: &Arc<Document>,
+    wrong: &BTreeMap<String, Vec<Problem>>,
+) -> Result<(Vec<HookSection>, Vec<BrokenHook>), Failure> {
+    let (mut sections, mut broken) = (Vec::new(), Vec::new());
     let events = document.value.get("hooks").and_then(Value::as_object);
     for (event, groups) in events.into_iter().flatten() {
         for (index, group) in groups.as_array().into_iter().flatten().enumerate() {
             let pointer = format!("/hooks/{}/{index}", helve::json::escape_pointer(event));
-            let group = serde_json::from_value(group.clone()).map_err(|error| {
-                Failure::usage("the configuration has a hook that is refused")
-                    .detail(format!("{}  {error}", at(&document.origin(&pointer))))
-            })?;
-            let document = Rc::clone(document);
-            sections.push(HookSection { event: event.clone(), group, layer, document, pointer });
+            let origin = document.origin(&pointer);
+            let problems = match (wrong.get(&pointer), serde_json::from_value(group.clone())) {
+                (None, Ok(group)) => {
+                    let document = Arc::clone(document);
+                    sections.push(HookSection { event: event.clone(), group, layer, document, pointer });
+                    continue;
+                }
+                (Some(problems), _) => problems.clone(),
+                (None, Err(error)) => {
+                    vec![Problem { origin: origin.clone(), message: error.to_string() }]
+                }
+            };
+            let matcher = group.get("matcher").and_then(Value::as_str).map(str::to_owned);
+            broken.push(BrokenHook { event: event.clone(), matcher, origin, problems });
         }
     }
-    if sections.len() > GROUPS_MAX {
+    if sections.len() + broken.len() > GROUPS_MAX {
         return Err(Failure::usage(format!("there are more than {GROUPS_MAX} groups of hooks")));
     }
-    Ok(sections)
+    Ok((sections, broken))
 }
 
 /// The event that was probably meant, where this is none that Helve knows. An agent may have events of

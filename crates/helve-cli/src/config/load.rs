@@ -1,13 +1,12 @@
 //! Merges the layers, and refuses what is wrong in any of them, all at once and with its place.
 
 use std::cell::LazyCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use helve::json::escape_pointer;
-use helve::{FieldError, Layer, Schema};
+use helve::{Layer, Schema};
 use helve_mcp::trust::Verdict;
 use helve_sandbox::Unwritable;
 use serde_json::{Value, json};
@@ -15,14 +14,17 @@ use serde_json::{Value, json};
 use super::asked::{self, AskedSettings};
 use super::document::{Document, at};
 use super::entry::{ToolEntry, is_tool_list, tool_entries};
-use super::hooks::{self, HookSection, hook_sections, is_hook};
+use super::hooks::{self, BrokenHook, HookSection, hook_sections, is_hook};
 use super::overrides::{self, Override};
-use super::{Config, Origin, PolicyPath, Resource, find, keys, policy, schema};
+use super::parts::{self, Problem, problems_of};
+use super::servers::{self, BrokenServer};
+use super::{Config, Origin, PolicyPath, Resource, adopted, find, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::count;
 
 /// What the layers are read from.
+#[derive(Clone)]
 pub(crate) struct Inputs {
     pub(crate) work_dir: PathBuf,
     /// `--config`: read this instead of the project's file.
@@ -39,6 +41,10 @@ pub(crate) struct Loaded {
     pub(crate) tools: Vec<ToolEntry>,
     /// Hooks from the files, the user's first.
     pub(crate) hooks: Vec<HookSection>,
+    /// Hooks that cannot be used.
+    pub(crate) broken_hooks: Vec<BrokenHook>,
+    /// MCP servers that cannot be used, by name.
+    pub(crate) broken_servers: BTreeMap<String, BrokenServer>,
     /// The user's file, where there is one.
     pub(crate) user_file: Option<PathBuf>,
     /// The project's file, where there is one.
@@ -114,6 +120,24 @@ impl Loaded {
         self.origins.iter().filter(|(one, _)| one.starts_with(&below)).map(|(_, origin)| origin).collect()
     }
 
+    /// A section as it counts.
+    pub(crate) fn section(&self, name: &str) -> &Value {
+        self.merged.get(name).unwrap_or(&Value::Null)
+    }
+
+    /// The keys that another configuration has with other values, outside of these sections.
+    pub(crate) fn changed_keys(&self, other: &Self, without: &[&str]) -> Vec<String> {
+        let values = |loaded: &Self| {
+            let values = loaded.values().into_iter().map(|(key, value, _)| (key, value.clone()));
+            values.collect::<BTreeMap<_, _>>()
+        };
+        let (here, there) = (values(self), values(other));
+        let keys: BTreeSet<_> = here.keys().chain(there.keys()).collect();
+        let is_left_out = |key: &str| without.contains(&key.split(['.', '[']).next().unwrap_or(key));
+        let changed = keys.into_iter().filter(|key| !is_left_out(key) && here.get(*key) != there.get(*key));
+        changed.cloned().collect()
+    }
+
     /// Where the value at `pointer` comes from.
     pub(crate) fn origin(&self, pointer: &str) -> Origin {
         self.origins.get(pointer).cloned().unwrap_or(Origin::Default)
@@ -126,14 +150,15 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let schema: LazyCell<Schema> = LazyCell::new(schema::compiled);
     let documents = documents(inputs)?;
     let overrides = all_overrides(inputs, &schema)?;
-    check(&documents, &overrides, &schema)?;
+    let wrong = check(&documents, &overrides, &schema)?;
 
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
-    let (mut tools, mut hooks, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut tools, mut refused) = (Vec::new(), Vec::new());
+    let (mut hooks, mut broken_hooks, mut broken_servers) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut settings, mut in_use) = (AskedSettings::none(), AskedSettings::none());
     let project_was_found = inputs.config.is_none();
-    for (layer, document) in &documents {
+    for ((layer, document), wrong) in documents.iter().zip(&wrong) {
         let mut left_out = Vec::new();
         if *layer == Layer::Project && project_was_found {
             let sorted = asked::sort(document, &merged, &origins);
@@ -143,9 +168,11 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         let verdict = settings.verdict();
         let waits = verdict != Verdict::Trusted;
         in_use = settings.in_force(&verdict);
-        replace_servers(document, &mut merged, &mut origins);
+        servers::replace(document, &mut merged, &mut origins);
+        servers::set_aside(document, wrong, &mut broken_servers);
         leaves(&document.value, String::new(), &mut |pointer, value| {
-            let is_left_out = left_out.contains(&pointer) || waits && settings.has(&pointer);
+            let is_broken = wrong.keys().any(|part| parts::is_below(&pointer, part));
+            let is_left_out = is_broken || left_out.contains(&pointer) || waits && settings.has(&pointer);
             if is_left_out || is_tool_list(&pointer) || is_hook(&pointer) {
                 return;
             }
@@ -153,14 +180,17 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
             origins.insert(pointer.clone(), document.origin(&pointer));
         });
         refused.extend(settings.remarks().filter(|_| waits));
-        tools.extend(tool_entries(*layer, document));
-        hooks.extend(hook_sections(*layer, document)?);
+        tools.extend(tool_entries(*layer, document, wrong));
+        let (sound, broken) = hook_sections(*layer, document, wrong)?;
+        hooks.extend(sound);
+        broken_hooks.extend(broken);
     }
     let policy_files = policy::files(&documents, &overrides, inputs, &settings);
     for Override { pointer, value, origin } in overrides {
         overrides::put(&mut merged, &pointer, value);
         origins.insert(pointer, origin);
     }
+    servers::untype(&mut merged, &mut origins, &mut broken_servers);
     let config = typed(&merged, &origins)?;
     check_waiting(&settings, &merged, &origins)?;
     check_together(&config, &origins)?;
@@ -179,6 +209,8 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         config,
         tools,
         hooks,
+        broken_hooks,
+        broken_servers,
         user_file,
         project_file,
         remarks,
@@ -191,19 +223,6 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         merged,
         origins,
     })
-}
-
-/// A server of a later file takes the place of one of the same name as a whole: a project must not
-/// put its address beside somebody's own credentials.
-fn replace_servers(document: &Document, merged: &mut Value, origins: &mut HashMap<String, Origin>) {
-    let named = document.value.pointer("/mcp/servers").and_then(Value::as_object);
-    for name in named.into_iter().flat_map(|servers| servers.keys()) {
-        if let Some(servers) = merged.pointer_mut("/mcp/servers").and_then(Value::as_object_mut) {
-            servers.remove(name);
-        }
-        let below = format!("/mcp/servers/{}/", escape_pointer(name));
-        origins.retain(|pointer, _| !pointer.starts_with(&below));
-    }
 }
 
 /// The typed whole. Its shape was checked before; here a value can still be wrong in itself, such
@@ -243,7 +262,7 @@ fn check_waiting(
 }
 
 /// The files, the user's first.
-fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
+fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Arc<Document>)>, Failure> {
     let user = match find::user_file() {
         Some(file) if find::is_there(&file)? => Some(file),
         Some(_) | None => None,
@@ -255,7 +274,7 @@ fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Rc<Document>)>, Failure> {
     let mut documents = Vec::new();
     for (layer, file) in [(Layer::Org, user), (Layer::Project, project)] {
         if let Some(file) = file {
-            documents.push((layer, Rc::new(Document::read(&file)?)));
+            documents.push((layer, Arc::new(Document::read(&file)?)));
         }
     }
     Ok(documents)
@@ -306,64 +325,31 @@ fn unused_variables(
         .collect()
 }
 
-/// Checks each layer by itself, so that every problem has a place.
+/// Checks each layer by itself, so that every problem has a place. Gives what is wrong with parts of the
+/// files, by the pointer of the part, each file in the order of `documents`.
 fn check(
-    documents: &[(Layer, Rc<Document>)],
+    documents: &[(Layer, Arc<Document>)],
     overrides: &[Override],
     schema: &LazyCell<Schema>,
-) -> Result<(), Failure> {
-    let mut problems = Vec::new();
-    for (_, document) in documents {
-        problems.extend(problems_of(document, schema));
-    }
+) -> Result<Vec<BTreeMap<String, Vec<Problem>>>, Failure> {
+    let judged: Vec<_> = documents.iter().map(|(_, document)| parts::judge(document, schema)).collect();
+    let mut is_whole = judged.iter().all(|wrong| wrong.whole.is_empty());
+    let mut of_overrides = Vec::new();
     for one in overrides {
         let mut overlay = json!({});
         overrides::put(&mut overlay, &one.pointer, one.value.clone());
         let errors = schema.validate(&overlay).err().unwrap_or_default();
-        problems.extend(errors.iter().map(|error| Problem::new(error, one.origin.clone(), schema)));
+        of_overrides.extend(errors.iter().map(|error| Problem::new(error, one.origin.clone(), schema)));
     }
-    if problems.is_empty() {
-        return Ok(());
+    is_whole &= of_overrides.is_empty();
+    if is_whole {
+        return Ok(judged.into_iter().map(|wrong| wrong.parts).collect());
     }
-    Err(Failure::usage(format!("the configuration has {}", count(problems.len(), "problem")))
-        .details(problems.into_iter().map(|problem| format!("{}  {}", at(&problem.origin), problem.message)))
+    let of_files = documents.iter().flat_map(|(_, document)| problems_of(document, schema));
+    let lines: Vec<_> = of_files.chain(of_overrides).map(|problem| problem.line()).collect();
+    Err(Failure::usage(format!("the configuration has {}", count(lines.len(), "problem")))
+        .details(lines)
         .hint("`helve config keys` lists every key"))
-}
-
-/// Something wrong with a configuration file.
-pub(crate) struct Problem {
-    pub(crate) origin: Origin,
-    pub(crate) message: String,
-}
-
-/// Everything wrong with the shape of one file, in its order.
-pub(crate) fn problems_of(document: &Document, schema: &Schema) -> Vec<Problem> {
-    let errors = schema.validate(&document.value).err().unwrap_or_default();
-    let mut problems: Vec<_> =
-        errors.iter().map(|error| Problem::new(error, document.origin(&error.path), schema)).collect();
-    problems.sort_by_key(|problem| match problem.origin {
-        Origin::File { line, column, .. } => (line, column),
-        Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => (0, 0),
-    });
-    problems
-}
-
-impl Problem {
-    fn new(error: &FieldError, origin: Origin, schema: &Schema) -> Self {
-        let key = dotted(&error.path);
-        let message = match keys::unknown_key(&error.path, schema) {
-            Some(hint) => format!("`{key}` is not a key{hint}"),
-            None if error.path.is_empty() => error.message.clone(),
-            None => format!("`{key}`: expected {}, received {}", in_toml(&error.expected), error.received),
-        };
-        Self { origin, message }
-    }
-}
-
-/// What is expected, without `null`: TOML has none, and a key that is left out says the same.
-fn in_toml(expected: &str) -> String {
-    let others: Vec<_> = expected.split(" or ").filter(|one| *one != "null").collect();
-    if others.is_empty() { expected.to_owned() } else { others.join(" or ") }
 }
 
 /// What no single value can be blamed for.
@@ -394,7 +380,6 @@ fn journal_path(
     project_file: Option<&Path>,
     inputs: &Inputs,
 ) -> Result<PathBuf, Failure> {
-    let project_dir = project_file.and_then(Path::parent);
     if let Some(path) = &config.journal.path {
         let base = match origin {
             Some(Origin::File { path, .. }) => path.parent().unwrap_or(&inputs.work_dir),
@@ -402,13 +387,17 @@ fn journal_path(
         };
         return Ok(base.join(expand_home(path)));
     }
-    match project_dir {
-        Some(dir) => Ok(find::project_journal(dir)),
+    match project_file {
+        Some(file) => Ok(adopted::journal(file).unwrap_or_else(|| find::project_journal(&folder_of(file)))),
         None => find::user_journal().ok_or_else(|| {
             Failure::usage("there is no place for the journal: neither HOME nor XDG_STATE_HOME is set")
                 .hint("name a file: `--set journal.path=/var/lib/helve/helve.db`")
         }),
     }
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    file.parent().unwrap_or(Path::new("/")).to_owned()
 }
 
 pub(super) fn expand_home(path: &Path) -> PathBuf {

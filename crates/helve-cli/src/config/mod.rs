@@ -7,6 +7,7 @@
 
 mod types;
 
+pub(crate) mod adopted;
 pub(crate) mod asked;
 pub(crate) mod document;
 mod entry;
@@ -16,16 +17,20 @@ pub(crate) mod keys;
 mod load;
 pub(crate) mod origin;
 mod overrides;
+pub(crate) mod parts;
 pub(crate) mod place;
 mod policy;
 pub(crate) mod rules;
 pub(crate) mod schema;
+mod servers;
 mod standing;
 pub(crate) mod trusted;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use hooks::HookSection;
-pub(crate) use load::{Inputs, Loaded, load, problems_of};
+pub(crate) use load::{Inputs, Loaded, load};
 pub(crate) use origin::Origin;
+pub(crate) use parts::{Problem, problems_of};
 pub(crate) use policy::PolicyPath;
+pub(crate) use servers::BrokenServer;
 pub(crate) use types::{ApprovalsSection, CheckSection, Config, Durability, Resource, TelemetrySection};

@@ -2,7 +2,7 @@
 //! what came with a project must not switch off what its user forbids.
 
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use helve::Layer;
 use helve_mcp::trust::Verdict;
@@ -32,7 +32,7 @@ pub(crate) struct PolicyPath {
 /// user has none, those of a file that was named with `--config` do: whoever named it answers for it.
 /// What a project brings along only narrows.
 pub(super) fn files(
-    documents: &[(Layer, Rc<Document>)],
+    documents: &[(Layer, Arc<Document>)],
     overrides: &[Override],
     inputs: &Inputs,
     settings: &AskedSettings,

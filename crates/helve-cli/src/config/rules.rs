@@ -30,6 +30,8 @@ pub(crate) struct LocalFile {
     project: String,
     /// The digest of the project's rules as they were trusted.
     trusted_rules: Option<String>,
+    /// The journal that the project goes on with: see [`super::adopted`].
+    pub(super) journal: Option<PathBuf>,
     rules: PermissionSet,
 }
 
@@ -105,10 +107,15 @@ pub(crate) fn of_file(file: Option<&Path>) -> Result<PermissionSet, Failure> {
 
 /// What this machine alone knows of the project.
 pub(crate) fn local(loaded: &Loaded) -> Result<LocalFile, Failure> {
-    let Some(file) = local_file(loaded).filter(|file| file.is_file()) else {
-        return Ok(LocalFile::default());
-    };
-    read(Some(&Document::read(&file)?.value), &file)
+    local_file(loaded).map_or_else(|| Ok(LocalFile::default()), |file| of_machine(&file))
+}
+
+/// The same from its file, which need not be there.
+pub(super) fn of_machine(file: &Path) -> Result<LocalFile, Failure> {
+    match file.is_file() {
+        true => read(Some(&Document::read(file)?.value), file),
+        false => Ok(LocalFile::default()),
+    }
 }
 
 /// Where that stands.

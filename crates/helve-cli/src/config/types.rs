@@ -255,7 +255,8 @@ impl Default for Repair {
 pub(crate) struct JournalSection {
     /// The database file. A relative path starts at the folder of the file that names it. Left
     /// out: `.helve/helve.db` beside the project's helve.toml, or where there is no project
-    /// `$XDG_STATE_HOME/helve/helve.db` (`~/.local/state/helve/helve.db`).
+    /// `$XDG_STATE_HOME/helve/helve.db` (`~/.local/state/helve/helve.db`). A project that comes to a folder
+    /// where a `helve up` runs with the latter goes on with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
     /// Which calls are safe on disk before they are answered: `changes`, those that may change

@@ -1,6 +1,7 @@
 //! Tables: coloured and fitted to the terminal, or plain aligned columns in a pipe.
 
 use comfy_table::{Attribute, Color, ColumnConstraint, ContentArrangement, Width, presets};
+use unicode_width::UnicodeWidthStr as _;
 
 use super::Paint;
 use super::escape::{one_line, visible};
@@ -36,11 +37,23 @@ impl Tone {
 pub(crate) struct Cell {
     text: String,
     tone: Tone,
+    /// Whether it is to be copied as a whole: it is never cut, and no line is broken in it.
+    is_whole: bool,
 }
 
 impl Cell {
     pub(crate) fn new(text: impl AsRef<str>, tone: Tone) -> Self {
-        Self { text: one_line(text.as_ref(), CELL_CHARS_MAX), tone }
+        Self { text: one_line(text.as_ref(), CELL_CHARS_MAX), tone, is_whole: false }
+    }
+
+    /// What people copy: a command, a link. It stands on one line however narrow the terminal is.
+    pub(crate) fn to_copy(text: impl AsRef<str>, tone: Tone) -> Self {
+        Self { text: one_line(text.as_ref(), usize::MAX), tone, is_whole: true }
+    }
+
+    /// Prose that is never cut, because what it ends with is to be copied. It may wrap, but not in `code`.
+    pub(crate) fn uncut(text: impl AsRef<str>, tone: Tone) -> Self {
+        Self { is_whole: false, ..Self::to_copy(text, tone) }
     }
 }
 
@@ -48,7 +61,7 @@ impl Cell {
 pub(super) fn paragraph(text: &str) -> Table {
     let mut table = Table::bare().indented();
     for line in visible(text).lines() {
-        table.row([Cell { text: line.replace('\t', " "), tone: Tone::Plain }]);
+        table.row([Cell { text: line.replace('\t', " "), tone: Tone::Plain, is_whole: false }]);
     }
     table
 }
@@ -127,7 +140,9 @@ impl Table {
         }
         let widths = page.grown_to(self.grid(paint).column_max_content_widths());
         let Some(width) = width else { return self.laid_out(paint, Layout::Whole(widths)) };
-        let Some(yields) = self.yields else { return self.laid_out(paint, Layout::Wrapped(width)) };
+        let Some(yields) = self.yields else {
+            return self.wrapped(width).laid_out(paint, Layout::Whole(Vec::new()));
+        };
         match (0..=yields.len()).find_map(|steps| fit(&widths, &yields[..steps], width)) {
             Some(widths) => self.laid_out(paint, Layout::Fitted(widths)),
             None => self.stacked(paint),
@@ -170,9 +185,6 @@ impl Table {
                     column.set_constraint(ColumnConstraint::LowerBoundary(least));
                 }
             }
-            Layout::Wrapped(width) => {
-                grid.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-            }
             Layout::Fitted(widths) => {
                 grid.set_content_arrangement(ContentArrangement::Dynamic);
                 for (column, width) in grid.column_iter_mut().zip(widths) {
@@ -184,6 +196,20 @@ impl Table {
             }
         }
         grid.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// The same with text that wraps to fit this width, as far as it may.
+    fn wrapped(mut self, width: u16) -> Self {
+        let widths = self.grid(Paint::Plain).column_max_content_widths();
+        let room = shares(&widths, width.saturating_sub(self.indent));
+        for row in &mut self.rows {
+            for (cell, room) in row.iter_mut().zip(&room) {
+                if !cell.is_whole {
+                    cell.text = wrap(&cell.text, (*room).into());
+                }
+            }
+        }
+        self
     }
 
     /// Each cell after its heading on a line of its own, or, without headings, the cells of a row on
@@ -231,10 +257,62 @@ impl Columns {
 enum Layout {
     /// As wide as it is, with columns of these widths at least.
     Whole(Vec<u16>),
-    /// Cells wrap to fit this width.
-    Wrapped(u16),
     /// Columns of these widths, those without one left out.
     Fitted(Vec<Option<u16>>),
+}
+
+/// How wide each column may be. Those that need less than an equal share keep what they need, and the others
+/// share the rest.
+fn shares(widths: &[u16], screen: u16) -> Vec<u16> {
+    let gaps = GAP.saturating_mul(u16::try_from(widths.len().saturating_sub(1)).unwrap_or(u16::MAX));
+    let mut room = screen.saturating_sub(gaps);
+    let mut shares = widths.to_vec();
+    let mut wide: Vec<usize> = (0..widths.len()).collect();
+    while !wide.is_empty() {
+        let share = room / u16::try_from(wide.len()).unwrap_or(u16::MAX);
+        let (narrow, rest): (Vec<_>, Vec<_>) = wide.iter().partition(|index| widths[**index] <= share);
+        if narrow.is_empty() {
+            rest.iter().for_each(|index| shares[*index] = share);
+            break;
+        }
+        room = narrow.iter().fold(room, |room, index| room.saturating_sub(widths[*index]));
+        wide = rest;
+    }
+    shares
+}
+
+/// Breaks text at spaces into lines of a width. A word, and what stands in `backticks`, is never broken: it is
+/// there to be copied, and the terminal may wrap it.
+fn wrap(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = vec![String::new()];
+    for atom in atoms(text) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&atom),
+            Some(line) if line.width() + 1 + atom.width() <= width => {
+                line.push(' ');
+                line.push_str(&atom);
+            }
+            Some(_) | None => lines.push(atom),
+        }
+    }
+    lines.join("\n")
+}
+
+/// Words, with those that stand together in backticks as one.
+fn atoms(text: &str) -> Vec<String> {
+    let mut atoms: Vec<String> = Vec::new();
+    let mut is_open = false;
+    for word in text.split(' ') {
+        match atoms.last_mut().filter(|_| is_open) {
+            Some(atom) => {
+                atom.push(' ');
+                atom.push_str(word);
+            }
+            None => atoms.push(word.to_owned()),
+        }
+        is_open ^= word.matches('`').count() % 2 == 1;
+    }
+    atoms
 }
 
 /// The widths of the columns where giving up this much is enough.
@@ -325,6 +403,33 @@ mod tests {
                 "{lines:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_to_be_copied_stands_on_one_line_at_any_width() {
+        let command = "claude mcp add --transport http helve http://127.0.0.1:7777/mcp --header \"x\"";
+        let long = format!("http://127.0.0.1/{}", "x".repeat(600));
+        let prose =
+            format!("{}mend it with `helve audit accept --head 12` and look again", "word ".repeat(100));
+        for width in 1..300 {
+            let mut table = Table::bare().indented();
+            table.row([Cell::new("Claude Code", Tone::Dim), Cell::to_copy(command, Tone::Strong)]);
+            table.row([Cell::new("link", Tone::Dim), Cell::to_copy(&long, Tone::Strong)]);
+            table.row(["".into(), Cell::uncut(&prose, Tone::Warn)]);
+            let lines = table.render(Paint::Plain, Some(width));
+            for whole in [command, &long, "`helve audit accept --head 12`"] {
+                assert!(lines.iter().any(|line| line.contains(whole)), "{width}: {lines:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn prose_wraps_at_words_and_fills_its_column() {
+        assert_eq!(wrap("a bb ccc dddd", 6), "a bb\nccc\ndddd");
+        assert_eq!(wrap("see `a b c` now", 6), "see\n`a b c`\nnow");
+        assert_eq!(wrap("an ` alone", 4), "an\n` alone");
+        assert_eq!(shares(&[3, 100, 5], 50), [3, 38, 5]);
+        assert_eq!(shares(&[60, 60], 42), [20, 20]);
     }
 
     #[test]

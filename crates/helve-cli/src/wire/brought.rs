@@ -153,7 +153,8 @@ pub(crate) fn all(loaded: &Loaded) -> Vec<BroughtTool> {
 
 /// The project's tools that ask for something, or could by the next call.
 fn listed(loaded: &Loaded) -> Vec<BroughtTool> {
-    let foreign = |entry: &&ToolEntry| loaded.is_foreign(entry.layer);
+    // One that is broken runs nothing, and is trusted once it is mended.
+    let foreign = |entry: &&ToolEntry| loaded.is_foreign(entry.layer) && entry.problems.is_empty();
     let mut entries = loaded.tools.iter().filter(foreign).peekable();
     if entries.peek().is_none() {
         return Vec::new();

@@ -27,7 +27,14 @@ pub(super) fn declare(
         });
     }
     for (id, check) in &config.checks {
-        builder = builder.check_by_tool(id, tool_check(id, check, registry)?);
+        // A check by a broken tool does not hold, and so what asks for it does not run.
+        builder = match registry.broken(&check.tool) {
+            Some(broken) if !registry.has(&check.tool) => builder.check(id, move |_: Value, _: Context| {
+                let why = broken.reason.clone();
+                async move { Err(ToolError::failed(why)) }
+            }),
+            Some(_) | None => builder.check_by_tool(id, tool_check(id, check, registry)?),
+        };
     }
     for (principal, permissions) in &config.permissions {
         builder = builder.grant(principal, permissions);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use helve::hook::{HookEvent, OnFailure};
-use helve::hooks::{HookEntry, HookSet};
+use helve::hooks::{HookEntry, HookSet, Matcher};
 use helve::ports::{Exit, LaunchError, Launcher, Program, Seen};
 use helve::{BoxFuture, Layer};
 use helve_mcp::trust::Verdict;
@@ -23,18 +23,30 @@ use tokio_util::sync::CancellationToken;
 
 use super::trust::{self, Store};
 use crate::config::place::OwnFolder;
-use crate::config::{HookSection, Loaded, document};
-use crate::failure::Failure;
+use crate::config::{HookSection, Loaded, Origin, document};
 
 /// Why a hook that is not trusted says no.
 const HELD: &str = "the project's hooks are not trusted; a person must look at them first: `helve trust`";
 
-/// Every hook that the configuration names, in order: the person's own first.
-pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
+/// The hooks of a configuration.
+pub(crate) struct Hooks {
+    pub(crate) set: HookSet,
+    /// What is wrong with those that cannot be used, each a line with its place.
+    pub(crate) broken: Vec<String>,
+}
+
+/// Every hook that the configuration names, in order: the person's own first. One that cannot be used stands
+/// there as one that says no.
+pub(crate) fn set(loaded: &Loaded) -> Hooks {
     let folder = folder(loaded);
     let mut set = HookSet::default().in_folder(folder.to_string_lossy().as_ref());
+    let mut broken = Vec::new();
+    for one in &loaded.broken_hooks {
+        broken.extend(one.problems.iter().map(|problem| problem.line()));
+        set = deny(&one.event, one.matcher.as_deref(), &one.origin).into_iter().fold(set, HookSet::with);
+    }
     if loaded.hooks.is_empty() {
-        return Ok(set);
+        return Hooks { set, broken };
     }
     let sandbox = super::sandbox(loaded);
     let client = LazyClient::new(loaded.config.net.clone());
@@ -43,26 +55,36 @@ pub(crate) fn set(loaded: &Loaded) -> Result<HookSet, Failure> {
     let within = std::iter::once(folder.clone()).chain(leads_outside(loaded).into_values()).collect();
     let of_project = HookMaker::new(Arc::new(Within { sandbox, within }), client);
     let held = verdict(loaded) != Verdict::Trusted;
-    let mut refused = Vec::new();
     for section in &loaded.hooks {
         let maker = if loaded.is_foreign(section.layer) { &of_project } else { &maker };
-        match made(section, maker, &folder) {
+        let entries = match made(section, maker, &folder) {
             Ok(entries) if held && section.layer == Layer::Project => {
-                set = entries.into_iter().flat_map(|entry| hold(&entry)).fold(set, HookSet::with);
+                entries.into_iter().flat_map(|entry| hold(&entry, HELD)).collect()
             }
             Ok(entries) if loaded.is_foreign(section.layer) => {
-                set = entries.into_iter().map(HookEntry::for_session).fold(set, HookSet::with);
+                entries.into_iter().map(HookEntry::for_session).collect()
             }
-            Ok(entries) => set = entries.into_iter().fold(set, HookSet::with),
-            Err(problems) => refused.extend(problems),
-        }
+            Ok(entries) => entries,
+            Err(problems) => {
+                broken.extend(problems);
+                deny(&section.event, section.group.matcher.as_deref(), &section.origin())
+            }
+        };
+        set = entries.into_iter().fold(set, HookSet::with);
     }
-    match refused.is_empty() {
-        true => Ok(set),
-        false => Err(Failure::usage("the configuration has hooks that are refused")
-            .details(refused)
-            .hint("`helve config keys hooks` documents the keys")),
-    }
+    Hooks { set, broken }
+}
+
+/// What stands for hooks that cannot be used: it denies what they would look at, and where that cannot be read,
+/// every call.
+fn deny(event: &str, matcher: Option<&str>, origin: &Origin) -> Vec<HookEntry> {
+    let place = document::at(origin);
+    let why = format!(
+        "the hook at {place} is broken, and what it would look at is denied; `helve doctor` says why"
+    );
+    let matcher = matcher.and_then(|text| Matcher::new(text).ok()).unwrap_or_else(Matcher::all);
+    let event = event.parse().unwrap_or(HookEvent::PreToolUse);
+    hold(&HookEntry::new(event, matcher, HeldHook::new(place, why.clone())), &why)
 }
 
 fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<HookEntry>, Vec<String>> {
@@ -76,11 +98,11 @@ fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<H
     })
 }
 
-/// What stands for a hook that is not trusted. One that would look at a result must be heard before
+/// What stands for a hook that may not run, and why. One that would look at a result must be heard before
 /// there is one.
-fn hold(entry: &HookEntry) -> Vec<HookEntry> {
+fn hold(entry: &HookEntry, why: &str) -> Vec<HookEntry> {
     let stand_in = |event: HookEvent, on_failure: OnFailure| {
-        let hook = HeldHook::new(entry.hook.label(), HELD);
+        let hook = HeldHook::new(entry.hook.label(), why);
         HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)
     };
     match entry.event {

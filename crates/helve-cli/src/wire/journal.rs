@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use helve_sandbox::Way;
 use helve_store::{Audit, SigningKey, Store, StoreError, StoreOptions};
 
+use toml_edit::{DocumentMut, value};
+
 use super::hooks;
-use crate::config::Loaded;
+use crate::commands::mcp::file;
 use crate::config::origin::short;
+use crate::config::{Loaded, adopted, find};
 use crate::failure::Failure;
 
 /// What stands beside the database, each under its name and this.
@@ -66,6 +69,28 @@ fn tell_key(store: &Store) {
         Ok(key) => store.tell_key(&key.verifying()),
         Err(error) => tracing::warn!(%error, "the journal's key cannot be used"),
     }
+}
+
+/// Writes down that the project goes on with the user's journal, where it does because a `helve up` uses that in
+/// its folder: it goes on with it when that server has ended. Says whether it does.
+pub(crate) fn keep_adopted(loaded: &Loaded) -> Result<bool, Failure> {
+    let folder = loaded.project_file.as_deref().and_then(Path::parent);
+    let Some(folder) = folder.filter(|_| !loaded.is_set("/journal/path")) else { return Ok(false) };
+    let is_adopted = find::user_journal().is_some_and(|journal| journal == loaded.journal_path);
+    if is_adopted
+        && adopted::kept(folder).is_none()
+        && let Some(local) = find::local_file(folder)
+    {
+        file::change(&local, |text| {
+            let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+                Failure::usage(format!("{} is not valid TOML", short(&local))).because(&error)
+            })?;
+            document["project"] = value(folder.join(find::FILE_NAME).display().to_string());
+            document["journal"] = value(loaded.journal_path.display().to_string());
+            Ok(document.to_string())
+        })?;
+    }
+    Ok(is_adopted)
 }
 
 /// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would

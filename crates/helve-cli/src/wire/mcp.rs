@@ -22,7 +22,7 @@ use super::judges;
 use super::trust::{self, Store};
 use crate::app::App;
 use crate::commands::progress;
-use crate::config::{Inputs, Loaded, Origin, find};
+use crate::config::{BrokenServer, Inputs, Loaded, Origin, Problem, find};
 use crate::failure::Failure;
 use crate::remark::Remark;
 
@@ -112,6 +112,11 @@ pub(crate) fn find_configured(loaded: &Loaded, name: &str) -> Result<Configured,
     if let Some(at) = all.iter().position(|one| one.name == name) {
         return Ok(all.swap_remove(at));
     }
+    if let Some(broken) = loaded.broken_servers.get(name) {
+        return Err(Failure::usage(format!("the MCP server `{name}` is broken"))
+            .details(broken.problems.iter().map(|problem| problem.line()))
+            .hint(format!("mend it, or take it out: `helve mcp remove {name}`")));
+    }
     let failure = Failure::usage(format!("there is no MCP server named `{name}`"));
     Err(match crate::suggest::nearest(name, all.iter().map(|one| one.name.as_str())) {
         Some(meant) => failure.hint(format!("did you mean `{meant}`?")),
@@ -173,9 +178,20 @@ pub(crate) fn pins(state: &Path, servers: &[Configured]) -> Pins {
     pins
 }
 
+/// What the tools of the servers of a scope looked like.
+pub(crate) fn pins_of(state: &Path, scope: &Scope) -> Pins {
+    Pins::open(pins_folder(state, scope))
+}
+
 /// Makes these the servers of a Helve that runs. Where the pins of one lie depends on whose it is, which
 /// may be another than when Helve was started.
-pub(crate) async fn set(servers: &Servers, started: Vec<Configured>) -> Result<SetServers, Failure> {
+pub(crate) async fn set(
+    servers: &Servers,
+    started: Vec<Configured>,
+    loaded: &Loaded,
+) -> Result<SetServers, Failure> {
+    let reached: Vec<_> = started.iter().map(|one| &one.config).collect();
+    servers.set_net(client(&loaded.config.net, &reached)?);
     if let Some(pins) = servers.pins() {
         let state = state_folder()?;
         started.iter().for_each(|one| pins.place(&one.name, pins_folder(&state, &one.scope)));
@@ -349,6 +365,7 @@ pub(crate) async fn attach(
     app: &mut App<'_>,
 ) -> Result<Attached, Failure> {
     let mut chosen = configured(loaded);
+    let broken = broken(loaded, which);
     match which {
         Which::All => {}
         Which::Named(name) => chosen.retain(|one| one.name == name),
@@ -371,13 +388,37 @@ pub(crate) async fn attach(
         }
     }
     if chosen.is_empty() {
-        return Ok(Attached { servers: None, held: Vec::new(), errors: BTreeMap::new() });
+        return Ok(Attached { servers: None, held: Vec::new(), errors: broken });
     }
     let (held, started): (Vec<_>, Vec<_>) = chosen.into_iter().partition(|one| one.hold().is_some());
     let servers = open(loaded, registry, &started)?;
     let set = servers.set(configs(started)).await;
     settle(&servers, app).await;
-    Ok(Attached { servers: Some(servers), held, errors: set.errors })
+    let errors = set.errors.into_iter().chain(broken).collect();
+    Ok(Attached { servers: Some(servers), held, errors })
+}
+
+/// The servers that the files describe wrongly, where all or these are asked for. A call of one of their tools
+/// is told by the registry.
+fn broken(loaded: &Loaded, which: Which<'_>) -> BTreeMap<String, String> {
+    let is_asked_for = |name: &str| match which {
+        Which::All => true,
+        Which::Named(wanted) => wanted == name,
+        Which::With(_) | Which::ForCode(_) | Which::OfHooks => false,
+    };
+    let broken = loaded.broken_servers.iter().filter(|(name, _)| is_asked_for(name));
+    let lines = |one: &BrokenServer| one.problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ");
+    broken.map(|(name, one)| (name.clone(), lines(one))).collect()
+}
+
+/// Whose word a server of this place would be.
+pub(crate) fn scope_at(loaded: &Loaded, origin: &Origin) -> Scope {
+    match (origin, &loaded.project_file) {
+        (Origin::File { path, .. }, Some(file)) if path == file => {
+            Scope::Project(file.parent().unwrap_or(Path::new("/")).to_owned())
+        }
+        (Origin::File { .. } | Origin::Default | Origin::Env { .. } | Origin::Flag { .. }, _) => Scope::User,
+    }
 }
 
 /// The tools that a call of this one needs and that are not here: itself, or parts of it.
@@ -459,7 +500,7 @@ pub(crate) fn with_tools<T>(
     app: &mut App<'_>,
     then: impl FnOnce(&mut App<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    if loaded.config.mcp.servers.is_empty() {
+    if loaded.config.mcp.servers.is_empty() && loaded.broken_servers.is_empty() {
         return then(app);
     }
     super::block_on(async {

@@ -1,5 +1,6 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
+pub(crate) mod broken;
 pub(crate) mod brought;
 mod builtin;
 mod cascades;
@@ -40,7 +41,7 @@ pub(crate) use integrations::ByVariable;
 pub(crate) use journal::{open_audit, open_store, refuse_brought};
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
-pub(crate) use tools::{Made, Maker, known_here, missing_programs, registry, tools};
+pub(crate) use tools::{Made, Maker, Tools, known_here, missing_programs, registry, tools, tools_for};
 
 use crate::config::{Config, Durability, Loaded};
 use crate::failure::Failure;
@@ -149,7 +150,7 @@ pub(crate) fn runtime(
         .registry(registry.clone())
         .ledger(ledger)
         .integrations(integrations)
-        .hooks(hooks::set(loaded)?)
+        .hooks(hooks::set(loaded).set)
         .permissions(rules::options(loaded)?)
         .policy(brought::gate(loaded, &registry))
         .settings(settings);

@@ -1,6 +1,5 @@
 //! Every tool that the configuration gives.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use helve_tools::program::{ProgramToolConfig, program_tool};
 use helve_tools::web::client::LazyClient;
 use serde::de::DeserializeOwned;
 
+use super::broken::{self, BrokenPart};
 use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
@@ -29,74 +29,144 @@ use crate::ui::count;
 
 /// Every tool that the configuration gives, in its layers.
 pub(crate) fn registry(loaded: &Loaded) -> Result<Registry, Failure> {
-    tools(loaded).map(|(registry, _)| registry)
+    tools(loaded).map(|tools| tools.registry)
 }
 
-/// The same, with what should be known about them.
-pub(crate) fn tools(loaded: &Loaded) -> Result<(Registry, Vec<Remark>), Failure> {
+/// What the configuration gives.
+pub(crate) struct Tools {
+    pub(crate) registry: Registry,
+    /// What should be known about them.
+    pub(crate) remarks: Vec<Remark>,
+    /// What cannot be used.
+    pub(crate) broken: Vec<BrokenPart>,
+}
+
+/// Every tool that the configuration gives, with what should be known about them.
+pub(crate) fn tools(loaded: &Loaded) -> Result<Tools, Failure> {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
-    let maker = Maker::new(&loaded.config, super::sandbox(loaded));
+    tools_for(loaded, &registry.clone(), registry)
+}
+
+/// The same in a registry of their own, to be taken over by another in which they will run: `home`.
+pub(crate) fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result<Tools, Failure> {
+    let maker = Maker::new(&loaded.config, super::sandbox(loaded)).at_home(home);
     let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;
     let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools).collect();
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
     remarks.extend(remark);
-    let mut refused = Vec::new();
-    // Each with its file.
-    let mut refuse = |entry: &ToolEntry, error: &DefinitionError| {
-        refused.extend(error.problems.iter().map(|problem| {
-            let origin = entry.origin_of(&problem.at);
-            let at = if problem.at.is_empty() { String::new() } else { format!("{}: ", problem.at) };
-            let line = format!("{}  `{}`: {at}{}", document::at(&origin), error.tool, problem.message);
-            (short(entry.file()), line)
-        }));
-    };
+    let mut making = Making { registry, remarks, broken: broken::servers(loaded), made: Vec::new() };
     let InOrder { entries, circles } = in_order(&loaded.tools);
-    let mut unregistered = Vec::new();
-    let mut made = Vec::new();
-    circles.iter().for_each(|(entry, error)| refuse(entry, error));
+    making.broken.extend(circles.iter().map(|(entry, error)| BrokenPart::refused(entry, error)));
     let known = Known::of(loaded);
     let mut held = Vec::new();
     for entry in entries {
+        if making.is_broken(entry) {
+            continue;
+        }
         let brought = brought::of_entry(entry, loaded, &known).map(Arc::new);
         // Whoever looks at a list of tools has fetched nothing for a stranger.
         if let Some(why) = hold(entry, brought.as_deref(), &held) {
-            remarks.push(why);
+            making.remarks.push(why);
             held.push(entry);
             continue;
         }
-        match maker.brought(entry, &registry, brought, loaded) {
-            Ok(Made { tools, skipped, reduced, unmatched }) => {
-                for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
-                    tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
-                }
-                remarks.extend(skipped_remark(entry, skipped.len()));
-                remarks.extend(unmatched.iter().map(|problem| unmatched_remark(entry, problem)));
-                made.extend(tools.iter().map(|tool| (entry, tool.clone())));
-                if let Err(error) = registry.register_many(entry.layer, tools) {
-                    let line = format!("{}  {error}", document::at(&entry.origin()));
-                    unregistered.push((short(entry.file()), line));
-                }
-            }
-            Err(error) => refuse(entry, &error),
-        }
+        let made = maker.brought(entry, &making.registry, brought, loaded);
+        making.take(entry, made);
     }
     // Once all are known: tools may name those that come later.
     let servers = &loaded.config.mcp.servers;
-    let is_elsewhere =
-        |name: &str| super::is_of_server(name, servers.keys()) || held.iter().any(|held| has(held, name));
-    for (entry, tool) in made {
-        let problems = super::wrongly_named(&tool, &registry, is_elsewhere);
-        refuse(entry, &DefinitionError { tool: tool.name().to_string(), problems });
+    making.settle(|name: &str| {
+        super::is_of_server(name, servers.keys()) || held.iter().any(|held| has(held, name))
+    });
+    let Making { registry, remarks, broken, made: _ } = making;
+    registry.set_broken(broken::in_registry(&broken));
+    Ok(Tools { registry, remarks, broken })
+}
+
+/// Tools on their way into a registry.
+struct Making<'e> {
+    registry: Registry,
+    remarks: Vec<Remark>,
+    broken: Vec<BrokenPart>,
+    made: Vec<(&'e ToolEntry, Tool)>,
+}
+
+impl<'e> Making<'e> {
+    /// Whether an entry is broken before it is made: its shape is wrong, or a tool that it calls is broken.
+    fn is_broken(&mut self, entry: &ToolEntry) -> bool {
+        let mut lines: Vec<_> = entry.problems.iter().map(crate::config::Problem::line).collect();
+        lines.extend(self.broken_part(entry, &composed::parts(entry)));
+        if !lines.is_empty() {
+            self.broken.push(BrokenPart::of(entry, lines));
+            return true;
+        }
+        false
     }
-    refused.append(&mut unregistered);
-    if refused.is_empty() {
-        return Ok((registry, remarks));
+
+    /// That a tool is made of a broken one, if it is.
+    fn broken_part(&self, entry: &ToolEntry, parts: &[String]) -> Option<String> {
+        let (part, broken) =
+            parts.iter().find_map(|part| Some((part, self.broken.iter().find(|one| one.has(part))?)))?;
+        let (here, there) = (document::at(&entry.origin()), document::at(&broken.origin));
+        Some(format!("{here}  `{}`: `{part}`, which it calls, is broken: see {there}", entry.label()))
     }
-    let (files, lines): (BTreeSet<_>, Vec<_>) = refused.into_iter().unzip();
-    let files = files.into_iter().collect::<Vec<_>>().join(" ");
-    Err(Failure::usage("the configuration has tools that are refused").details(lines).hint(format!(
-        "`helve tools lint {files}` checks the whole file; `helve config keys tool` documents the keys"
-    )))
+
+    fn take(&mut self, entry: &'e ToolEntry, made: Result<Made, DefinitionError>) {
+        let Made { tools, skipped, reduced, unmatched } = match made {
+            Ok(made) => made,
+            Err(error) => return self.broken.push(BrokenPart::refused(entry, &error)),
+        };
+        for Skipped { operation, reason, .. } in skipped.iter().chain(&reduced) {
+            tracing::warn!(api = entry.label(), operation, reason, "left out of an API");
+        }
+        if let Err(error) = self.registry.register_many(entry.layer, tools.clone()) {
+            let line = format!("{}  {error}", document::at(&entry.origin()));
+            return self.broken.push(BrokenPart::of(entry, vec![line]));
+        }
+        self.remarks.extend(skipped_remark(entry, skipped.len()));
+        self.remarks.extend(unmatched.iter().map(|problem| unmatched_remark(entry, problem)));
+        self.made.extend(tools.into_iter().map(|tool| (entry, tool)));
+    }
+
+    /// Takes out tools that name others that are not there or are broken, until all that is left is whole.
+    fn settle(&mut self, is_elsewhere: impl Fn(&str) -> bool) {
+        loop {
+            let mut wrong = Vec::new();
+            self.made = std::mem::take(&mut self.made)
+                .into_iter()
+                .filter(|(entry, tool)| match self.wrong(entry, tool, &is_elsewhere) {
+                    Some(broken) => {
+                        wrong.push((broken, entry.layer, tool.name().clone()));
+                        false
+                    }
+                    None => true,
+                })
+                .collect();
+            if wrong.is_empty() {
+                return;
+            }
+            for (broken, layer, name) in wrong {
+                // It was registered a moment ago.
+                let _gone = self.registry.unregister(layer, name.as_str());
+                self.broken.push(broken);
+            }
+        }
+    }
+
+    fn wrong(
+        &self,
+        entry: &ToolEntry,
+        tool: &Tool,
+        is_elsewhere: impl Fn(&str) -> bool,
+    ) -> Option<BrokenPart> {
+        let problems = super::wrongly_named(tool, &self.registry, is_elsewhere);
+        if !problems.is_empty() {
+            let error = DefinitionError { tool: tool.name().to_string(), problems };
+            return Some(BrokenPart::refused(entry, &error));
+        }
+        let line = self.broken_part(entry, &tool.handler().parts())?;
+        Some(BrokenPart::of(entry, vec![line]))
+    }
 }
 
 /// Why an entry gives no tools for now: an API whose document would have to be fetched or read from outside
@@ -138,7 +208,8 @@ pub(crate) fn known_here(loaded: &Loaded) -> Registry {
     let known = Known::of(loaded);
     let is_held =
         |entry: &ToolEntry| hold(entry, brought::of_entry(entry, loaded, &known).as_ref(), &[]).is_some();
-    let entries = loaded.tools.iter().filter(|entry| entry.remote_document().is_none() && !is_held(entry));
+    let is_here = |entry: &&ToolEntry| entry.remote_document().is_none() && entry.problems.is_empty();
+    let entries = loaded.tools.iter().filter(is_here).filter(|entry| !is_held(entry));
     all.extend(entries.filter_map(|entry| Some((entry.layer, maker.make(entry, &registry).ok()?.tools))));
     for (layer, tools) in all {
         let _left_out = registry.register_many(layer, tools);
@@ -209,6 +280,8 @@ pub(crate) struct Maker {
     timeout_default: Duration,
     /// What stands before the names of tools that MCP servers bring later.
     namespaces: Vec<String>,
+    /// Where they bring them, if that is not where tools are made.
+    home: Option<Registry>,
 }
 
 /// What an entry gives.
@@ -246,7 +319,13 @@ impl Maker {
             launcher: Arc::new(sandbox),
             timeout_default: Duration::from_millis(config.execution.default_timeout_ms),
             namespaces: config.mcp.servers.iter().map(|(name, one)| one.namespace(name).to_owned()).collect(),
+            home: None,
         }
+    }
+
+    /// Lets tools find there, when they are called, what MCP servers bring.
+    fn at_home(self, home: &Registry) -> Self {
+        Self { home: Some(home.clone()), ..self }
     }
 
     /// The tools of one entry, or all that is wrong with it. A composed tool is made of those in
@@ -308,7 +387,10 @@ impl Maker {
                 let config = composed::config(entry, sort)?;
                 let comes_later = |part: &str| !registry.has(part) && self.is_of_server(part);
                 match config.shape.tools().into_iter().any(comes_later) {
-                    true => late_composed_tool(config, registry, self.timeout_default),
+                    true => {
+                        let home = self.home.as_ref().unwrap_or(registry);
+                        late_composed_tool(config, home, self.timeout_default)
+                    }
                     false => composed_tool(config, registry, self.timeout_default),
                 }
                 .map(Made::from)

@@ -32,6 +32,35 @@ name in a later layer overrides the earlier one, which `helve tools list` shows.
 An OpenAPI document that is fetched is kept for a day in `$XDG_CACHE_HOME/helve/openapi` (or
 `~/.cache/helve/openapi`), and longer where it cannot be fetched again.
 
+## When something is wrong
+
+A tool, an API, an MCP server or a group of hooks that is wrong is set aside, and the rest of the file counts.
+`helve tools list` shows what is wrong, with line and column; `helve doctor` and `helve tools lint` fail until it
+is mended. A call of a broken tool ends with `precondition_failed` and the place of its definition. Nothing
+answers in its place, also no tool of the same name in an earlier layer, and what is made of it is broken too.
+A broken hook denies what it would look at, and broken policies deny every call. A mistake elsewhere (a key that
+there is not, a rule that cannot be read, bad TOML) refuses the whole file.
+
+A running `helve up` or `helve mcp serve` follows the files within a second or two:
+
+| what changes | a running server |
+|---|---|
+| `[[tool.…]]`, `[[openapi]]`, `builtin`, `files`, `code`, `web` | exchanges its tools in one step; calls that run end with the tool they began with; MCP clients get `tools/list_changed` |
+| `mcp.servers`, `rules`, `policy`, `hooks`, what you trust | follows |
+| `net`, `sandbox` | follows for tools, hooks and new MCP servers; needs a restart for the rest |
+| everything else, such as `limits`, `execution`, `journal.path` | needs a restart, and says for which keys |
+| a mistake in the file, or in a tool or server that works | goes on with what it had, and says what is wrong and where; says once when it is mended |
+
+What it says stands on its standard error; `helve doctor`, `helve tools list` and a second `helve up` repeat it.
+
+## One journal
+
+In a project calls are recorded in `.helve/helve.db`, elsewhere in `~/.local/state/helve/helve.db`. Where a
+`helve up` already runs in a folder without a project and `helve init`, `helve mcp add` or you make one there,
+the project goes on with the journal of that server, so that server and commands never use two. Your machine
+writes that down below `~/.local/state/helve/projects`, never in the project. A project that has a journal
+keeps it, and the server asks for a restart. `helve init` and `helve doctor` say which journal is used.
+
 ## What a project may say
 
 A project's file comes with a folder, and could come from anybody. A file that `--config` names, your
@@ -50,8 +79,8 @@ belongs to another user is not used at all unless `--config` names it.
 
 `helve trust` shows all that waits, with links followed (`write  reports -> /home/you/.ssh`), and asks
 once. Trust is looked at again at every call: where a link leads elsewhere by then, the call is denied,
-and you are asked again. A running `helve up` follows what you trust and take back; settings that are
-trusted count after a restart, and where you take them back it denies every call until then.
+and you are asked again. A running `helve up` follows what you trust and take back. Settings that it does
+not follow (below) count after a restart, and where you take one back it denies every call until then.
 
 A request of a project's tool that needs no trust reaches the public internet alone, whatever your own
 `net.allow` opens, and labels take it for one that sends out and brings back what strangers wrote,

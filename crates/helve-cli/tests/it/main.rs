@@ -1,6 +1,8 @@
 //! Runs the real binary in a home of its own.
 //!
 //! - `start`: the first minutes: help, `up`, `init`, `doctor`, completions;
+//! - `first_hour`: one journal, a configuration that is followed, and links that can be copied;
+//! - `broken`: one broken tool, server or hook, and the rest that works;
 //! - `config`: layers, where values came from, what is refused;
 //! - `tools`: list, show, search, export;
 //! - `lint`: what `tools lint` finds in each sort of file;
@@ -38,6 +40,7 @@ mod home;
 
 mod approvals;
 mod audit;
+mod broken;
 mod call;
 mod clients;
 #[cfg(target_os = "linux")]
@@ -48,6 +51,7 @@ mod config;
 mod docs;
 #[cfg(unix)]
 mod files;
+mod first_hour;
 mod gate;
 mod hooks;
 mod hostile;

@@ -119,6 +119,8 @@ pub struct Servers(Arc<Inner>);
 struct Inner {
     registry: Registry,
     surroundings: Surroundings,
+    /// The client of servers that come from now on.
+    net: Mutex<helve_net::Client>,
     servers: Mutex<BTreeMap<String, Arc<Server>>>,
     /// Where a server's log is kept on disk.
     log_file: OnceLock<LogFile>,
@@ -131,6 +133,7 @@ impl Servers {
         let (events, _) = broadcast::channel(EVENTS_KEPT);
         Self(Arc::new(Inner {
             registry,
+            net: Mutex::new(surroundings.net.clone()),
             surroundings,
             servers: Mutex::default(),
             log_file: OnceLock::new(),
@@ -143,6 +146,11 @@ impl Servers {
     pub fn keep_logs(&self, file: LogFile) {
         // The first to say it is the one who set the servers up.
         let _ = self.0.log_file.set(file);
+    }
+
+    /// Lets servers that come from now on send their requests with this client.
+    pub fn set_net(&self, net: helve_net::Client) {
+        *self.0.net.lock().unwrap_or_else(PoisonError::into_inner) = net;
     }
 
     /// Where tools are remembered as they were accepted.
@@ -243,7 +251,10 @@ impl Servers {
             });
         let common = Common {
             registry: self.0.registry.clone(),
-            surroundings: self.0.surroundings.clone(),
+            surroundings: Surroundings {
+                net: self.0.net.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                ..self.0.surroundings.clone()
+            },
             events: self.0.events.clone(),
         };
         Server::new(name, config, answers, namespaces, common, Arc::new(log))

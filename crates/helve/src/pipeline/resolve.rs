@@ -1,6 +1,6 @@
 //! Name to tool.
 
-use helve_core::{Call, ErrorCode, Tool, ToolError};
+use helve_core::{Call, Caller, ErrorCode, Tool, ToolError, ToolName};
 
 use super::authorize;
 use super::record::OpenRecord;
@@ -33,9 +33,22 @@ pub(super) fn resolve(
     }
 }
 
+/// Whether a caller may know of a tool of this name, of which nothing else is known.
+fn may_name(caller: &Caller, tool: &str) -> bool {
+    ToolName::new(tool).is_ok_and(|name| caller.access.allows(&name))
+}
+
 pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
     let asked: String = call.tool.chars().take(64).collect();
     let asked = asked.escape_debug();
+    if let Some(broken) = parts.registry.broken(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
+        return ToolError::new(
+            ErrorCode::PreconditionFailed,
+            format!("`{asked}` is broken: {}", broken.reason),
+        )
+        .nothing_done()
+        .suggest("do not repeat it; tell the user");
+    }
     // Only what the caller may use is named, or a mistake would tell what else there is.
     let near: Vec<_> = parts
         .registry

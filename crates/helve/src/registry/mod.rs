@@ -3,6 +3,7 @@
 //! Readers work on a snapshot that never changes; a writer makes the next one and swaps it in. So
 //! reads never wait, for each other or for a writer.
 
+mod broken;
 mod filter;
 mod index;
 mod near;
@@ -22,6 +23,7 @@ use crate::bus::{Bus, Subscription};
 use crate::formats::Format;
 use crate::workspace::Workspace;
 
+pub use broken::{Broken, Covers};
 pub use filter::Filter;
 pub use snapshot::{Hit, Registered, Snapshot};
 
@@ -64,6 +66,51 @@ struct Inner {
     bus: Bus,
 }
 
+/// What changes in one layer.
+pub struct LayerChange {
+    /// The layer.
+    pub layer: Layer,
+    /// Tools that go.
+    pub out: Vec<ToolName>,
+    /// Tools that come.
+    pub tools: Vec<Tool>,
+}
+
+/// What became of an exchange.
+#[derive(Default)]
+struct Swap {
+    refused: Vec<(ToolName, RegistryError)>,
+    events: Vec<EventKind>,
+}
+
+impl Swap {
+    fn layer(
+        &mut self,
+        snapshot: &mut Snapshot,
+        layer: Layer,
+        out: &[ToolName],
+        tools: impl IntoIterator<Item = Tool>,
+        tools_max: usize,
+    ) {
+        let removed: HashSet<_> =
+            out.iter().filter(|name| snapshot.remove(layer, name.as_str()).is_ok()).cloned().collect();
+        let mut kept = HashSet::new();
+        for tool in tools {
+            let name = tool.name().clone();
+            match snapshot.insert(layer, tool, tools_max) {
+                Ok(()) if removed.contains(&name) => {
+                    self.events.push(EventKind::Replaced { tool: name.clone(), layer });
+                    kept.insert(name);
+                }
+                Ok(()) => self.events.push(EventKind::Registered { tool: name, layer }),
+                Err(error) => self.refused.push((name, error)),
+            }
+        }
+        let gone = removed.into_iter().filter(|name| !kept.contains(name));
+        self.events.extend(gone.map(|tool| EventKind::Unregistered { tool, layer }));
+    }
+}
+
 /// Why a change to the registry was refused. Nothing was changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -101,6 +148,12 @@ pub enum RegistryError {
     Full {
         /// The limit.
         tools_max: usize,
+    },
+    /// A definition that cannot be used has this name.
+    #[error("`{name}` is the name of a tool whose definition is broken; mend that, or choose another name")]
+    Broken {
+        /// The name.
+        name: ToolName,
     },
     /// There is no such tool in the layer.
     #[error("no tool `{name}` in the {layer} layer")]
@@ -194,32 +247,51 @@ impl Registry {
         out: &[ToolName],
         tools: impl IntoIterator<Item = Tool>,
     ) -> Vec<(ToolName, RegistryError)> {
-        let mut refused = Vec::new();
-        let mut events = Vec::new();
+        let mut swap = Swap::default();
         // Each step is whole by itself, and those that are refused change nothing.
         let _never = self.change(|snapshot| {
-            let removed: HashSet<_> =
-                out.iter().filter(|name| snapshot.remove(layer, name.as_str()).is_ok()).cloned().collect();
-            let mut kept = HashSet::new();
-            for tool in tools {
-                let name = tool.name().clone();
-                match snapshot.insert(layer, tool, self.0.tools_max) {
-                    Ok(()) if removed.contains(&name) => {
-                        events.push(EventKind::Replaced { tool: name.clone(), layer });
-                        kept.insert(name);
-                    }
-                    Ok(()) => events.push(EventKind::Registered { tool: name, layer }),
-                    Err(error) => refused.push((name, error)),
-                }
-            }
-            let gone = removed.into_iter().filter(|name| !kept.contains(name));
-            events.extend(gone.map(|tool| EventKind::Unregistered { tool, layer }));
+            swap.layer(snapshot, layer, out, tools, self.0.tools_max);
             Ok(())
         });
-        for event in events {
+        self.announce_all(swap)
+    }
+
+    /// The same in several layers at once, and with other definitions that cannot be used: for a
+    /// configuration that is read again.
+    pub fn update(
+        &self,
+        changes: impl IntoIterator<Item = LayerChange>,
+        broken: Vec<Broken>,
+    ) -> Vec<(ToolName, RegistryError)> {
+        let mut swap = Swap::default();
+        let _never = self.change(|snapshot| {
+            // Those that were broken hold no name any more.
+            snapshot.set_broken(Vec::new());
+            for LayerChange { layer, out, tools } in changes {
+                swap.layer(snapshot, layer, &out, tools, self.0.tools_max);
+            }
+            snapshot.set_broken(broken);
+            Ok(())
+        });
+        self.announce_all(swap)
+    }
+
+    /// Says which definitions cannot be used. Tools of lower layers that one of them would override are
+    /// taken out.
+    pub fn set_broken(&self, broken: Vec<Broken>) {
+        self.update([], broken);
+    }
+
+    /// What is wrong with the tool of this name, if its definition cannot be used.
+    pub fn broken(&self, name: &str) -> Option<Broken> {
+        self.0.snapshot.load().broken(name).cloned()
+    }
+
+    fn announce_all(&self, swap: Swap) -> Vec<(ToolName, RegistryError)> {
+        for event in swap.events {
             self.0.bus.publish(|| event);
         }
-        refused
+        swap.refused
     }
 
     /// The tool with this full name, alias or provider name.
@@ -255,6 +327,13 @@ impl Registry {
     /// The tools that pass a filter, by name.
     pub fn list(&self, filter: &Filter) -> Vec<Registered> {
         self.snapshot().sorted().iter().filter(|registered| filter.passes(registered)).cloned().collect()
+    }
+
+    /// Every tool of every layer, those that are overridden too: lowest layer first, then by name.
+    pub fn layers(&self) -> Vec<(Layer, Tool)> {
+        let mut all = self.snapshot().layers();
+        all.sort_by(|(one, a), (other, b)| one.cmp(other).then_with(|| a.name().cmp(b.name())));
+        all
     }
 
     /// The tools that fit some words best, best first.

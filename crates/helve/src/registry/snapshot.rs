@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::RegistryError;
+use super::broken::{Broken, BrokenTools};
 use super::index::Index;
 use super::shards::Shards;
 use crate::formats::{ExportOptions, Format, export};
@@ -20,6 +21,8 @@ pub struct Snapshot {
     tools: Shards<ToolName, Slot>,
     /// Aliases and provider names, where they differ from the full name.
     other_names: Shards<String, ToolName>,
+    /// Definitions that cannot be used.
+    broken: BrokenTools,
     /// Tools of all layers, overridden ones included.
     registered: usize,
     sorted: OnceLock<Vec<Registered>>,
@@ -174,11 +177,17 @@ impl Snapshot {
         self.tools.get(name).or_else(|| self.tools.get(self.other_names.get(name)?.as_str()))
     }
 
+    /// Every tool of every layer.
+    pub(super) fn layers(&self) -> Vec<(Layer, Tool)> {
+        self.tools.values().flat_map(Slot::stack).collect()
+    }
+
     /// The start of the next snapshot: the same tools, nothing derived yet.
     pub(super) fn next(&self) -> Self {
         Self {
             tools: self.tools.clone(),
             other_names: self.other_names.clone(),
+            broken: self.broken.clone(),
             registered: self.registered,
             has_dependents: self.has_dependents,
             ..Self::default()
@@ -190,6 +199,9 @@ impl Snapshot {
             return Err(RegistryError::Full { tools_max });
         }
         let name = tool.name().clone();
+        if self.broken.bar(layer, &name) {
+            return Err(RegistryError::Broken { name });
+        }
         self.check_names(&tool)?;
         let depends = tool.definition().preconditions.iter().any(|one| awaits(one).is_some());
         let mut stack = self.tools.get(name.as_str()).map(Slot::stack).unwrap_or_default();
@@ -211,6 +223,25 @@ impl Snapshot {
         self.put(removed.name().clone(), stack);
         self.registered -= 1;
         Ok(removed)
+    }
+
+    /// What is wrong with the tool of this name, if its definition cannot be used and nobody else has it.
+    pub(super) fn broken(&self, name: &str) -> Option<&Broken> {
+        self.broken.get(name)
+    }
+
+    /// Takes note of definitions that cannot be used, and takes out what they would override.
+    pub(super) fn set_broken(&mut self, broken: Vec<Broken>) {
+        self.broken = BrokenTools::of(broken);
+        let below = |slot: &Slot| {
+            let stack = slot.stack().into_iter().map(|(layer, tool)| (layer, tool.name().clone()));
+            stack.filter(|(layer, name)| self.broken.shadow(*layer, name)).collect::<Vec<_>>()
+        };
+        let shadowed: Vec<_> = self.tools.values().flat_map(below).collect();
+        for (layer, name) in shadowed {
+            // It was there a moment ago, and nobody else writes.
+            let _taken_out = self.remove(layer, name.as_str());
+        }
     }
 
     /// Puts a stack in its slot and keeps the other names those of its top tool.

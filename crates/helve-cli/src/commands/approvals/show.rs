@@ -84,7 +84,7 @@ pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {
         ui.heading("Next")?;
         let mut table = Table::bare().indented();
         for (command, what) in next {
-            table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
+            table.row([Cell::to_copy(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
         }
         ui.table(table)?;
     }

@@ -20,8 +20,8 @@ use crate::commands::{interrupt, progress};
 use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Ui;
-use crate::wire;
 use crate::wire::mcp::{self, Attached, Which};
+use crate::wire::{self, Tools};
 
 const AFTER_HELP: &str = "\
 Arguments:
@@ -105,7 +105,11 @@ impl From<AdviceArg> for AdvisedAction {
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = wire::registry(&loaded)?;
+    let Tools { registry, broken, .. } = wire::tools(&loaded)?;
+    // Where a person reads, all that is wrong; a model is told the place alone.
+    if let Some(one) = broken.iter().find(|one| one.has(&args.name) && !app.ui.is_json()) {
+        app.note(&[one.remark()]);
+    }
     wire::block_on(async {
         // Only servers that the call may need are started.
         let calls_others = args.arguments.iter().any(|word| may_call_tools(word));
@@ -137,7 +141,12 @@ async fn call(
         Err(Unread::Refused(error)) => (Value::Null, Some(error)),
         Err(Unread::Usage(failure)) => return Err(failure.into()),
     };
-    let refusal = if tool.is_none() { attached.why_not().or(refusal) } else { refusal };
+    // Of a broken tool the runtime says what is wrong; of one that is not there, the server that may have it.
+    let refusal = match (&tool, registry.broken(&args.name)) {
+        (Some(_), _) => refusal,
+        (None, Some(_)) => None,
+        (None, None) => attached.why_not().or(refusal),
+    };
     let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
     let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
     let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };

@@ -13,14 +13,17 @@ use crate::wire::hooks;
 
 pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    // All of them, so that one that is refused is said here too.
-    hooks::set(&loaded)?;
+    let broken = hooks::set(&loaded).broken;
     let verdict = hooks::verdict(&loaded);
     if app.ui.is_json() {
-        app.ui.json(&documents(&loaded, &verdict))?;
+        let broken = broken.iter().map(|line| json!({ "broken": line }));
+        app.ui.json(&documents(&loaded, &verdict).into_iter().chain(broken).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
-    if loaded.hooks.is_empty() {
+    for line in &broken {
+        app.ui.note(format!("✗ {}; what it would look at is denied", escape::visible(line)))?;
+    }
+    if loaded.hooks.is_empty() && broken.is_empty() {
         app.ui.note("no hook is configured; `helve hooks import` takes over those of Claude Code")?;
         return Ok(Exit::Done);
     }

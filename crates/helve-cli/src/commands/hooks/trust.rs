@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::mcp::trust::print_diff;
+use crate::config::Loaded;
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::ui::escape;
 use crate::wire::hooks;
 use crate::wire::trust::{self, Store};
@@ -39,7 +41,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    hooks::set(&loaded)?;
+    refuse_broken(&loaded)?;
     let mut trust = trust::open(Store::Hooks)?;
     let scope = trust::scope(&loaded);
     if args.revoke {
@@ -106,4 +108,15 @@ pub(in crate::commands) fn print(
         print_diff(diff, app)?;
     }
     Ok(())
+}
+
+/// Nobody trusts what cannot be used: mended, it would be something else.
+fn refuse_broken(loaded: &Loaded) -> Result<(), Failure> {
+    let broken = hooks::set(loaded).broken;
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::usage("the configuration has hooks that cannot be used")
+            .details(broken)
+            .hint("`helve config keys hooks` documents the keys")),
+    }
 }

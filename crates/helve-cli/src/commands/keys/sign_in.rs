@@ -9,8 +9,8 @@ use super::open;
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::caller;
-use crate::commands::mcp::instance;
 use crate::exit::Exit;
+use crate::running;
 use crate::wire;
 
 /// As typed.
@@ -27,7 +27,7 @@ pub(crate) async fn new_code(keys: &dyn Keys, name: &str) -> Result<KeyText, Jou
 pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let name = local_user("sign in")?;
     let loaded = app.load_config()?;
-    let address = instance::address(&loaded);
+    let address = running::note(&loaded.journal_path).map(|note| note.address);
     let store = open(app)?;
     let code = wire::block_on(async { Ok(new_code(&*store, &name).await?) })?;
     store.close()?;

@@ -137,6 +137,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         insert_server(text, name, &config).map_err(|error| Failure::usage(error.to_string()))
     })?;
     let after = load(&app.inputs)?;
+    wire::journal::keep_adopted(&after)?;
     let one = wire::mcp::find_configured(&after, name)?;
     // Who typed it has seen it.
     wire::trust::open(Store::Servers)?.accept(&one.scope, name, &one.config)?;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::show;
 use crate::app::App;
+use crate::config::Problem;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
@@ -15,10 +16,19 @@ pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let servers = configured(&loaded);
     if app.ui.is_json() {
-        app.ui.json(&servers.iter().map(document).collect::<Vec<_>>())?;
+        let broken = loaded.broken_servers.iter().map(|(name, one)| {
+            let problems: Vec<_> = one.problems.iter().map(Problem::line).collect();
+            json!({ "name": name, "origin": one.origin, "broken": problems })
+        });
+        app.ui.json(&servers.iter().map(document).chain(broken).collect::<Vec<_>>())?;
         return Ok(Exit::Done);
     }
-    if servers.is_empty() {
+    for (name, one) in &loaded.broken_servers {
+        for problem in &one.problems {
+            app.ui.note(format!("✗ {name} is broken: {}", escape::visible(&problem.line())))?;
+        }
+    }
+    if servers.is_empty() && loaded.broken_servers.is_empty() {
         app.ui.note(
             "no MCP server is configured; `helve mcp add` adds one, `helve mcp import` finds those you have",
         )?;

@@ -21,18 +21,24 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let one = mcp::find_configured(&loaded, &args.name)?;
-    let name = &one.name;
-    let Origin::File { path, .. } = &one.origin else {
-        return Err(Failure::usage(format!("`{name}` is in no file; it comes from {}", one.origin)).into());
+    let name = &args.name;
+    let (scope, origin) = match loaded.broken_servers.get(name) {
+        Some(broken) => (mcp::scope_at(&loaded, &broken.origin), broken.origin.clone()),
+        None => {
+            let one = mcp::find_configured(&loaded, name)?;
+            (one.scope, one.origin)
+        }
+    };
+    let Origin::File { path, .. } = &origin else {
+        return Err(Failure::usage(format!("`{name}` is in no file; it comes from {origin}")).into());
     };
     file::change(path, |text| {
         let removed = remove_server(text, name).map_err(|error| Failure::usage(error.to_string()))?;
         removed.ok_or_else(|| Failure::usage(format!("`{name}` is not in {}", short(path))))
     })?;
     // What was known of it would otherwise hold for the next one of this name.
-    trust::open(Store::Servers)?.revoke(&one.scope, name)?;
-    mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).forget(name)?;
+    trust::open(Store::Servers)?.revoke(&scope, name)?;
+    mcp::pins_of(&mcp::state_folder()?, &scope).forget(name)?;
     if app.ui.is_json() {
         app.ui.json(&json!({ "removed": name, "file": path }))?;
     } else {

@@ -203,7 +203,7 @@ fn table(recovered: &[Recovered]) -> Table {
             Cell::from(one.run.to_string()),
             Cell::new(tool, Tone::Strong),
             Cell::new(format!("{became}{why}"), tone),
-            Cell::new(next, Tone::Dim),
+            Cell::to_copy(next, Tone::Dim),
         ]);
     }
     table

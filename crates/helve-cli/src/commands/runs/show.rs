@@ -65,7 +65,7 @@ pub(super) fn print_next(next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
     ui.heading("Next")?;
     let mut table = Table::bare().indented();
     for Next { command, what } in next {
-        table.row([Cell::new(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
+        table.row([Cell::to_copy(command, Tone::Strong), Cell::new(what, Tone::Dim)]);
     }
     ui.table(table)?;
     Ok(())

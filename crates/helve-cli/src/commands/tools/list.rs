@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::exit::Exit;
+use crate::running;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::ui::{Table, count};
-use crate::wire::brought;
+use crate::ui::{Table, count, escape};
+use crate::wire::broken::BrokenPart;
 use crate::wire::mcp::{self, Which};
+use crate::wire::{Tools, brought};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -68,22 +70,34 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let (registry, remarks) = crate::wire::tools(&loaded)?;
+    let Tools { registry, remarks, broken } = crate::wire::tools(&loaded)?;
     app.note(&remarks);
+    if let Some(note) = running::note_near(&loaded) {
+        app.note(&note.following.remarks());
+    }
     let filter = args.filter.resolve();
     let waiting = brought::waiting(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| print(&registry.list(&filter), &waiting, app))
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| {
+        print(&registry.list(&filter), &waiting, &broken, app)
+    })
 }
 
 /// Tools that wait to be trusted, by name, with what is known of each.
 pub(super) type Waiting = BTreeMap<String, &'static str>;
 
-fn print(tools: &[Registered], waiting: &Waiting, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn print(
+    tools: &[Registered],
+    waiting: &Waiting,
+    broken: &[BrokenPart],
+    app: &mut App<'_>,
+) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
-        let documents = tools.iter().map(|one| document(one, waiting)).collect::<Result<Vec<_>, _>>()?;
+        let mut documents = tools.iter().map(|one| document(one, waiting)).collect::<Result<Vec<_>, _>>()?;
+        documents.extend(broken.iter().map(BrokenPart::document));
         app.ui.json(&documents)?;
         return Ok(Exit::Done);
     }
+    print_broken(broken, app)?;
     if tools.is_empty() {
         app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
         return Ok(Exit::Done);
@@ -97,6 +111,20 @@ fn print(tools: &[Registered], waiting: &Waiting, app: &mut App<'_>) -> anyhow::
         app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;
     }
     Ok(Exit::Done)
+}
+
+/// What is broken, each with all that is wrong and how to mend it.
+fn print_broken(broken: &[BrokenPart], app: &mut App<'_>) -> anyhow::Result<()> {
+    let paint = app.ui.error_paint();
+    for one in broken {
+        let (found, name) = (paint.bad("✗"), escape::visible(&one.name));
+        app.ui.note(format!("{found} {} is broken", paint.bold(name)))?;
+        for line in &one.lines {
+            app.ui.note(format!("    {}", escape::visible(line)))?;
+        }
+        app.ui.note(format!("    → {}", escape::visible(&one.fix())))?;
+    }
+    Ok(())
 }
 
 /// What is known of a tool that waits to be trusted.

@@ -79,6 +79,11 @@ fn show(
 /// The tool of this name, or what was probably meant.
 pub(crate) fn find(registry: &Registry, name: &str) -> Result<Registered, Failure> {
     registry.get(name).ok_or_else(|| {
+        if let Some(broken) = registry.broken(name) {
+            let shown = escape::one_line(name, 128);
+            return Failure::usage(format!("`{shown}` is broken: {}", broken.reason))
+                .hint("`helve tools list` says what is wrong");
+        }
         let near = registry.near(name, 3);
         let failure = Failure::usage(format!("no tool named `{}`", escape::one_line(name, 128)));
         match near.split_first() {

@@ -1,7 +1,8 @@
 //! Checks a helve.toml: its keys, then each tool in it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_mcp::config::McpConfig;
@@ -18,7 +19,7 @@ use crate::wire::{
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
-        Ok(document) => Rc::new(document),
+        Ok(document) => Arc::new(document),
         Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
     };
     let mut report = Report::default();
@@ -46,7 +47,7 @@ pub(super) fn check(file: &Path) -> Report {
     report.findings.extend(servers(file, &document));
     let builtin = registry.register_many(Layer::BuiltIn, builtin);
     report.findings.extend(builtin.err().map(|error| Finding::error(file, error.to_string())));
-    let entries = tool_entries(Layer::Project, &document);
+    let entries = tool_entries(Layer::Project, &document, &BTreeMap::new());
     let InOrder { entries: in_order, circles } = in_order(&entries);
     for (entry, error) in circles {
         refused(file, entry, error, &mut report);

@@ -1,0 +1,40 @@
+//! The MCP servers behind what is served.
+
+use std::sync::Arc;
+
+use helve::Runtime;
+use helve_mcp::gateway::Gateway;
+use helve_mcp::server::{McpServer, ServerOptions};
+use helve_mcp::servers::Servers;
+
+use crate::app::App;
+use crate::config::Loaded;
+use crate::ui::escape;
+use crate::wire::mcp;
+
+/// The MCP servers behind what is served.
+pub(super) struct Upstream {
+    pub(super) servers: Servers,
+}
+
+impl Upstream {
+    /// Starts those that may be started, and says which may not. Nobody waits for a connection.
+    pub(super) async fn start(loaded: &Loaded, runtime: &Runtime, app: &mut App<'_>) -> anyhow::Result<Self> {
+        let (started, held): (Vec<_>, Vec<_>) =
+            mcp::configured(loaded).into_iter().partition(|one| one.hold().is_none());
+        let servers = mcp::open(loaded, runtime.registry(), &started)?;
+        let set = servers.set(mcp::configs(started)).await;
+        let wrong = set.errors.iter().map(|(name, reason)| (name.clone(), reason.clone()));
+        let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
+        for (name, reason) in held.chain(wrong) {
+            app.ui.note(format!("note: MCP server `{name}`: {}", escape::one_line(&reason, 300)))?;
+        }
+        Ok(Self { servers })
+    }
+
+    /// What is served: the runtime's tools, and all else that the servers have.
+    pub(super) fn served(&self, runtime: Runtime) -> McpServer {
+        let gateway = Gateway::new(runtime, self.servers.clone());
+        McpServer::new(Arc::new(gateway), ServerOptions::default())
+    }
+}

@@ -1,0 +1,75 @@
+//! Tools whose definition cannot be used: they are no tools, but a call by their name is told what is wrong.
+
+use std::sync::Arc;
+
+use helve_core::{Layer, ToolName};
+
+/// A tool, or a whole namespace of tools, whose definition cannot be used.
+///
+/// INVARIANT: nothing else answers in its place. It may have been written to be stricter than the tool of a
+/// lower layer that it overrides, so that tool is not called either.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The layer that it would be in.
+    pub layer: Layer,
+    /// What it covers.
+    pub covers: Covers,
+    /// Where its definition stands and what to do about it. Whoever calls it reads this, so it quotes nothing
+    /// of the definition: that could hold a secret.
+    pub reason: String,
+}
+
+/// What a definition that cannot be used covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Covers {
+    /// One tool, by its full name or an alias.
+    Tool(String),
+    /// Every tool of a namespace.
+    Namespace(String),
+}
+
+impl Broken {
+    /// Whether a tool of this name is covered.
+    pub fn has(&self, tool: &str) -> bool {
+        match &self.covers {
+            Covers::Tool(name) => name == tool,
+            Covers::Namespace(namespace) => {
+                tool.strip_prefix(namespace.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            }
+        }
+    }
+
+    /// Whether a tool of this layer would answer in its place. Beside a broken namespace another source of
+    /// the same layer may have tools of its own.
+    fn bars(&self, layer: Layer, tool: &ToolName) -> bool {
+        let is_below = match self.covers {
+            Covers::Tool(_) => layer <= self.layer,
+            Covers::Namespace(_) => layer < self.layer,
+        };
+        is_below && self.has(tool.as_str())
+    }
+}
+
+/// The broken ones of a snapshot. There are few, and only a call that finds no tool asks.
+#[derive(Clone, Default)]
+pub(super) struct BrokenTools(Arc<[Broken]>);
+
+impl BrokenTools {
+    pub(super) fn of(all: Vec<Broken>) -> Self {
+        Self(all.into())
+    }
+
+    pub(super) fn get(&self, tool: &str) -> Option<&Broken> {
+        self.0.iter().find(|one| one.has(tool))
+    }
+
+    /// Whether a tool that comes now would answer in the place of one of these.
+    pub(super) fn bar(&self, layer: Layer, tool: &ToolName) -> bool {
+        self.0.iter().any(|one| one.bars(layer, tool))
+    }
+
+    /// Whether a tool that is there lies below one of these.
+    pub(super) fn shadow(&self, layer: Layer, tool: &ToolName) -> bool {
+        self.0.iter().any(|one| layer < one.layer && one.has(tool.as_str()))
+    }
+}
