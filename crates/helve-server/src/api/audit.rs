@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
 use helve::{Action, CallId};
 
 use super::Api;
-use super::extract::{Guest, Id, Params, json};
+use super::extract::{Guest, Id, Json, Params};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::{Record, RecordError, RecordQuery};
+use crate::records::{Record, RecordError, RecordQuery, Recorded};
 use crate::visitor::Visitor;
 
 const PAGE_MAX: usize = 1_000;
@@ -21,22 +19,17 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Params(query): Params<RecordQuery>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Vec<Recorded>>, Problem> {
     let found = records(app.api()?, &visitor, query).await?;
-    Ok(bodies(found))
-}
-
-/// All that is recorded of some calls.
-pub(super) fn bodies(records: Vec<Record>) -> Response<Body> {
-    json(&records.into_iter().map(|record| record.body).collect::<Vec<_>>())
+    Ok(Json(found.into_iter().map(Recorded::from).collect()))
 }
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
-    Ok(json(&own_record(app.api()?, &visitor, id).await?.body))
+) -> Result<Json<Recorded>, Problem> {
+    Ok(Json(own_record(app.api()?, &visitor, id).await?.into()))
 }
 
 /// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is
