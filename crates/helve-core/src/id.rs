@@ -60,7 +60,7 @@ macro_rules! id {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let pattern = concat!("^", $prefix, "_[0-9A-Za-z]{26}$");
+                let pattern = concat!("^", $prefix, "_[0-7][0-9A-HJKMNP-TV-Z]{25}$");
                 schemars::json_schema!({ "type": "string", "pattern": pattern })
             }
         }

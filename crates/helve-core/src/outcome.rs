@@ -137,6 +137,7 @@ mod as_error {
     use super::{Deserialize, Serialize, ToolError};
 
     #[derive(Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "Failure")]
     pub(super) struct Field<E> {
         /// Why there is no result.
         error: E,

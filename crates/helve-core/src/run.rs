@@ -211,6 +211,7 @@ pub enum WaitingFor {
 /// What a person found out about a part whose outcome was unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Finding")]
 pub enum Answer {
     /// It did happen.
     Happened,

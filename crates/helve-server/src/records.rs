@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 pub struct RecordQuery {
     /// The tool's full name.
     pub tool: Option<String>,
-    /// What became of it: `done`, `returned`, `failed`, `denied`, `pending`, `running` and so on.
+    /// What became of it.
+    #[schemars(extend("enum" = ["started", "done", "returned", "failed", "denied", "pending", null]))]
     pub status: Option<String>,
     /// The error's code.
     pub code: Option<ErrorCode>,
@@ -89,22 +90,30 @@ pub(crate) struct RecordDocument {
     /// What became of it, in a word.
     status: RecordStatus,
     /// When it started, if it was to change the world.
+    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Timestamp>,
     /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Timestamp>,
     /// A digest of the tool that it started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
     /// The approval that its start used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
     approval_used: Option<ApprovalId>,
     /// What happened between start and end, in order.
+    #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<Vec<StepDocument>>,
     /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     ending: Option<Ending>,
     /// What was said. Empty once erased.
     payload: Payload,
     /// When what was said was erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
     erased_at: Option<Timestamp>,
     /// What of it cannot be read, because the file is damaged or was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     damaged: Option<String>,
     /// Its entries in the chain, in order.
     chain: Vec<LinkDocument>,
@@ -139,6 +148,7 @@ struct StepDocument {
     #[serde(flatten)]
     kind: StepKind,
     /// What belongs to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<serde_json::Value>,
 }
 

@@ -189,8 +189,8 @@ fn answers_over_stdio(desk: &Desk, program: &str, args: &Value) {
 fn answers_over_http(desk: &Desk, server: &Value) {
     assert_eq!(server["url"], "http://127.0.0.1:7777/mcp", "where `helve up` is");
     let header = server["headers"]["Authorization"].as_str().unwrap();
-    let (before, token) = (header.split("${").next().unwrap(), desk.up.token());
-    let bearer = format!("{before}{token}");
+    let key = desk.up.key(&desk.home, &["an-editor", "--agent"]);
+    let bearer = format!("{}{key}", header.split("${").next().unwrap());
     let headers = [("Authorization", &*bearer), ("Accept", "application/json, text/event-stream")];
     let (status, head, _) = desk.up.send("POST /mcp", &headers, &initialize());
     assert_eq!(status, 200, "{head}");

@@ -25,7 +25,7 @@ use super::HookEvent;
 pub struct HookInput {
     /// The event.
     #[serde(rename = "hook_event_name")]
-    #[schemars(with = "String")]
+    #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9_.:-]{1,64}$"))]
     pub event: HookEvent,
     /// The agent's session.
     #[serde(default)]

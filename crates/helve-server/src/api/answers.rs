@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::calls::{WAIT_MAX, check_names, in_session};
+use super::calls::{NAME_CHARS_MAX, WAIT_MAX, check_names, in_session};
 use super::extract::{Calling, Json, Traced};
 use crate::mcp::App;
 use crate::problem::Problem;
@@ -20,19 +20,25 @@ use crate::problem::Problem;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerRequest {
-    /// `anthropic`, `openai` (or `openai-responses`), `openai-chat`, `gemini`, `mcp` or `llm`. Absent: told
-    /// by the message, where only one fits.
+    /// The provider's format. Absent: told by the message, where only one fits.
+    #[schemars(extend("enum" = [
+        "anthropic", "openai", "openai-responses", "openai-chat", "gemini", "mcp", "llm", null,
+    ]))]
     format: Option<String>,
     /// What the model answered, as its provider returned it: the whole response, its message, or the calls
     /// in it.
+    #[schemars(extend("type" = ["object", "array"]))]
     message: Value,
     /// The session that the calls belong to.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     session: Option<String>,
     /// The loop of that session.
     #[serde(rename = "loop")]
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     loop_id: Option<String>,
     /// Names this turn, where the provider gives calls no ids or uses the same ids again. A call never runs
     /// twice in a turn.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     idempotency_key: Option<String>,
     /// How long to wait for people, where some are asked; at most ten minutes, for all calls together.
     /// Absent: as the server is set up.

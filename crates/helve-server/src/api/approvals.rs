@@ -94,6 +94,7 @@ pub(super) struct DecisionRequest {
 /// Whether a call may run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Decision")]
 enum Word {
     /// It may, once.
     Approve,

@@ -24,7 +24,7 @@ use crate::records::Recorded;
 use crate::visitor::Visitor;
 
 /// Longest session, loop or key.
-const NAME_CHARS_MAX: usize = 256;
+pub(super) const NAME_CHARS_MAX: usize = 256;
 /// Longest that an answer waits for a person.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
@@ -38,11 +38,14 @@ pub(super) struct CallRequest {
     #[serde(default)]
     arguments: Map<String, Value>,
     /// The session that it belongs to.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     session: Option<String>,
     /// The loop of that session.
     #[serde(rename = "loop")]
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     loop_id: Option<String>,
     /// The same key never runs twice: the answer is the first call's.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     idempotency_key: Option<String>,
     /// How long the tool may run.
     timeout_ms: Option<u64>,
@@ -52,6 +55,7 @@ pub(super) struct CallRequest {
     /// What the caller itself thinks of it. It can only make it stricter.
     advice: Option<AdviceRequest>,
     /// Joins it with other calls in the record.
+    #[schemars(length(min = 1, max = NAME_CHARS_MAX))]
     correlation_id: Option<String>,
 }
 

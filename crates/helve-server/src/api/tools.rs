@@ -25,6 +25,9 @@ const SEARCH_MAX: usize = 1_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolQuery {
     /// `helve`, `anthropic`, `openai` (or `openai-responses`), `openai-chat`, `gemini`, `mcp` or `llm`.
+    #[schemars(extend("enum" = [
+        "helve", "anthropic", "openai", "openai-responses", "openai-chat", "gemini", "mcp", "llm", null,
+    ]))]
     format: Option<String>,
     /// Words that tell what is wanted: the best come first.
     query: Option<String>,

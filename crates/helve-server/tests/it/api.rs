@@ -204,6 +204,10 @@ async fn an_error_says_what_it_is_and_where_it_happened() {
     let problem = reply.json();
     assert_eq!((reply.status, &problem["code"]), (422, &json!("validation_failed")));
     assert!(!problem["field_errors"].as_array().unwrap().is_empty(), "{problem}");
+    // What would have been right is right.
+    let corrected = json!({ "tool": "echo", "arguments": problem["example"] });
+    assert!(problem["example"].is_object(), "{problem}");
+    assert_eq!(api.ask("POST /v1/calls", ADA, corrected).await.status, 200, "{problem}");
 }
 
 #[tokio::test]

@@ -4,10 +4,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use helve::compose::{self, Step};
+use helve::identity::Purpose;
+use helve::{Layer, Runtime};
+use helve_server::ServerConfig;
+use helve_server::records::Records;
+use helve_store::{Store, StoreOptions};
 use jsonschema::{Draft, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::harness::Reply;
+use crate::harness::{ADA, Reply};
+use crate::identity::api_of;
+use crate::page::StoreRecords;
 
 /// The document, with every object closed.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
@@ -232,4 +240,46 @@ fn every_event_is_in_the_document_by_name_with_its_payload() {
         let payload = &event["data"]["allOf"][1]["properties"]["payload"];
         assert!(payload["properties"].is_object() && event["summary"].is_string(), "{name}: {event}");
     }
+}
+
+/// What the journal writes is said again in the document; here it is held against it.
+#[tokio::test]
+async fn records_of_a_real_journal_are_as_the_document_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(&folder.path().join("journal.db"), StoreOptions::default()).unwrap());
+    let records: Arc<dyn Records> = Arc::new(StoreRecords(Arc::clone(&store)));
+    let builder = Runtime::builder().ledger(Arc::clone(&store) as _);
+    let api = api_of(builder, ServerConfig::default(), Some(records)).await;
+    let (_, grace) = api.key("grace", Purpose::Decide).await;
+    let steps =
+        compose::sequence("trip").description("Goes.").step(Step::of("deed").arguments(json!({ "n": 1 })));
+    let trip = steps.build(&api.server.registry).unwrap();
+    api.server.registry.register(Layer::Project, trip).unwrap();
+    let wrong = json!({ "tool": "echo", "arguments": { "message": { "a": 1 } }, "correlation_id": "c" });
+    assert_eq!(api.ask("POST /v1/calls", ADA, wrong).await.status, 422);
+    assert_eq!(api.ask("POST /v1/calls", ADA, json!({ "tool": "nothing" })).await.status, 404);
+    let keyed = json!({ "tool": "echo", "arguments": { "message": "hi" }, "idempotency_key": "k" });
+    for _ in 0..2 {
+        assert_eq!(api.ask("POST /v1/calls", ADA, keyed.clone()).await.status, 200);
+    }
+    for (tool, decision) in [("deed", "approve"), ("deed", "deny"), ("trip", "approve")] {
+        let body = json!({ "tool": tool, "arguments": {}, "session": decision });
+        let asked = api.ask("POST /v1/calls", ADA, body).await.json();
+        let id = asked["approval_id"].as_str().unwrap();
+        assert_eq!(api.get(&format!("/v1/approvals/{id}"), ADA).await.status, 200);
+        let line = format!("POST /v1/approvals/{id}/decision");
+        assert_eq!(api.ask(&line, &grace, json!({ "decision": decision, "reason": "so" })).await.status, 200);
+        api.ask(&format!("POST /v1/calls/{id}/run"), ADA, json!({})).await;
+        assert!(api.get(&format!("/v1/calls/{id}"), ADA).await.status < 500);
+    }
+    let calls = api.get("/v1/audit?limit=100", ADA).await.json();
+    let calls = calls.as_array().unwrap();
+    assert!(calls.len() >= 8, "{calls:?}");
+    for call in calls.iter().filter_map(|call| call["call_id"].as_str()) {
+        for path in ["/v1/audit", "/v1/calls", "/v1/runs"] {
+            assert_eq!(api.get(&format!("{path}/{call}"), ADA).await.status, 200);
+        }
+    }
+    let runs = api.get("/v1/runs", ADA).await.json();
+    assert!(runs.as_array().unwrap().iter().any(|run| run["tool"] == "trip"), "{runs}");
 }
