@@ -191,7 +191,7 @@ pub(super) enum Became {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes two answers that are written by themselves")]
 enum Ended {
-    Called(Outcome),
+    Called(Box<Outcome>),
     Recorded(Recorded),
 }
 
@@ -200,7 +200,7 @@ enum Ended {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes two answers that are written by themselves")]
 enum Unfinished {
-    Asked(Outcome),
+    Asked(Box<Outcome>),
     UnderWay(UnderWay),
 }
 

@@ -32,8 +32,8 @@ pub(super) enum Raised {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it describes two answers that are written by themselves")]
 enum Heard {
-    Said(HookOutput),
-    Called(Outcome),
+    Said(Box<HookOutput>),
+    Called(Box<Outcome>),
 }
 
 impl IntoResponse for Raised {
