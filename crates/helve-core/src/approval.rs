@@ -27,7 +27,7 @@ use crate::record::RawJson;
 use crate::run::{Part, Step, StepKind};
 
 /// A question put to a person, and what became of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Approval {
     /// The question.
@@ -91,7 +91,7 @@ pub struct Approval {
 }
 
 /// What became of a question.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalState {
     /// Nobody has decided.
@@ -133,7 +133,7 @@ impl fmt::Display for ApprovalState {
 }
 
 /// What somebody said to a question.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Ruling {
     /// Who, and how they were known: `local user ada`.

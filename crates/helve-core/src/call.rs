@@ -164,7 +164,7 @@ impl Advice {
 }
 
 /// What an agent can decide about its own call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AdvisedAction {
     /// Run it, if nothing else objects.

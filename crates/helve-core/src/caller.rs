@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::name::ToolName;
 
 /// Who calls, and what they may use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Caller {
     /// Who answers for the call. Absent: nobody said, and where authentication is on, no tool runs.
@@ -140,7 +140,7 @@ impl Caller {
 }
 
 /// Where a session's id comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionKind {
     /// Somebody named it, and can come back to it.
@@ -157,7 +157,7 @@ impl SessionKind {
 }
 
 /// An allow-list of tools.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
     /// Every tool.

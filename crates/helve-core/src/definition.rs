@@ -27,7 +27,7 @@ pub mod limits {
 ///
 /// Made by a [`ToolBuilder`](crate::ToolBuilder) and checked when it becomes a
 /// [`Tool`](crate::Tool).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Definition {
     /// Full name.
@@ -314,7 +314,7 @@ impl Facet {
 
 /// What is assumed of a tool whose facets nobody has said: what its host can tell from the outside, such as
 /// whether it reaches beyond this machine. What the tool says of itself may add to it, and takes nothing away.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Assumed {
     /// The ways that information takes.
     pub facets: BTreeSet<Facet>,
@@ -331,7 +331,7 @@ impl Assumed {
 }
 
 /// Who gets what a tool is given.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SendsTo {
     /// Anybody: it writes where others read, or goes where its arguments say.

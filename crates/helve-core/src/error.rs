@@ -11,7 +11,7 @@ use serde_json::Value;
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $text:literal $kind:ident $retry:ident;)*) => {
         /// What went wrong, in a word that never changes.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum ErrorCode {
             $($(#[$doc])* $variant,)*
@@ -105,7 +105,7 @@ impl fmt::Display for ErrorCode {
 }
 
 /// Whose move it is after an error. Edges map this to exit codes and HTTP statuses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The caller's: the request was wrong or taken back.
@@ -123,7 +123,9 @@ pub enum ErrorKind {
 }
 
 /// The pipeline's stages, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Name to tool.
@@ -191,7 +193,7 @@ impl fmt::Display for Stage {
 }
 
 /// One thing wrong with one argument.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FieldError {
     /// JSON Pointer to the value; empty for the arguments as a whole.
     pub path: String,
@@ -219,23 +221,33 @@ pub struct FieldError {
 #[derive(Clone)]
 pub struct ToolError(Box<Detail>);
 
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 struct Detail {
+    /// What went wrong, in a word that never changes.
     code: ErrorCode,
+    /// Where it went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stage: Option<Stage>,
+    /// What went wrong, for the model.
     message: String,
+    /// Whether calling again can help.
     retryable: bool,
+    /// The tool may have done its work, and nobody knows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     may_have_happened: bool,
+    /// It is known that the tool did nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     nothing_done: bool,
+    /// When calling again can help.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
+    /// What could be done about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     suggestions: Vec<String>,
+    /// What is wrong with which argument.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     field_errors: Vec<FieldError>,
+    /// Arguments that would have been right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     example: Option<Value>,
     #[serde(skip)]
@@ -410,14 +422,27 @@ impl std::error::Error for ToolError {
     }
 }
 
+/// An error as it stands in JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Wire<'a> {
+    /// Whose move it is.
+    kind: ErrorKind,
+    #[serde(flatten)]
+    detail: &'a Detail,
+}
+
+impl schemars::JsonSchema for ToolError {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ToolError".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Wire::json_schema(generator)
+    }
+}
+
 impl Serialize for ToolError {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Wire<'a> {
-            kind: ErrorKind,
-            #[serde(flatten)]
-            detail: &'a Detail,
-        }
         Wire { kind: self.kind(), detail: &self.0 }.serialize(serializer)
     }
 }

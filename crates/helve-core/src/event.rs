@@ -13,7 +13,7 @@ use crate::name::{Layer, ToolName};
 use crate::run::Progress;
 
 /// Something that happened.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Event {
     /// When.
@@ -57,7 +57,7 @@ impl Event {
 }
 
 /// The sorts of event.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(tag = "type", content = "payload")]
 #[non_exhaustive]
 pub enum EventKind {

@@ -50,6 +50,21 @@ macro_rules! id {
             }
         }
 
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                let pattern = concat!("^", $prefix, "_[0-7][0-9A-HJKMNP-TV-Z]{25}$");
+                schemars::json_schema!({ "type": "string", "pattern": pattern })
+            }
+        }
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Display::fmt(self, f)

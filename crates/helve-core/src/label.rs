@@ -91,6 +91,20 @@ impl FromIterator<Label> for LabelSet {
     }
 }
 
+impl JsonSchema for LabelSet {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "LabelSet".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<Label>::json_schema(generator)
+    }
+}
+
 impl Serialize for LabelSet {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter())
@@ -104,7 +118,7 @@ impl<'de> Deserialize<'de> for LabelSet {
 }
 
 /// Where a label of a session came from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Taint {
     /// What rose.
     pub labels: LabelSet,

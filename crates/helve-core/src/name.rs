@@ -24,6 +24,20 @@ pub const NAME_CHARS_MAX: usize = 128;
 #[serde(into = "String", try_from = "String")]
 pub struct ToolName(Arc<str>);
 
+impl schemars::JsonSchema for ToolName {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ToolName".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX })
+    }
+}
+
 impl ToolName {
     /// Checks `text` and makes it a name.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
@@ -169,7 +183,9 @@ pub struct NameError {
 }
 
 /// Where a registered tool comes from. A later layer overrides an earlier one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     /// Ships with Helve.

@@ -11,7 +11,7 @@ use crate::id::{ApprovalId, CallId};
 use crate::run::{EffectReport, PartReport};
 
 /// How a call ended.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Outcome {
     /// The call; also the id of its record in the journal.
@@ -31,6 +31,7 @@ pub struct Outcome {
     /// The earlier call with the same idempotency key whose outcome this is.
     /// In JSON `replayed` stands beside it.
     #[serde(flatten, serialize_with = "replay")]
+    #[schemars(with = "Option<Replay>")]
     pub replay_of: Option<CallId>,
     /// Conditions that did not hold, so that the tool did less.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -92,12 +93,16 @@ impl Outcome {
 }
 
 /// Marks an outcome that is not this call's own.
+/// An outcome that an earlier call had, as it stands in JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct Replay {
+    /// Always true.
+    replayed: bool,
+    /// The call that ran.
+    replay_of: CallId,
+}
+
 fn replay<S: serde::Serializer>(replay_of: &Option<CallId>, serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Replay {
-        replayed: bool,
-        replay_of: CallId,
-    }
     match *replay_of {
         Some(replay_of) => Replay { replayed: true, replay_of }.serialize(serializer),
         None => serializer.serialize_none(),
@@ -105,13 +110,17 @@ fn replay<S: serde::Serializer>(replay_of: &Option<CallId>, serializer: S) -> Re
 }
 
 /// What came of a call.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Status {
     /// The tool ran and answered.
     Done(Output),
     /// The call was refused, or the tool failed.
-    Failed(#[serde(with = "as_error")] ToolError),
+    Failed(
+        #[serde(with = "as_error")]
+        #[schemars(with = "as_error::Field<ToolError>")]
+        ToolError,
+    ),
     /// A person must decide first.
     Pending(Pending),
 }
@@ -127,8 +136,10 @@ impl Status {
 mod as_error {
     use super::{Deserialize, Serialize, ToolError};
 
-    #[derive(Serialize, Deserialize)]
-    struct Field<E> {
+    #[derive(Serialize, Deserialize, schemars::JsonSchema)]
+    #[schemars(rename = "Failure")]
+    pub(super) struct Field<E> {
+        /// Why there is no result.
         error: E,
     }
 
@@ -147,7 +158,7 @@ mod as_error {
 }
 
 /// A tool's answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Output {
     /// The answer.
     #[serde(rename = "result")]
@@ -170,7 +181,7 @@ impl Output {
 }
 
 /// A question put to a person.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Pending {
     /// The question's id.
     pub approval_id: ApprovalId,
@@ -190,7 +201,7 @@ impl Pending {
 }
 
 /// Something that was mended in the arguments before the call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Repair {
     /// JSON Pointer to what was mended.
     pub path: String,

@@ -111,7 +111,7 @@ impl Entry {
 }
 
 /// What is known of a call from the beginning.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Facts {
     /// The call.
     pub call_id: CallId,
@@ -142,6 +142,7 @@ pub struct Facts {
     pub undo_of: Option<CallId>,
     /// The span of whoever called, so that a run which is resumed stays in their trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub trace_parent: Option<SpanContext>,
 }
 
@@ -177,7 +178,7 @@ pub struct Finished {
 }
 
 /// How a call ended: the part of the record that is never erased.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Ending {
     /// In a word.
     pub status: EndStatus,
@@ -197,6 +198,7 @@ pub struct Ending {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
     /// How long each stage took.
+    #[schemars(with = "std::collections::BTreeMap<Stage, u64>")]
     pub timings: Timings,
     /// Size of the result as JSON; of one that is too long to be kept, without what escapes add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -216,7 +218,7 @@ pub struct Ending {
 }
 
 /// What the gate said to a call, and by what.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateRecord {
     /// What it said.
     pub said: Stance,
@@ -226,7 +228,7 @@ pub struct GateRecord {
 }
 
 /// What one speaker said to a call, in the journal's words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VoiceRecord {
     /// Who: `policy no-mail`, `rule deny mail/*`, `hook 2 (check.sh)`, `risk`, `labels`.
     pub by: Arc<str>,
@@ -238,7 +240,7 @@ pub struct VoiceRecord {
 }
 
 /// How a call ended, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndStatus {
     /// The tool answered.
@@ -267,7 +269,7 @@ impl EndStatus {
 }
 
 /// One start of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Attempt {
     /// How long it took.
     pub duration_us: u64,
@@ -294,7 +296,7 @@ impl Attempt {
 }
 
 /// How a handler came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerEnd {
     /// It returned.
@@ -352,7 +354,7 @@ fn kept<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<RawJ
 }
 
 /// What is kept of an attached answer: images and sounds are too large for a journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AttachedRecord {
     /// Its size as JSON, as the caller got it.
     pub bytes: u64,
@@ -384,7 +386,7 @@ impl CutRecord {
 }
 
 /// What was said in a call: the part of the record that can be erased.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Payload {
     /// Arguments as the tool got them, or as they came where they were refused. The end of a call leaves out those
     /// that its start has.

@@ -20,7 +20,7 @@ use crate::record::RawJson;
 use crate::template::Template;
 
 /// Where a call stands within a bigger one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Part {
     /// The call that all of it belongs to.
     pub run: CallId,
@@ -86,7 +86,7 @@ pub struct Step {
 }
 
 /// The sorts of step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum StepKind {
     /// An attempt failed, and another one follows.
@@ -203,7 +203,7 @@ pub enum StepKind {
 }
 
 /// What a run waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingFor {
     /// A part needs approval.
@@ -217,8 +217,9 @@ pub enum WaitingFor {
 }
 
 /// What a person found out about a part whose outcome was unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Finding")]
 pub enum Answer {
     /// It did happen.
     Happened,
@@ -328,7 +329,7 @@ where
 }
 
 /// What became of one part of a run, for people and models.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartReport {
     /// Which part.
     pub path: Arc<str>,
@@ -341,7 +342,7 @@ pub struct PartReport {
 }
 
 /// What became of one part of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PartState {
     /// It was started, and has not ended.
@@ -363,7 +364,7 @@ pub enum PartState {
 }
 
 /// What became of one effect, for people and models.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectReport {
     /// What changes.
     pub description: String,
@@ -372,7 +373,7 @@ pub struct EffectReport {
 }
 
 /// What became of one effect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectState {
     /// It was applied, and stands.
@@ -420,7 +421,7 @@ impl EffectState {
 }
 
 /// How far something has come.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     /// How much is done.
     pub done: f64,

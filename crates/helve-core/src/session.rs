@@ -40,7 +40,7 @@ impl SessionKey {
 }
 
 /// What is remembered of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SessionState {
     /// Where its labels came from, oldest first. Each label is there once for each namespace of tools that
     /// brought it.

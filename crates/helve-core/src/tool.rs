@@ -89,7 +89,7 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// The sorts of implementation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Implementation {
     /// A Rust function.

@@ -26,7 +26,8 @@ const SECRETS_MAX: usize = 256;
 const FILE_BYTES_A_SECOND: u64 = 256 << 10;
 
 /// Where a line is from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "LogSource")]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The server's standard error.
@@ -52,7 +53,8 @@ impl Source {
 }
 
 /// A line of a server's log.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "LogLine")]
 pub struct Line {
     /// Counts up from 1 over all lines of a server, from the start of the process that wrote them.
     pub number: u64,

@@ -57,6 +57,7 @@ mod sse;
 mod webhook;
 mod ws;
 
+pub use api::openapi;
 pub use config::ServerConfig;
 pub use guard::Door;
 pub use jwt::{Issuer, JwtConfig, JwtError, Scope};

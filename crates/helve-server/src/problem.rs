@@ -31,7 +31,6 @@ pub(crate) struct Details {
     /// What went wrong, in a word that never changes. Absent where the request did not get as far as
     /// a call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     code: Option<ErrorCode>,
     /// Whether calling again can help.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,8 +49,12 @@ pub(crate) struct Details {
     suggestions: Vec<String>,
     /// What is wrong with which argument: `path`, `expected`, `received`, `message`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default, with = "Vec<serde_json::Map<String, serde_json::Value>>")]
+    #[schemars(default)]
     field_errors: Vec<FieldError>,
+    /// Arguments that would have been right: what was sent, with what does not fit put right where that can
+    /// be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<serde_json::Value>,
     /// Where to learn what became of the call, where that is not known now.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome_at: Option<String>,
@@ -61,7 +64,6 @@ pub(crate) struct Details {
     replayed: bool,
     /// The call that it happened in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>")]
     instance: Option<CallId>,
 }
 
@@ -79,6 +81,7 @@ impl Problem {
             nothing_done: false,
             suggestions: Vec::new(),
             field_errors: Vec::new(),
+            example: None,
             outcome_at: None,
             replayed: false,
             instance: None,
@@ -125,6 +128,7 @@ impl Problem {
         problem.0.nothing_done = error.did_nothing();
         problem.0.suggestions = error.suggestions().to_vec();
         problem.0.field_errors = error.field_errors().to_vec();
+        problem.0.example = error.example().cloned();
         problem.0.instance = call;
         if error.may_have_happened() {
             problem.0.outcome_at = call.map(|call| format!("/v1/calls/{call}"));

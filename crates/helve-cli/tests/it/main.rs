@@ -32,6 +32,7 @@
 //! - `telemetry`: traces, at a collector;
 //! - `watch`: figures, alerts and the dashboard, with a real Prometheus;
 //! - `hostile`: input that was made to do harm;
+//! - `quickstarts`: the pages for the first hour, run as shown, and agents' loops over plain HTTP;
 //! - `docs`: files that are made from the types.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -71,6 +72,7 @@ mod misbehaving;
 mod network;
 mod oauth;
 mod policy;
+mod quickstarts;
 mod raised;
 mod rules;
 mod runs;

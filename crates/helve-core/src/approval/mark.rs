@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::definition::{Definition, Facet};
 
 /// Something to look out for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// This caller has not used this tool with approval before.

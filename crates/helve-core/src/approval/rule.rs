@@ -13,7 +13,7 @@ use crate::json::{canonical, sha256_hex};
 use crate::run::{Step, StepKind};
 
 /// “Always for this session”: what a person was asked once and need not be asked again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Rule {
     /// The rule.
@@ -53,7 +53,7 @@ pub struct Rule {
 }
 
 /// What of the arguments must be as it was when a person allowed the like.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Same {
     /// All of them.

@@ -20,11 +20,12 @@ use super::HookEvent;
 ///         "message": "done" })
 /// );
 /// ```
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct HookInput {
     /// The event.
     #[serde(rename = "hook_event_name")]
+    #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9_.:-]{1,64}$"))]
     pub event: HookEvent,
     /// The agent's session.
     #[serde(default)]

@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 32 << 10;
 /// let output = HookOutput::from_json(&HookEvent::PreToolUse, text).unwrap();
 /// assert_eq!(output.decision(), Some(PermissionDecision::Deny));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct HookOutput {
@@ -52,7 +52,7 @@ pub struct HookOutput {
 }
 
 /// Whether a hook goes on by itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Background {
     /// It does.
@@ -64,7 +64,7 @@ pub struct Background {
 }
 
 /// Yes or no.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HookVerdict {
     /// Go on.
@@ -74,7 +74,9 @@ pub enum HookVerdict {
 }
 
 /// What a hook says to a call. The strictest wins, so the order matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum PermissionDecision {
     /// It may run.
@@ -100,7 +102,7 @@ impl PermissionDecision {
 }
 
 /// What a hook says in place of the person who would be asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "behavior", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum PermissionAnswer {
     /// The call may run.
@@ -124,7 +126,7 @@ pub enum PermissionAnswer {
 }
 
 /// What a hook answers to an MCP server's question in place of the user.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Elicited {
     /// Yes, with the content.
@@ -136,7 +138,7 @@ pub enum Elicited {
 }
 
 /// What only some events know. Each has a few of these fields.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SpecificOutput {

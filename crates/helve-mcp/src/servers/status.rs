@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::era::Era;
 
 /// How a server is, in a word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerState {
     /// Not connected, and nothing is wrong: it is being connected, or nobody has needed it yet.
@@ -35,7 +35,7 @@ impl ServerState {
 }
 
 /// How a server is, in full.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct ServerStatus {
     /// Its name in the configuration.
     pub name: String,

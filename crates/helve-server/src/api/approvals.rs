@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
-use helve::approval::Same;
+use helve::approval::{Rule, Same};
 use helve::approvals::{Decision, Remember};
-use helve::{Action, ApprovalId, ApprovalQuery, ApprovalState, RuleId, Runtime};
+use helve::{Action, Approval, ApprovalId, ApprovalQuery, ApprovalState, RuleId, Runtime};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::extract::{Calling, Decides, Guest, Id, Json, Params, json};
+use super::extract::{Calling, Decides, Guest, Id, Json, Params};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::{Deciding, Visitor};
@@ -27,7 +25,6 @@ const RULES_MAX: usize = 10_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalParams {
     /// What became of them: `pending`, `approved`, `denied`, `expired`, `used` or `withdrawn`.
-    #[schemars(with = "Option<String>")]
     state: Option<ApprovalState>,
     /// The tool's full name.
     tool: Option<String>,
@@ -36,7 +33,6 @@ pub(super) struct ApprovalParams {
     /// The caller's session.
     session: Option<String>,
     /// Questions older than this one.
-    #[schemars(with = "Option<String>")]
     before: Option<ApprovalId>,
     /// Most questions to return; at most 1,000.
     limit: Option<usize>,
@@ -46,7 +42,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Params(params): Params<ApprovalParams>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Vec<Approval>>, Problem> {
     let runtime = &app.api()?.runtime;
     let mut query = ApprovalQuery::default();
     query.state = params.state;
@@ -59,26 +55,26 @@ pub(super) async fn list(
         // Of those who do not say who they are nobody has any.
         false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
     };
-    Ok(json(&runtime.approvals().list(query).await?))
+    Ok(Json(runtime.approvals().list(query).await?))
 }
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(id): Id<ApprovalId>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Approval>, Problem> {
     let runtime = &app.api()?.runtime;
     let found = runtime.approvals().get(id).await?;
     let found = found.filter(|approval| visitor.sees(approval.caller.principal.as_deref(), runtime));
-    found.map(|approval| json(&approval)).ok_or_else(Problem::not_found)
+    found.map(Json).ok_or_else(Problem::not_found)
 }
 
 pub(super) async fn withdraw(
     State(app): State<Arc<App>>,
     Calling(caller): Calling,
     Id(id): Id<ApprovalId>,
-) -> Result<Response<Body>, Problem> {
-    Ok(json(&app.api()?.runtime.approvals().withdraw(id, &caller).await?))
+) -> Result<Json<Approval>, Problem> {
+    Ok(Json(app.api()?.runtime.approvals().withdraw(id, &caller).await?))
 }
 
 /// A decision.
@@ -98,6 +94,7 @@ pub(super) struct DecisionRequest {
 /// Whether a call may run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "Decision")]
 enum Word {
     /// It may, once.
     Approve,
@@ -138,34 +135,34 @@ pub(super) async fn decide(
     Decides(deciding): Decides,
     Id(id): Id<ApprovalId>,
     Json(request): Json<DecisionRequest>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Approval>, Problem> {
     let runtime = &app.api()?.runtime;
     may_approve(&deciding, runtime)?;
     let decision = request.resolve()?;
     may_remember(&deciding, &decision)?;
-    Ok(json(&runtime.approvals().decide(id, decision, &deciding.decider).await?))
+    Ok(Json(runtime.approvals().decide(id, decision, &deciding.decider).await?))
 }
 
 pub(super) async fn rules(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Vec<Rule>>, Problem> {
     let runtime = &app.api()?.runtime;
     let mut rules = runtime.approvals().rules(RULES_MAX).await?;
     let sees_all = visitor.may(Action::Inspect, runtime);
     rules.retain(|rule| sees_all || visitor.owns(rule.principal.as_deref()));
-    Ok(json(&rules))
+    Ok(Json(rules))
 }
 
 pub(super) async fn revoke_rule(
     State(app): State<Arc<App>>,
     Decides(deciding): Decides,
     Id(id): Id<RuleId>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Rule>, Problem> {
     let runtime = &app.api()?.runtime;
     may_approve(&deciding, runtime)?;
     let revoked = runtime.approvals().revoke(id, &deciding.decider).await?;
-    revoked.map(|rule| json(&rule)).ok_or_else(Problem::not_found)
+    revoked.map(Json).ok_or_else(Problem::not_found)
 }
 
 /// Whether somebody may allow the like for a session: not by a link, which is good for one question.

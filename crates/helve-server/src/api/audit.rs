@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, Response, Uri, header};
+use axum::http::Uri;
 use helve::{Action, CallId};
-use url::form_urlencoded;
 
 use super::Api;
-use super::extract::{Guest, Id, Params, json};
+use super::extract::{Guest, Id, Json, Params};
+use super::reply::Paged;
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::{Record, RecordError, RecordQuery};
+use crate::records::{Record, RecordError, RecordQuery, Recorded};
 use crate::visitor::Visitor;
 
 const PAGE_MAX: usize = 1_000;
@@ -23,36 +22,17 @@ pub(super) async fn list(
     Guest(visitor): Guest,
     uri: Uri,
     Params(query): Params<RecordQuery>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Paged<Recorded>, Problem> {
     let Found { records, next } = records(app.api()?, &visitor, query).await?;
-    Ok(paged(bodies(records), &uri, next))
-}
-
-/// Says in a `Link` where the next page is, relative to this one. Absent: this is the last.
-pub(super) fn paged(mut page: Response<Body>, uri: &Uri, next: Option<CallId>) -> Response<Body> {
-    let Some(next) = next else { return page };
-    let asked = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    let query = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(asked.filter(|(name, _)| name != "before"))
-        .append_pair("before", &next.to_string())
-        .finish();
-    if let Ok(link) = HeaderValue::try_from(format!("<?{query}>; rel=\"next\"")) {
-        page.headers_mut().insert(header::LINK, link);
-    }
-    page
-}
-
-/// All that is recorded of some calls.
-pub(super) fn bodies(records: Vec<Record>) -> Response<Body> {
-    json(&records.into_iter().map(|record| record.body).collect::<Vec<_>>())
+    Ok(Paged::new(records.into_iter().map(Recorded::from).collect(), &uri, next))
 }
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
-    Ok(json(&own_record(app.api()?, &visitor, id).await?.body))
+) -> Result<Json<Recorded>, Problem> {
+    Ok(Json(own_record(app.api()?, &visitor, id).await?.into()))
 }
 
 /// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is

@@ -8,21 +8,44 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use futures_util::stream;
 use helve::event::EventKind;
 use helve::{Action, Delivery, Event, Subscription, ToolName};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::extract::Guest;
+use super::signature::{Content, Gives, Operation, shape};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::sse;
 use crate::visitor::Visitor;
 
-pub(super) async fn stream(
-    State(app): State<Arc<App>>,
-    Guest(visitor): Guest,
-) -> Result<Response<Body>, Problem> {
+/// Events without an end, each named as its `type` says.
+pub(super) struct Events(Body);
+
+/// A note to a reader that was too slow. Its event is called `missed`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Missed {
+    /// How many events it missed.
+    missed: u64,
+}
+
+impl IntoResponse for Events {
+    fn into_response(self) -> Response<Body> {
+        sse::answer(self.0)
+    }
+}
+
+impl Gives for Events {
+    fn describe(operation: &mut Operation) {
+        operation.answers(200, "Events, as they happen", Content::Events(shape::<Event>, shape::<Missed>));
+    }
+}
+
+pub(super) async fn stream(State(app): State<Arc<App>>, Guest(visitor): Guest) -> Result<Events, Problem> {
     let events = app.api()?.runtime.subscribe();
     let listener = Listener { app, events, visitor };
     let first = Some("retry: 2000\n\n".to_owned());
@@ -33,7 +56,7 @@ pub(super) async fn stream(
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, listener)))
     });
-    Ok(sse::answer(Body::from_stream(body)))
+    Ok(Events(Body::from_stream(body)))
 }
 
 struct Listener {
@@ -61,7 +84,8 @@ impl Listener {
                 Err(_) => return Some(": alive\n\n".to_owned()),
                 Ok(None) => return None,
                 Ok(Some(Delivery::Missed(count))) => {
-                    return Some(format!("event: missed\ndata: {{\"missed\":{count}}}\n\n"));
+                    let data = serde_json::to_string(&Missed { missed: count }).ok()?;
+                    return Some(format!("event: missed\ndata: {data}\n\n"));
                 }
                 Ok(Some(Delivery::Event(event))) if self.sees(&event) => {
                     let data = serde_json::to_string(&*event).ok()?;

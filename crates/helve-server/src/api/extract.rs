@@ -4,12 +4,9 @@ use std::convert::Infallible;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::Json as Plain;
-use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{Response, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::http::{StatusCode, header};
 use helve::Caller;
 use helve::json::{JsonLimits, parse};
 use helve::trace::SpanContext;
@@ -80,7 +77,8 @@ impl FromRequestParts<Arc<App>> for Decides {
     }
 }
 
-/// The body: a JSON object of bounded size and depth, without a key twice, and nothing that is not asked for.
+/// A body of JSON. In a request: an object of bounded size and depth, without a key twice, and nothing that is
+/// not asked for.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
@@ -132,11 +130,6 @@ impl<T: FromStr> FromRequestParts<Arc<App>> for Id<T> {
         let text = Path::<String>::from_request_parts(parts, app).await.map_err(|_| Problem::not_found())?;
         text.parse().map(Self).map_err(|_| Problem::not_found())
     }
-}
-
-/// An answer.
-pub(super) fn json(value: &impl serde::Serialize) -> Response<Body> {
-    Plain(value).into_response()
 }
 
 /// An error and why, in one line.

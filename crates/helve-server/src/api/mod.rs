@@ -4,13 +4,16 @@
 //! except to whoever may inspect.
 
 mod extract;
-mod hooks;
+mod reply;
 mod routes;
+mod signature;
 
+mod answers;
 mod approvals;
 mod audit;
 mod calls;
 mod events;
+mod hooks;
 mod metrics;
 mod openapi;
 mod runs;
@@ -27,6 +30,7 @@ use helve::Runtime;
 pub(crate) use self::approvals::{may_approve, may_remember};
 pub(crate) use self::extract::{Id, Params, chain};
 use self::metrics::Metrics;
+pub use self::openapi::openapi;
 pub(crate) use self::routes::routes;
 pub(crate) use self::session::{end_login, signed_in};
 use crate::mcp::App;

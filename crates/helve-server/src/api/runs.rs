@@ -2,83 +2,92 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Response, StatusCode, Uri};
+use axum::http::{StatusCode, Uri};
 use helve::run::Answer;
-use helve::runs::{RunError, Settlement, Standing};
-use helve::{Action, CallId};
+use helve::runs::{RunError, RunState, Settlement, Standing};
+use helve::{Action, CallId, Outcome};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json as value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::Api;
-use super::audit::{Found, own_record, paged, records};
-use super::calls::answer;
-use super::extract::{Calling, Guest, Id, Json, Params, json};
+use super::audit::{Found, own_record, records};
+use super::extract::{Calling, Guest, Id, Json, Params};
+use super::reply::{Called, Paged, Soon};
 use crate::mcp::App;
 use crate::problem::Problem;
-use crate::records::{Among, Record, RecordQuery};
+use crate::records::{Among, Record, RecordDocument, RecordQuery};
 use crate::visitor::Visitor;
 
 const PAGE: usize = 20;
 const PAGE_MAX: usize = 500;
+
+/// A run: all that is recorded of its call, and how it stands.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Run {
+    #[serde(flatten)]
+    #[schemars(with = "RecordDocument")]
+    record: Map<String, Value>,
+    /// How it stands, in the words of `helve runs list`. A call that began no run has no state of one.
+    #[serde(flatten)]
+    standing: Option<Standing>,
+}
 
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     uri: Uri,
     Params(mut query): Params<RecordQuery>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Paged<Run>, Problem> {
     let api = app.api()?;
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     (query.among, query.limit) = (Among::Runs, Some(limit));
     let Found { records, next } = records(api, &visitor, query).await?;
-    Ok(paged(json(&with_states(api, records).await?), &uri, next))
+    Ok(Paged::new(with_states(api, records).await?, &uri, next))
 }
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Run>, Problem> {
     let api = app.api()?;
     let record = own_record(api, &visitor, id).await?;
-    Ok(json(&with_states(api, vec![record]).await?.pop()))
+    with_states(api, vec![record]).await?.pop().map(Json).ok_or_else(Problem::not_found)
 }
 
-/// What is recorded of runs, and how each stands: in the words of `helve runs list`.
-async fn with_states(api: &Api, records: Vec<Record>) -> Result<Vec<Value>, Problem> {
+/// What is recorded of runs, and how each stands.
+async fn with_states(api: &Api, records: Vec<Record>) -> Result<Vec<Run>, Problem> {
     let runs: Vec<_> = records.iter().map(|record| record.id).collect();
     let standing = api.runtime.standing_of_runs(&runs).await?;
     let together = |(record, standing): (Record, Option<Standing>)| {
-        let mut body: Value = serde_json::from_str(record.body.get()).unwrap_or_default();
-        // A call that began no run has no state of one.
-        if let (Some(body), Ok(Value::Object(standing))) =
-            (body.as_object_mut(), serde_json::to_value(standing))
-        {
-            body.extend(standing);
-        }
-        body
+        let record = serde_json::from_str(record.body.get()).unwrap_or_default();
+        Run { record, standing }
     };
     Ok(records.into_iter().zip(standing).map(together).collect())
+}
+
+/// A run that was asked to stop, and will.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Stopping {
+    /// The run.
+    run: CallId,
+    /// How it stands.
+    state: RunState,
 }
 
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Soon<Outcome, Stopping>, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
     let runtime = api.runtime.clone();
     match to_its_end(async move { runtime.cancel_run(id).await }).await? {
-        Some(outcome) => Ok(json(&outcome)),
-        None => {
-            let mut response = json(&value!({ "run": id, "state": "stopping" }));
-            *response.status_mut() = StatusCode::ACCEPTED;
-            Ok(response)
-        }
+        Some(outcome) => Ok(Soon::Now(outcome)),
+        None => Ok(Soon::Later(Stopping { run: id, state: RunState::Stopping })),
     }
 }
 
@@ -88,7 +97,6 @@ pub(super) async fn cancel(
 pub(super) struct ResumeRequest {
     /// What a person found out about the step whose outcome is unknown: `happened` or
     /// `did_not_happen`. Takes the role `admin`.
-    #[schemars(with = "Option<String>")]
     answer: Option<Answer>,
     /// What that step returned.
     result: Option<Value>,
@@ -99,7 +107,7 @@ pub(super) async fn resume(
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
     Json(request): Json<ResumeRequest>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Called, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
     let by = visitor.person().principal.clone();
@@ -109,7 +117,7 @@ pub(super) async fn resume(
         may_settle(api, &visitor)?;
     }
     let runtime = api.runtime.clone();
-    Ok(answer(&to_its_end(async move { runtime.resume_run(id, settlement).await }).await?))
+    Ok(Called(to_its_end(async move { runtime.resume_run(id, settlement).await }).await?))
 }
 
 /// What a person found out about a call of a finished run that was stopped or got no answer.
@@ -117,13 +125,22 @@ pub(super) async fn resume(
 #[serde(deny_unknown_fields)]
 pub(super) struct SettleRequest {
     /// The call, as the run's list of parts has it.
-    #[schemars(with = "String")]
     call_id: CallId,
     /// `happened` or `did_not_happen`.
-    #[schemars(with = "String")]
     answer: Answer,
     /// What it returned.
     result: Option<Value>,
+}
+
+/// What was found out about a call, as it was written down.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Settled {
+    /// The run.
+    run: CallId,
+    /// The call.
+    call_id: CallId,
+    /// What became of it.
+    answer: Answer,
 }
 
 pub(super) async fn settle(
@@ -131,7 +148,7 @@ pub(super) async fn settle(
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
     Json(request): Json<SettleRequest>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Settled>, Problem> {
     let api = app.api()?;
     changeable(api, &visitor, id).await?;
     may_settle(api, &visitor)?;
@@ -151,7 +168,7 @@ pub(super) async fn settle(
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(json(&value!({ "run": id, "call_id": call_id, "answer": answer })))
+    Ok(Json(Settled { run: id, call_id, answer }))
 }
 
 /// What became of a step decides what is undone, and is not for whoever called to say.
@@ -179,7 +196,7 @@ pub(super) async fn undo(
     State(app): State<Arc<App>>,
     Calling(caller): Calling,
     Id(id): Id<CallId>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Called, Problem> {
     let api = app.api()?;
     changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
     let runtime = api.runtime.clone();
@@ -189,7 +206,7 @@ pub(super) async fn undo(
             let undone = Problem::new(StatusCode::CONFLICT, format!("{id} is undone already"));
             Err(undone.suggest(format!("nothing is undone twice; {earlier} says what was undone")))
         }
-        Some(_) | None => Ok(answer(&outcome)),
+        Some(_) | None => Ok(Called(outcome)),
     }
 }
 

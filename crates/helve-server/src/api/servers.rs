@@ -5,15 +5,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
 use helve::Action;
-use helve_mcp::servers::Servers;
+use helve_mcp::log::Line;
+use helve_mcp::servers::{ServerStatus, Servers};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::extract::{Guest, Id, Params, json};
+use super::extract::{Guest, Id, Json, Params};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::Visitor;
@@ -25,8 +24,8 @@ const LINES_MAX: usize = 1_000;
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
-) -> Result<Response<Body>, Problem> {
-    Ok(json(&servers(&app, &visitor)?.status()))
+) -> Result<Json<Vec<ServerStatus>>, Problem> {
+    Ok(Json(servers(&app, &visitor)?.status()))
 }
 
 /// Stops a server and connects it anew.
@@ -34,13 +33,13 @@ pub(super) async fn restart(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<ServerStatus>, Problem> {
     let servers = servers(&app, &visitor)?;
     if !servers.restart(&name).await {
         return Err(Problem::not_found());
     }
     let status = servers.status().into_iter().find(|one| one.name == name);
-    status.map(|status| json(&status)).ok_or_else(Problem::not_found)
+    status.map(Json).ok_or_else(Problem::not_found)
 }
 
 /// What is asked of a log.
@@ -57,9 +56,9 @@ pub(super) async fn logs(
     Guest(visitor): Guest,
     Id(name): Id<String>,
     Params(wanted): Params<LogParams>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Vec<Line>>, Problem> {
     let lines = servers(&app, &visitor)?.log(&name, wanted.lines.unwrap_or(LINES_MAX).min(LINES_MAX));
-    lines.map(|lines| json(&lines)).ok_or_else(Problem::not_found)
+    lines.map(Json).ok_or_else(Problem::not_found)
 }
 
 fn servers<'a>(app: &'a App, visitor: &Visitor) -> Result<&'a Servers, Problem> {

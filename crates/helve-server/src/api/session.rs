@@ -5,15 +5,18 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use helve::approvals::Vouch;
+use helve::label::Taint;
+use helve::permission::PermissionSet;
 use helve::session::{SessionKey, SessionState};
-use helve::{Action, ApprovalId, ApprovalState, Caller, PrincipalKind, Purpose};
+use helve::{Action, ApprovalId, ApprovalState, Caller, LabelSet, PrincipalKind, Purpose};
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json as value};
 
-use super::extract::{Guest, Id, Json, Params, json};
+use super::extract::{Guest, Id, Json, Params};
+use super::reply::NoContent;
 use crate::login;
 use crate::mcp::App;
 use crate::problem::Problem;
@@ -37,7 +40,6 @@ pub(super) struct Me {
     /// Their roles.
     roles: Vec<String>,
     /// What they came in for: `call` or `decide`.
-    #[schemars(with = "String")]
     purpose: Purpose,
     /// What every change must carry as `X-Helve-CSRF`, for who came with a cookie.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,19 +64,17 @@ impl From<&Visitor> for Me {
     }
 }
 
-pub(super) async fn me(Guest(visitor): Guest) -> Response<Body> {
-    json(&Me::from(&visitor))
+pub(super) async fn me(Guest(visitor): Guest) -> Json<Me> {
+    Json(Me::from(&visitor))
 }
 
 pub(super) async fn sign_in(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
     Json(SignIn { code }): Json<SignIn>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<([(HeaderName, HeaderValue); 1], Json<Me>), Problem> {
     let (deciding, cookie) = signed_in(&app, &headers, &code).await?;
-    let mut response = json(&Me::from(&Visitor::Decider(deciding)));
-    response.headers_mut().insert(header::SET_COOKIE, cookie);
-    Ok(response)
+    Ok(([(header::SET_COOKIE, cookie)], Json(Me::from(&Visitor::Decider(deciding)))))
 }
 
 /// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
@@ -137,22 +137,51 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Params(params): Params<SessionParams>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Vec<SessionView>>, Problem> {
     let runtime = &app.api()?.runtime;
     let principal = match visitor.may(Action::Inspect, runtime) {
         true => params.principal,
         false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
     };
     let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
-    Ok(json(&found.into_iter().map(|(key, state)| shown(&key, &state)).collect::<Vec<_>>()))
+    Ok(Json(found.into_iter().map(|(key, state)| SessionView::new(key, state)).collect()))
 }
 
-fn shown(key: &SessionKey, state: &SessionState) -> Value {
-    value!({
-        "principal": key.principal, "session": key.session, "labels": state.labels(),
-        "taints": state.taints, "permissions": state.permissions, "since": state.since,
-        "changed_at": state.changed_at, "ended_at": state.ended_at,
-    })
+/// A session: what it has touched, and what was allowed for it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+pub(super) struct SessionView {
+    /// Who answers for it.
+    principal: Option<Arc<str>>,
+    /// Its id. None: all that the principal does without one.
+    session: Option<Arc<str>>,
+    /// What it has touched.
+    labels: LabelSet,
+    /// Where each label came from, oldest first.
+    taints: Vec<Taint>,
+    /// What was allowed, asked or denied for it.
+    permissions: PermissionSet,
+    /// When it was first heard of.
+    since: Timestamp,
+    /// When it last changed.
+    changed_at: Timestamp,
+    /// When somebody ended it.
+    ended_at: Option<Timestamp>,
+}
+
+impl SessionView {
+    fn new(key: SessionKey, state: SessionState) -> Self {
+        Self {
+            principal: key.principal,
+            session: key.session,
+            labels: state.labels(),
+            taints: state.taints,
+            permissions: state.permissions,
+            since: state.since,
+            changed_at: state.changed_at,
+            ended_at: state.ended_at,
+        }
+    }
 }
 
 /// Whose session.
@@ -169,7 +198,7 @@ pub(super) async fn end(
     Guest(visitor): Guest,
     Id(session): Id<String>,
     Params(params): Params<EndParams>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<SessionView>, Problem> {
     let runtime = &app.api()?.runtime;
     let person = visitor.person();
     let principal = match (&visitor, params.principal) {
@@ -185,17 +214,13 @@ pub(super) async fn end(
     };
     let whose = Caller::principal(principal).session(session);
     let ended = runtime.end_session(&whose, Arc::clone(person)).await?.ok_or_else(Problem::not_found)?;
-    Ok(json(&shown(&SessionKey::of(&whose), &ended)))
+    Ok(Json(SessionView::new(SessionKey::of(&whose), Arc::unwrap_or_clone(ended))))
 }
 
-pub(super) async fn sign_out(
-    State(app): State<Arc<App>>,
-    Extension(pass): Extension<Pass>,
-) -> Response<Body> {
+pub(super) async fn sign_out(State(app): State<Arc<App>>, Extension(pass): Extension<Pass>) -> NoContent {
     let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::NO_CONTENT;
     end_login(&app, &pass, &mut response);
-    response
+    NoContent(response)
 }
 
 /// Signs out whoever came with a cookie, and takes it away.

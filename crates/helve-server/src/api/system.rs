@@ -8,11 +8,12 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
 use helve::Runtime;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::extract::json;
+use super::signature::{Content, Gives, Operation, shape};
 use crate::mcp::App;
 
 pub(super) async fn alive() -> &'static str {
@@ -53,13 +54,22 @@ struct Recovering {
     total: u64,
 }
 
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Response<Body> {
-    let readiness = Readiness::of(app.api.as_ref().map(|api| &api.runtime));
-    let mut response = json(&readiness);
-    if !readiness.ready {
-        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+pub(super) async fn ready(State(app): State<Arc<App>>) -> Readiness {
+    Readiness::of(app.api.as_ref().map(|api| &api.runtime))
+}
+
+impl IntoResponse for Readiness {
+    fn into_response(self) -> Response<Body> {
+        let status = if self.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (status, axum::Json(self)).into_response()
     }
-    response
+}
+
+impl Gives for Readiness {
+    fn describe(operation: &mut Operation) {
+        operation.answers(200, "Calls run here", Content::Json(shape::<Self>));
+        operation.answers(503, "No call runs here; `reason` says why", Content::Json(shape::<Self>));
+    }
 }
 
 impl Readiness {

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::Response;
 use helve::formats::{ExportOptions, Format, export_one};
 use helve::{Filter, Registered, Runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::extract::{Guest, Id, Params, json};
+use super::extract::{Guest, Id, Json, Params};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::visitor::Visitor;
@@ -27,6 +25,9 @@ const SEARCH_MAX: usize = 1_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolQuery {
     /// `helve`, `anthropic`, `openai` (or `openai-responses`), `openai-chat`, `gemini`, `mcp` or `llm`.
+    #[schemars(extend("enum" = [
+        "helve", "anthropic", "openai", "openai-responses", "openai-chat", "gemini", "mcp", "llm", null,
+    ]))]
     format: Option<String>,
     /// Words that tell what is wanted: the best come first.
     query: Option<String>,
@@ -42,10 +43,20 @@ pub(super) struct ToolQuery {
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ToolPage {
     /// The tools, each as the format writes one.
-    tools: Vec<Value>,
+    tools: Vec<ToolEntry>,
     /// Where the next page begins.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+/// A tool as one of the formats writes it.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ToolEntry {
+    /// `helve`: everything that is known of it.
+    Helve(Box<Registered>),
+    /// As a model provider wants it in a request.
+    Provider(#[schemars(with = "serde_json::Map<String, Value>")] Value),
 }
 
 /// How tools are written.
@@ -66,10 +77,12 @@ impl Form {
         }
     }
 
-    fn write(&self, found: &Registered) -> Value {
+    fn write(&self, found: &Registered) -> ToolEntry {
         match self {
-            Self::Helve => serde_json::to_value(found).unwrap_or_default(),
-            Self::Provider(format) => export_one(&found.tool, *format, &ExportOptions::default()),
+            Self::Helve => ToolEntry::Helve(Box::new(found.clone())),
+            Self::Provider(format) => {
+                ToolEntry::Provider(export_one(&found.tool, *format, &ExportOptions::default()))
+            }
         }
     }
 }
@@ -78,7 +91,7 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Params(query): Params<ToolQuery>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<ToolPage>, Problem> {
     let runtime = &app.api()?.runtime;
     let registry = runtime.registry();
     let form = Form::parse(query.format.as_deref())?;
@@ -104,17 +117,18 @@ pub(super) async fn list(
     let page: Vec<_> = found.iter().skip(from).take(limit).collect();
     let more = from + page.len() < found.len();
     let next_cursor = page.last().filter(|_| more).map(|one| one.name().to_string());
-    Ok(json(&ToolPage { tools: page.into_iter().map(|one| form.write(one)).collect(), next_cursor }))
+    let tools = page.into_iter().map(|one| form.write(one)).collect();
+    Ok(Json(ToolPage { tools, next_cursor }))
 }
 
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
-) -> Result<Response<Body>, Problem> {
+) -> Result<Json<Registered>, Problem> {
     let runtime = &app.api()?.runtime;
     let found = runtime.registry().get(&name).filter(|one| may_see(runtime, &visitor, one));
-    found.map(|one| json(&one)).ok_or_else(Problem::not_found)
+    found.map(Json).ok_or_else(Problem::not_found)
 }
 
 /// Whether somebody may know of a tool: callers of what they may call, deciders of everything.

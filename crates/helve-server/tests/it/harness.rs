@@ -228,7 +228,9 @@ impl Server {
             Some(_) => joined(body),
             None => body.to_owned(),
         };
-        Reply { status: status.unwrap_or(0), headers, body }
+        let reply = Reply { status: status.unwrap_or(0), headers, body };
+        crate::document::check(line, &reply);
+        reply
     }
 
     pub(crate) async fn post(&self, headers: &[(&str, &str)], body: &Value) -> Reply {

@@ -104,10 +104,15 @@ impl Told {
             Entry::Started(started) if started.facts.part.is_none() => Some(started.facts),
             Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
         });
-        let record = |facts: helve::record::Facts| Record {
-            id: facts.call_id,
-            principal: facts.caller.principal.clone(),
-            body: serde_json::value::to_raw_value(&json!({ "tool": facts.tool })).unwrap(),
+        let record = |facts: helve::record::Facts| {
+            let mut body = json!({ "status": "started", "payload": {}, "chain": [] });
+            let Value::Object(known) = json!(facts) else { panic!("facts are an object") };
+            body.as_object_mut().unwrap().extend(known);
+            Record {
+                id: facts.call_id,
+                principal: facts.caller.principal.clone(),
+                body: serde_json::value::to_raw_value(&body).unwrap(),
+            }
         };
         starts.map(record).collect()
     }

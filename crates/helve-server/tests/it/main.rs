@@ -1,12 +1,14 @@
 //! The server against clients that others wrote, and against those that mean harm.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod answers;
 mod api;
 mod bodies;
 mod browser;
 mod conformance;
 mod counterparts;
 mod crowd;
+mod document;
 mod elicitation;
 mod endings;
 mod gateway;

@@ -36,6 +36,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod detect;
 mod export;
 mod format;
 
@@ -50,11 +51,13 @@ mod mcp;
 mod openai;
 mod openai_chat;
 
+mod answer;
 mod call;
 mod clean;
 mod cut;
 mod result;
 
+pub use answer::{AnswerOptions, Answered, Repeats};
 pub use call::{FormatError, ParseLimits, ProviderCall, parse_calls};
 pub use clean::cleaned;
 pub use export::{ExportOptions, Strictness, export, export_one};

@@ -89,18 +89,34 @@ impl Registered {
     }
 }
 
+/// A tool with its place, as it stands in JSON.
+#[derive(Serialize, schemars::JsonSchema)]
+struct View<'a> {
+    #[serde(flatten)]
+    definition: &'a helve_core::Definition,
+    /// What it is made of.
+    implementation: helve_core::Implementation,
+    /// Its name where names may hold no `/`.
+    provider_name: &'a str,
+    /// Its layer.
+    layer: Layer,
+    /// Layers whose tool of the same name it overrides, nearest first.
+    #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
+    overrides: &'a [Layer],
+}
+
+impl schemars::JsonSchema for Registered {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Tool".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        View::json_schema(generator)
+    }
+}
+
 impl Serialize for Registered {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct View<'a> {
-            #[serde(flatten)]
-            definition: &'a helve_core::Definition,
-            implementation: helve_core::Implementation,
-            provider_name: &'a str,
-            layer: Layer,
-            #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
-            overrides: &'a [Layer],
-        }
         View {
             definition: self.tool.definition(),
             implementation: self.tool.handler().implementation(),

@@ -36,7 +36,7 @@ pub struct Story {
 }
 
 /// What a run waits for.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct StoryWaiting {
     /// What for.
     #[serde(rename = "for")]
@@ -52,7 +52,7 @@ pub struct StoryWaiting {
 }
 
 /// How a run stands, as programs are told: over HTTP and by `helve runs --json` alike.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct Standing {
     /// In a word.
     pub state: RunState,

@@ -7,10 +7,12 @@ use helve_core::hook::{HookEvent, HookInput};
 use helve_core::schema::redact::scrub;
 use helve_core::{Call, Caller, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Runtime;
 use crate::formats::{
-    Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls, result_messages,
+    AnswerOptions, Answered, Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls,
+    result_messages,
 };
 use crate::sessions;
 
@@ -45,12 +47,59 @@ impl Runtime {
         answer: &Value,
         caller: impl Into<Arc<Caller>>,
     ) -> Result<Vec<Value>, FormatError> {
+        let answered = self.answer_with(format, answer, caller, AnswerOptions::default()).await?;
+        Ok(answered.messages)
+    }
+
+    /// [`Runtime::answer`], with what became of each call, and with options.
+    ///
+    /// ```
+    /// use helve::formats::{AnswerOptions, Format, Repeats};
+    /// use helve::{Caller, Runtime, Tool};
+    /// use serde_json::json;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let ping = Tool::builder("ping").description("Answers.").handler(|_, _| async { Ok(json!("pong")) });
+    /// let runtime = Runtime::builder().tool(ping)?.build();
+    /// let answer = json!({ "role": "assistant", "content": [
+    ///     { "type": "tool_use", "id": "toolu_1", "name": "ping", "input": {} } ] });
+    /// let mut options = AnswerOptions::default();
+    /// options.repeats = Repeats::Once { turn: None };
+    /// for _ in 0..2 {
+    ///     let caller = Caller::agent("a");
+    ///     let answered = runtime.answer_with(Format::Anthropic, &answer, caller, options.clone()).await?;
+    ///     assert_eq!(answered.messages[0]["content"][0]["content"], "pong");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn answer_with(
+        &self,
+        format: Format,
+        answer: &Value,
+        caller: impl Into<Arc<Caller>>,
+        options: AnswerOptions,
+    ) -> Result<Answered, FormatError> {
         let caller = caller.into();
         let calls = parse_calls(format, answer, &ParseLimits::default())?;
-        let running = calls.into_iter().map(|call| self.run_one(call, Arc::clone(&caller)));
-        let mut ended: Vec<_> = futures_util::stream::iter(running).buffered(CONCURRENT_MAX).collect().await;
-        self.tell_batch(&mut ended, &caller).await;
-        Ok(result_messages(format, &ended, &ResultBudget::default()))
+        // One bound for all: calls that come later must not begin to wait when the first have waited.
+        let until = options.approval_wait.map(|wait| Instant::now() + wait);
+        let running = calls.into_iter().enumerate().map(|(at, call)| {
+            let key = options.repeats.key(&caller, at, &call);
+            let (caller, parent) = (Arc::clone(&caller), options.trace_parent);
+            async move {
+                let set = move |call: &mut Call| {
+                    call.idempotency_key = key.map(Into::into);
+                    call.approval_wait = until.map(|until| until.saturating_duration_since(Instant::now()));
+                    call.trace_parent = parent;
+                };
+                self.run_one(call, caller, set).await
+            }
+        });
+        let mut calls: Vec<_> = futures_util::stream::iter(running).buffered(CONCURRENT_MAX).collect().await;
+        self.tell_batch(&mut calls, &caller).await;
+        Ok(Answered { messages: result_messages(format, &calls, &ResultBudget::default()), calls })
     }
 
     /// Tells hooks that all calls of one answer have ended. What they say to that stands beside the last
@@ -88,9 +137,17 @@ impl Runtime {
         self.0.settings.redactor.secrets_in(tool.as_ref().map(Tool::input), arguments)
     }
 
-    async fn run_one(&self, call: ProviderCall, caller: Arc<Caller>) -> (ProviderCall, Outcome) {
+    async fn run_one(
+        &self,
+        call: ProviderCall,
+        caller: Arc<Caller>,
+        set: impl FnOnce(&mut Call),
+    ) -> (ProviderCall, Outcome) {
         let outcome = match call.to_call(Arc::clone(&caller)) {
-            Ok(call) => self.call(call).await,
+            Ok(mut call) => {
+                set(&mut call);
+                self.call(call).await
+            }
             // Arguments that are no JSON: recorded like any other call, and the model is told.
             Err(error) => self.refuse(Call::new(call.name.clone(), json!({})).by(caller), error).await,
         };

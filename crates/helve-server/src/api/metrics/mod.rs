@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, Response, header};
+use axum::response::IntoResponse;
 use helve::event::EventKind;
 use helve::ports::{Histogram, LedgerFigures};
 use helve::{Action, ApprovalQuery, Delivery, ErrorCode, Subscription};
@@ -16,6 +17,7 @@ use jiff::Timestamp;
 use self::text::{Text, escaped};
 use super::Api;
 use super::extract::Guest;
+use super::signature::{Content, Gives, Operation};
 use crate::mcp::App;
 use crate::problem::Problem;
 
@@ -105,10 +107,25 @@ impl Metrics {
     }
 }
 
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Guest(visitor): Guest,
-) -> Result<Response<Body>, Problem> {
+/// Figures in the text format of Prometheus.
+pub(super) struct Figures(String);
+
+impl IntoResponse for Figures {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.0));
+        let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, media);
+        response
+    }
+}
+
+impl Gives for Figures {
+    fn describe(operation: &mut Operation) {
+        operation.answers(200, "Done", Content::Text("text/plain"));
+    }
+}
+
+pub(super) async fn show(State(app): State<Arc<App>>, Guest(visitor): Guest) -> Result<Figures, Problem> {
     let api = app.api()?;
     if !visitor.may(Action::Inspect, &api.runtime) {
         return Err(Problem::forbidden("figures are for who may inspect: the role `auditor` or `admin`"));
@@ -118,10 +135,7 @@ pub(super) async fn show(
     write_gauges(&app, api, &mut text);
     write_questions(api, &mut text).await;
     write_ledger(api, &mut text).await;
-    let mut response = Response::new(Body::from(text.into_string()));
-    let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, media);
-    Ok(response)
+    Ok(Figures(text.into_string()))
 }
 
 /// What this process knows without asking anybody.

@@ -21,7 +21,7 @@ use helve::{
 use helve_mcp::server::McpServer;
 use helve_server::records::{Record, RecordError, RecordQuery, Records};
 use helve_server::{Door, HttpServer, ServerConfig, Tokens};
-use helve_store::{AuditQuery, Store, StoreOptions};
+use helve_store::{AuditQuery, CallRecord, Shown, Store, StoreOptions};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -56,7 +56,7 @@ impl Handler for Mailer {
 }
 
 /// The record, as the command line provides it.
-struct StoreRecords(Arc<Store>);
+pub(crate) struct StoreRecords(pub(crate) Arc<Store>);
 
 impl Records for StoreRecords {
     fn list(&self, asked: RecordQuery) -> BoxFuture<'_, Result<Vec<Record>, RecordError>> {
@@ -66,17 +66,31 @@ impl Records for StoreRecords {
             (query.principal, query.session, query.agent) = (asked.principal, asked.session, asked.agent);
             (query.before, query.limit) = (asked.before, asked.limit.unwrap_or(50));
             let found = self.0.audit().list(&query).map_err(|error| JournalError::new(error.to_string()))?;
-            let records = found.iter().map(|call| Record {
-                id: call.facts.call_id,
-                principal: call.facts.caller.principal.clone(),
-                body: serde_json::value::to_raw_value(call).unwrap(),
-            });
-            Ok(records.collect())
+            Ok(found.iter().map(record).collect())
         })
     }
 
-    fn show(&self, _: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>> {
-        Box::pin(async { Ok(None) })
+    fn show(&self, id: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>> {
+        Box::pin(async move {
+            self.0.flush().await?;
+            match self
+                .0
+                .audit()
+                .show(&id.to_string())
+                .map_err(|error| JournalError::new(error.to_string()))?
+            {
+                Shown::Call(call) => Ok(Some(record(&call))),
+                Shown::Ambiguous(_) | Shown::Nothing => Ok(None),
+            }
+        })
+    }
+}
+
+fn record(call: &CallRecord) -> Record {
+    Record {
+        id: call.facts.call_id,
+        principal: call.facts.caller.principal.clone(),
+        body: serde_json::value::to_raw_value(call).unwrap(),
     }
 }
 
