@@ -28,6 +28,17 @@ struct Inner {
     cancellation: OnceLock<CancellationToken>,
     made_key: OnceLock<String>,
     content: OnceLock<Arc<RawValue>>,
+    shortfall: OnceLock<Arc<Shortfall>>,
+}
+
+/// How an answer is less than was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// What is missing, one line each: of a composition, the steps that failed. They stay in the journal for good, so
+    /// they hold nothing of arguments and results.
+    pub lines: Vec<String>,
+    /// Whether the call counts as failed, although it has a result.
+    pub is_failure: bool,
 }
 
 /// What a context is made of.
@@ -93,7 +104,7 @@ impl ContextParts {
 impl From<ContextParts> for Context {
     fn from(parts: ContextParts) -> Self {
         let (cancellation, made_key, content) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Inner { parts, cancellation, made_key, content }))
+        Self(Arc::new(Inner { parts, cancellation, made_key, content, shortfall: OnceLock::new() }))
     }
 }
 
@@ -218,6 +229,16 @@ impl Context {
     /// What was attached.
     pub fn attached(&self) -> Option<&Arc<RawValue>> {
         self.0.content.get()
+    }
+
+    /// Says that the answer is less than was asked for. Only the first word counts.
+    pub fn fall_short(&self, shortfall: Shortfall) {
+        let _late = self.0.shortfall.set(Arc::new(shortfall));
+    }
+
+    /// How the answer is less than was asked for.
+    pub fn shortfall(&self) -> Option<&Arc<Shortfall>> {
+        self.0.shortfall.get()
     }
 
     /// Calls another tool as a part of this call: through the whole pipeline, as the same caller,

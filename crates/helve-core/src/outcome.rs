@@ -32,7 +32,7 @@ pub struct Outcome {
     /// In JSON `replayed` stands beside it.
     #[serde(flatten, serialize_with = "replay")]
     pub replay_of: Option<CallId>,
-    /// Conditions that did not hold, so that the tool did less.
+    /// Why the answer is less than was asked for: conditions that did not hold, parts of a composition that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
     /// What became of the tool's effects.
@@ -44,6 +44,10 @@ pub struct Outcome {
     /// What hooks want the model to know beside the result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
+    /// What hooks want the user to know: a `systemMessage`, and what they told the model unless `suppressOutput` hides
+    /// it. Models are not shown these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
     /// The answer in the richer form that the tool attached: an MCP tool result. Not in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Arc<RawValue>>,
@@ -64,6 +68,7 @@ impl Outcome {
             effects: Vec::new(),
             parts: Vec::new(),
             context: Vec::new(),
+            messages: Vec::new(),
             content: None,
         }
     }
@@ -152,7 +157,8 @@ pub struct Output {
     /// The answer.
     #[serde(rename = "result")]
     pub value: Value,
-    /// Whether the answer is an error that the tool's failure mode made a result of.
+    /// Whether the call counts as failed although there is an answer: an error that the tool's failure mode made a result
+    /// of, or what a composition came to without some of its parts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_failure: bool,
 }

@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::approval::Grant;
+use crate::call::Advice;
 use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
@@ -204,7 +205,7 @@ pub struct Ending {
     /// Whether the payload lacks something of the result: a secret, or all of it for its size.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withheld: bool,
-    /// Conditions that did not hold, so that the tool did less.
+    /// Why the answer is less than was asked for: conditions that did not hold, parts of a composition that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
     /// What became of the tool's effects.
@@ -243,7 +244,8 @@ pub struct VoiceRecord {
 pub enum EndStatus {
     /// The tool answered.
     Done,
-    /// The tool failed, and its failure mode made a result of that.
+    /// The tool failed, and there is a result all the same: its failure mode made one of that, or it is a composition
+    /// that went on without a part.
     Returned,
     /// The tool failed, or the call was wrong.
     Failed,
@@ -381,6 +383,9 @@ pub struct Payload {
     /// Why the gate said what it did, and what others said to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voices: Vec<VoiceRecord>,
+    /// What the calling agent decided about its call, how sure it was and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Box<Advice>>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
-use helve::formats::{ExportOptions, Format, export_one};
+use helve::formats::{Format, export_one};
 use helve::{Filter, Registered, Runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,9 @@ const SEARCH_MAX: usize = 1_000;
 pub(super) struct ToolQuery {
     /// `helve`, `anthropic`, `openai` (or `openai-responses`), `openai-chat`, `gemini`, `mcp` or `llm`.
     format: Option<String>,
+    /// `true`: also tools that need an integration which is not connected. `lacks` says which.
+    #[serde(default)]
+    unavailable: bool,
     /// Words that tell what is wanted: the best come first.
     query: Option<String>,
     /// Only tools in this namespace, or below it.
@@ -66,10 +69,10 @@ impl Form {
         }
     }
 
-    fn write(&self, found: &Registered) -> Value {
+    fn write(&self, found: &Registered, runtime: &Runtime, visitor: &Visitor) -> Value {
         match self {
-            Self::Helve => serde_json::to_value(found).unwrap_or_default(),
-            Self::Provider(format) => export_one(&found.tool, *format, &ExportOptions::default()),
+            Self::Helve => document(found, runtime, visitor),
+            Self::Provider(format) => export_one(&found.tool, *format, &runtime.export_options()),
         }
     }
 }
@@ -93,7 +96,9 @@ pub(super) async fn list(
             hits.filter(|one| filter.namespace.is_none() || is_fitting(one)).collect()
         }
     };
-    found.retain(|one| may_see(runtime, &visitor, one));
+    found.retain(|one| {
+        may_see(runtime, &visitor, one) && (query.unavailable || lacks(runtime, &visitor, one).is_empty())
+    });
     let from = match &query.cursor {
         None => 0,
         // Behind the tool that the page before ended with, wherever that stands by now.
@@ -104,7 +109,8 @@ pub(super) async fn list(
     let page: Vec<_> = found.iter().skip(from).take(limit).collect();
     let more = from + page.len() < found.len();
     let next_cursor = page.last().filter(|_| more).map(|one| one.name().to_string());
-    Ok(json(&ToolPage { tools: page.into_iter().map(|one| form.write(one)).collect(), next_cursor }))
+    let tools = page.into_iter().map(|one| form.write(one, runtime, &visitor)).collect();
+    Ok(json(&ToolPage { tools, next_cursor }))
 }
 
 pub(super) async fn show(
@@ -114,7 +120,26 @@ pub(super) async fn show(
 ) -> Result<Response<Body>, Problem> {
     let runtime = &app.api()?.runtime;
     let found = runtime.registry().get(&name).filter(|one| may_see(runtime, &visitor, one));
-    found.map(|one| json(&one)).ok_or_else(Problem::not_found)
+    found.map(|one| json(&document(&one, runtime, &visitor))).ok_or_else(Problem::not_found)
+}
+
+/// A tool as it is in this runtime: whether a person is asked here, and what it lacks.
+fn document(found: &Registered, runtime: &Runtime, visitor: &Visitor) -> Value {
+    let mut document = serde_json::to_value(found).unwrap_or_default();
+    document["requires_approval"] = found.tool.needs_approval(runtime.settings().ask_from).into();
+    let lacks = lacks(runtime, visitor, found);
+    if !lacks.is_empty() {
+        document["lacks"] = lacks.into();
+    }
+    document
+}
+
+/// The integrations that a tool needs and that are not connected. A decider looks at all tools and calls none.
+fn lacks(runtime: &Runtime, visitor: &Visitor, found: &Registered) -> Vec<String> {
+    match visitor {
+        Visitor::Caller(caller) => runtime.lacks(caller, &found.tool).map(str::to_owned).collect(),
+        Visitor::Decider(_) => Vec::new(),
+    }
 }
 
 /// Whether somebody may know of a tool: callers of what they may call, deciders of everything.

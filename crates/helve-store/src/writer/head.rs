@@ -161,7 +161,7 @@ fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
 
 /// Writes what was said in a call.
 pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()> {
-    let Payload { arguments, repairs, result, attached, error, voices } = payload;
+    let Payload { arguments, repairs, result, attached, error, voices, advice } = payload;
     let mut json = Json(text);
     json.push("{");
     json.raw(key!("arguments"), arguments.as_ref());
@@ -170,6 +170,7 @@ pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()>
     json.some(key!("attached"), attached.as_ref())?;
     json.some(key!("error"), error.as_ref())?;
     json.many(key!("voices"), voices)?;
+    json.some(key!("advice"), advice.as_ref())?;
     json.finish();
     Ok(())
 }
@@ -279,6 +280,7 @@ mod tests {
             "result": 7.5,
             "error": helve_core::ToolError::new(helve_core::ErrorCode::Timeout, "too \"late\""),
             "voices": [{ "by": "risk", "stance": "ask" }],
+            "advice": { "action": "request_approval", "confidence": 0.9, "reasoning": "\u{1}why" },
         });
         for members in 0..1 << 5_u8 {
             let some: Map<String, Value> = all

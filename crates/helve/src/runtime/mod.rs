@@ -35,6 +35,7 @@ use crate::runs::{ActiveRuns, Watch};
 use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub use gate::Anonymous;
 pub(crate) use gate::LivePolicy;
 pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
@@ -308,7 +309,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Lets this say what callers may do. Without one, whoever may come in may call everything.
+    /// Lets this say what callers may do. Without one, everybody may call everything, also a caller who does not say who
+    /// they are, unless [`Settings::require_authentication`] is set; [`Runtime::anonymous`] tells.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
         self
@@ -445,7 +447,7 @@ pub struct Settings {
     pub journal_result_bytes_max: usize,
     /// The same within a run, which may need the results of its parts after a crash.
     pub run_result_bytes_max: usize,
-    /// Whether callers must say who they are.
+    /// Whether callers must say who they are. Not by default: [`Runtime::anonymous`] tells what those may do who do not.
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
     pub ask_from: Risk,

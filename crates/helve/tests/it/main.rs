@@ -1,6 +1,7 @@
 //! The runtime as its users see it.
 //!
 //! - `calls`: every stage of the pipeline, and what it does with a call;
+//! - `available`: what models are shown of the tools;
 //! - `attached`: what a tool gives beside its value;
 //! - `endings`: timeouts, cancellation, panics, and callers who go away;
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
@@ -9,6 +10,7 @@
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
 //! - `approvals`: questions to people, who decides, and what runs then;
 //! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
+//! - `went_on`: compositions that go on without a part that failed;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
@@ -21,6 +23,7 @@
 
 mod approvals;
 mod attached;
+mod available;
 mod breaker;
 mod calls;
 mod endings;
@@ -42,3 +45,4 @@ mod runs;
 mod sdk;
 mod seeds;
 mod support;
+mod went_on;

@@ -10,7 +10,7 @@ use helve_core::record::{
     VoiceRecord,
 };
 use helve_core::schema::redact::scrub;
-use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
+use helve_core::{Advice, CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -87,7 +87,8 @@ impl OpenRecord<'_> {
             Status::Pending(_) => false,
         });
         outcome.context = std::mem::take(&mut self.context);
-        outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
+        outcome.messages = std::mem::take(&mut self.messages);
+        outcome.degraded = self.all_degraded();
         outcome
     }
 
@@ -246,7 +247,7 @@ impl OpenRecord<'_> {
             timings: self.timings,
             result_bytes: self.result_bytes,
             withheld: self.result_withheld,
-            degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
+            degraded: self.all_degraded(),
             effects: self.effects.clone(),
             gate: self.gate_record(),
         };
@@ -254,6 +255,9 @@ impl OpenRecord<'_> {
             payload.error = Some(self.shown_error(error));
         }
         payload.voices = self.shown_voices();
+        if let Some(advice) = &mut payload.advice {
+            **advice = self.shown_advice(advice);
+        }
         payload.attached = self.content.as_ref().map(|content| AttachedRecord {
             bytes: content.get().len() as u64,
             sha256: sha256_hex(content.get().as_bytes()),
@@ -287,6 +291,17 @@ impl OpenRecord<'_> {
                 }
             })
             .collect()
+    }
+
+    /// What the calling agent said of its call, without the call's secrets and no longer than anybody reads.
+    pub(in crate::pipeline) fn shown_advice(&self, advice: &Advice) -> Advice {
+        const REASONING_BYTES_MAX: usize = 4 << 10;
+        let mut reasoning = Value::from(advice.reasoning.clone());
+        scrub(&mut reasoning, &self.secrets);
+        let reasoning =
+            reasoning.as_str().map(|text| text[..text.floor_char_boundary(REASONING_BYTES_MAX)].to_owned());
+        let confidence = advice.confidence.filter(|confidence| confidence.is_finite());
+        Advice { action: advice.action, confidence, reasoning }
     }
 
     /// An end that could not be recorded is not reported as a success.
