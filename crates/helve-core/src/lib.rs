@@ -11,6 +11,7 @@ pub mod name;
 pub mod pattern;
 
 mod beside;
+pub mod cost;
 pub mod definition;
 pub mod effect;
 pub mod limit;

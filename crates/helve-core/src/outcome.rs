@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::cost::Cost;
 use crate::error::ToolError;
 use crate::id::{ApprovalId, CallId};
 use crate::run::{EffectReport, PartReport};
@@ -35,6 +36,9 @@ pub struct Outcome {
     /// Why the answer is less than was asked for: conditions that did not hold, parts of a composition that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
+    /// What it cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Box<Cost>>,
     /// What became of the tool's effects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectReport>,
@@ -65,6 +69,7 @@ impl Outcome {
             duration_us: 0,
             replay_of: None,
             degraded: Vec::new(),
+            cost: None,
             effects: Vec::new(),
             parts: Vec::new(),
             context: Vec::new(),

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::approval::Grant;
 use crate::call::Advice;
 use crate::caller::Caller;
+use crate::cost::Cost;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
 use crate::gate::Stance;
@@ -96,6 +97,7 @@ impl Entry {
                 degraded: Vec::new(),
                 effects: Vec::new(),
                 gate: None,
+                cost: None,
             },
             payload: Payload { arguments, ..Payload::default() },
         }))
@@ -214,6 +216,9 @@ pub struct Ending {
     /// What the gate said, where the call came that far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateRecord>,
+    /// What the call cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Box<Cost>>,
 }
 
 /// What the gate said to a call, and by what.

@@ -67,6 +67,9 @@ fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     for condition in &outcome.degraded {
         ui.note(format!("did less: {}", escape::one_line(condition, 400)))?;
     }
+    if let Some(cost) = &outcome.cost {
+        ui.note(format!("cost: {cost}"))?;
+    }
     // Effects of a success are as they should be.
     let unusual =
         |effect: &EffectReport| !matches!(effect.state, EffectState::Applied | EffectState::Skipped);

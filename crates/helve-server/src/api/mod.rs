@@ -10,6 +10,7 @@ mod routes;
 mod approvals;
 mod audit;
 mod calls;
+mod costs;
 mod events;
 mod metrics;
 mod openapi;

@@ -8,7 +8,7 @@ use axum::routing::{MethodFilter, on};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    approvals, audit, calls, events, hooks, metrics, openapi, runs, servers, session, system, tools,
+    approvals, audit, calls, costs, events, hooks, metrics, openapi, runs, servers, session, system, tools,
 };
 use crate::mcp::App;
 use crate::records::RecordQuery;
@@ -255,6 +255,12 @@ pub(crate) fn routes() -> Routes {
             audit::list,
         )
         .route(get("/v1/audit/{id}", "audit_call", "The record of one call").gives::<Object>(), audit::show)
+        .route(
+            get("/v1/costs", "costs", "What calls cost, by tool, caller or session")
+                .query::<costs::CostQuery>()
+                .gives::<costs::Costs>(),
+            costs::list,
+        )
         .route(
             get("/v1/events", "events", "What happens, as it happens: server-sent events")
                 .text("text/event-stream"),

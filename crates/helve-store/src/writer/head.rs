@@ -120,6 +120,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
         degraded,
         effects,
         gate,
+        cost,
     } = ending;
     json.push(key!("ending", "{"));
     json.word(key!("status"), status.as_str());
@@ -144,6 +145,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
     json.many(key!("degraded"), degraded)?;
     json.many(key!("effects"), effects)?;
     json.some(key!("gate"), gate.as_ref())?;
+    json.some(key!("cost"), cost.as_ref())?;
     json.close("}");
     Ok(())
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::approval::Grant;
+use helve_core::cost::{Amount, Cost};
 use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
@@ -51,6 +52,9 @@ pub(super) struct OpenRecord<'p> {
     /// Whether the tool was stopped in the middle of its work.
     cut_off: bool,
     attempts: Vec<Attempt>,
+    /// What the tool says that it cost, and what the call cost in all.
+    charged: Amount,
+    cost: Option<Box<Cost>>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
     /// Whether the journal has, or will have first, that the call has started.
@@ -130,6 +134,8 @@ impl<'p> OpenRecord<'p> {
             deed: None,
             cut_off: false,
             attempts: Vec::new(),
+            charged: Amount::ZERO,
+            cost: None,
             result_bytes: None,
             replay_of: None,
             announced: origin.cut_short().is_some(),

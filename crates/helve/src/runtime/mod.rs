@@ -10,9 +10,10 @@ mod served;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::cost::{CostTotal, Spending, totals};
 use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
-use helve_core::limit::LimitRule;
+use helve_core::limit::{CountBy, LimitRule};
 use helve_core::memory::MemoryLimits;
 use helve_core::ports::{
     Clock, Connected, Integrations, Keys, Ledger, LedgerFigures, Limiter, Policy, SystemClock, Tracer,
@@ -20,6 +21,7 @@ use helve_core::ports::{
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin, Flights};
@@ -27,7 +29,7 @@ use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::hooks::{Behalf, Fired, HookSet, Hooks, Matcher, raise_limits};
-use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::limits::{BreakerSettings, Costs, Health, Limits, LocalLimiter, RetryBudget};
 use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
@@ -58,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
+    pub(crate) costs: Costs,
     /// What holds for events from outside beside these.
     pub(crate) raise_limits: Limits,
     pub(crate) health: Health,
@@ -132,6 +135,17 @@ impl Runtime {
     /// How the ledger is doing, for people who watch it. Absent: it keeps no figures.
     pub async fn ledger_figures(&self) -> Result<Option<LedgerFigures>, helve_core::ports::JournalError> {
         self.0.ledger.figures().await
+    }
+
+    /// What calls cost since then, added up by tool, caller or session; the largest first.
+    pub async fn costs(
+        &self,
+        since: Timestamp,
+        by: CountBy,
+        of: impl Fn(&Spending) -> bool,
+    ) -> Result<Vec<CostTotal>, helve_core::ports::JournalError> {
+        let spent = self.0.ledger.spending(since).await?;
+        Ok(totals(spent.into_iter().filter(of), by))
     }
 
     /// How many tools are left alone because they kept failing.
@@ -411,6 +425,7 @@ impl RuntimeBuilder {
             hooks: Hooks::new(self.hooks),
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, Arc::clone(&limiter)),
+            costs: Costs::new(&self.settings.limits),
             raise_limits: Limits::new(&raise_limits(), limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,

@@ -5,6 +5,7 @@
 //! - `attached`: what a tool gives beside its value;
 //! - `endings`: timeouts, cancellation, panics, and callers who go away;
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
+//! - `costs`: what calls cost, and may cost;
 //! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
@@ -26,6 +27,7 @@ mod attached;
 mod available;
 mod breaker;
 mod calls;
+mod costs;
 mod endings;
 mod events;
 mod formats;

@@ -110,6 +110,7 @@ fn facts(call: &CallRecord) -> Table {
             optional("because", Some(voice));
         }
         optional("the agent said", call.payload.advice.as_deref().map(advice_line));
+        optional("cost", ending.cost.as_ref().map(|cost| cost.to_string()));
         optional("failed in", ending.stage.map(|stage| stage.to_string()));
         optional("approval", ending.approval_id.map(|id| id.to_string()));
         optional("outcome of", ending.replay_of.map(|id| id.to_string()));

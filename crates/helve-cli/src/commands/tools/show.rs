@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use helve::compose::effects_of_parts;
+use helve::cost::{Amount, Price};
 use helve::schema::{Redactor, example};
 use helve::{Definition, Facet, Registered, Registry, Schema};
 use serde_json::{Value, json};
@@ -87,6 +88,15 @@ pub(crate) fn find(registry: &Registry, name: &str) -> Result<Registered, Failur
     })
 }
 
+/// What a tool costs.
+fn price(price: &Price) -> String {
+    let own = (price.per_call != Amount::ZERO).then(|| format!("{} {} a call", price.per_call, price.unit));
+    let told =
+        price.reported.as_ref().map(|at| format!("what its result reports at `{at}`, in {}", price.unit));
+    let known: Vec<_> = own.into_iter().chain(told).collect();
+    if known.is_empty() { format!("what it reports, in {}", price.unit) } else { known.join(", and ") }
+}
+
 fn heading(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
     let definition = registered.tool.definition();
     let paint = ui.paint();
@@ -124,6 +134,7 @@ fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::R
     fact("behaviour", behaviour(definition));
     fact("facets", facets(definition));
     fact("timeout", definition.timeout_ms.map_or("the default".to_owned(), |ms| format!("{ms} ms")));
+    fact("cost", definition.cost.as_ref().map(price).unwrap_or_default());
     fact("aliases", definition.aliases.join(", "));
     fact("models see", registered.tool.provider_name().to_owned());
     fact("integrations", definition.integrations.join(", "));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helve_core::cost::{Amount, Cost};
 use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
@@ -89,7 +90,23 @@ impl OpenRecord<'_> {
         outcome.context = std::mem::take(&mut self.context);
         outcome.messages = std::mem::take(&mut self.messages);
         outcome.degraded = self.all_degraded();
+        outcome.cost.clone_from(&self.cost);
         outcome
+    }
+
+    /// The tool has charged so much in one attempt.
+    pub(in crate::pipeline) fn charge(&mut self, amount: Amount) {
+        self.charged = self.charged.plus(amount);
+    }
+
+    /// What the tool has charged in all.
+    pub(in crate::pipeline) fn charged(&self) -> Amount {
+        self.charged
+    }
+
+    /// What the call cost.
+    pub(in crate::pipeline) fn costs(&mut self, cost: Cost) {
+        self.cost = Some(Box::new(cost));
     }
 
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
@@ -250,6 +267,7 @@ impl OpenRecord<'_> {
             degraded: self.all_degraded(),
             effects: self.effects.clone(),
             gate: self.gate_record(),
+            cost: self.cost.clone(),
         };
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
