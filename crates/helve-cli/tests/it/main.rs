@@ -71,6 +71,7 @@ mod sandbox;
 mod secrets;
 mod serve;
 mod session;
+mod specs;
 mod start;
 #[cfg(unix)]
 mod telemetry;
