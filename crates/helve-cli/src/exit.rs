@@ -60,7 +60,6 @@ impl From<&Outcome> for Exit {
                 | ErrorCode::EffectFailed
                 | ErrorCode::NoBranchMatched
                 | ErrorCode::McpConnection
-                | ErrorCode::MaxRetriesExceeded
                 | ErrorCode::OutcomeUnknown
                 | ErrorCode::JournalUnavailable
                 | ErrorCode::Stopping

@@ -19,6 +19,7 @@ pub use ask::{Ask, Asked, Decided, Grant, Spent, Verdict};
 pub use mark::Mark;
 pub use rule::{Rule, Same};
 
+use crate::call::Advice;
 use crate::caller::Caller;
 use crate::definition::Risk;
 use crate::id::{ApprovalId, CallId, RuleId};
@@ -50,6 +51,9 @@ pub struct Approval {
     pub preview: Option<String>,
     /// Why it is asked, one line each.
     pub reasons: Vec<String>,
+    /// What the calling agent decided about its call, how sure it is and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Advice>,
     /// Whether somebody asks about this very call and not about the tool: a policy, a rule, labels, a hook
     /// or the agent. Then the like is asked each time, and nobody can allow it for a session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -177,6 +181,7 @@ impl Approval {
             withheld: false,
             preview: None,
             reasons: Vec::new(),
+            advice: None,
             asks_each_time: false,
             risk: Risk::default(),
             marks: Vec::new(),

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::context::Context;
+use crate::cost::Price;
 use crate::definition::{
     Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
     Source,
@@ -66,6 +67,7 @@ pub struct ToolBuilder {
     undo: Option<Undo>,
     recall: Option<Recall>,
     on_crash: OnCrash,
+    cost: Option<Price>,
     own: OwnCode,
     handler: Option<Arc<dyn Handler>>,
     instant: bool,
@@ -98,6 +100,7 @@ impl ToolBuilder {
             undo: None,
             recall: None,
             on_crash: OnCrash::default(),
+            cost: None,
             own: OwnCode::default(),
             handler: None,
             instant: false,
@@ -310,6 +313,12 @@ impl ToolBuilder {
         self
     }
 
+    /// What calls cost.
+    pub fn cost(mut self, price: Price) -> Self {
+        self.cost = Some(price);
+        self
+    }
+
     /// What becomes of a run that was cut short.
     pub fn on_crash(mut self, policy: OnCrash) -> Self {
         self.on_crash = policy;
@@ -401,6 +410,7 @@ impl ToolBuilder {
             undo: self.undo,
             recall: self.recall,
             on_crash: self.on_crash,
+            cost: self.cost,
         };
         Tool::with_own_code(definition, handler, self.own)
     }

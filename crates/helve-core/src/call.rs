@@ -161,6 +161,18 @@ impl Advice {
         self.reasoning = Some(reasoning.into());
         self
     }
+
+    /// Says how sure it is, from 0 to 1.
+    pub fn confidence(mut self, confidence: f64) -> Self {
+        self.confidence = Some(confidence);
+        self
+    }
+
+    /// How sure it is in words, such as ` (90% sure)`; nothing where it did not say, or said what makes no sense.
+    pub fn sureness(&self) -> String {
+        let sure = self.confidence.filter(|confidence| (0.0..=1.0).contains(confidence));
+        sure.map(|sure| format!(" ({:.0}% sure)", sure * 100.0)).unwrap_or_default()
+    }
 }
 
 /// What an agent can decide about its own call.

@@ -1,6 +1,7 @@
 //! What a running tool knows of its call, and what it can ask of the runtime.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::BoxFuture;
 use crate::call::Call;
 use crate::caller::Caller;
+use crate::cost::Amount;
 use crate::error::{ErrorCode, ToolError};
 use crate::id::CallId;
 use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
@@ -28,6 +30,19 @@ struct Inner {
     cancellation: OnceLock<CancellationToken>,
     made_key: OnceLock<String>,
     content: OnceLock<Arc<RawValue>>,
+    shortfall: OnceLock<Arc<Shortfall>>,
+    /// What the tool says that the call cost, in millionths.
+    charged: AtomicU64,
+}
+
+/// How an answer is less than was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortfall {
+    /// What is missing, one line each: of a composition, the steps that failed. They stay in the journal for good, so
+    /// they hold nothing of arguments and results.
+    pub lines: Vec<String>,
+    /// Whether the call counts as failed, although it has a result.
+    pub is_failure: bool,
 }
 
 /// What a context is made of.
@@ -93,7 +108,14 @@ impl ContextParts {
 impl From<ContextParts> for Context {
     fn from(parts: ContextParts) -> Self {
         let (cancellation, made_key, content) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self(Arc::new(Inner { parts, cancellation, made_key, content }))
+        Self(Arc::new(Inner {
+            parts,
+            cancellation,
+            made_key,
+            content,
+            shortfall: OnceLock::new(),
+            charged: AtomicU64::new(0),
+        }))
     }
 }
 
@@ -218,6 +240,28 @@ impl Context {
     /// What was attached.
     pub fn attached(&self) -> Option<&Arc<RawValue>> {
         self.0.content.get()
+    }
+
+    /// Says that the answer is less than was asked for. Only the first word counts.
+    pub fn fall_short(&self, shortfall: Shortfall) {
+        let _late = self.0.shortfall.set(Arc::new(shortfall));
+    }
+
+    /// How the answer is less than was asked for.
+    pub fn shortfall(&self) -> Option<&Arc<Shortfall>> {
+        self.0.shortfall.get()
+    }
+
+    /// Reports what the call cost, in the unit of the tool's [`Price`](crate::cost::Price). Several amounts add up. A tool
+    /// that declares no price costs nothing, whatever it reports.
+    pub fn charge(&self, amount: Amount) {
+        let add = |sum: u64| Some(Amount::from_micros(sum).plus(amount).micros());
+        let _former = self.0.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+    }
+
+    /// What was reported so far.
+    pub fn charged(&self) -> Amount {
+        Amount::from_micros(self.0.charged.load(Ordering::Relaxed))
     }
 
     /// Calls another tool as a part of this call: through the whole pipeline, as the same caller,

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::cost::Price;
 use crate::effect::Effect;
 use crate::name::ToolName;
 use crate::precondition::Precondition;
@@ -89,6 +90,9 @@ pub struct Definition {
     pub recall: Option<Recall>,
     /// What becomes of a run that was cut short.
     pub on_crash: OnCrash,
+    /// What calls cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Price>,
 }
 
 impl Definition {

@@ -34,6 +34,23 @@ pub struct Effect {
 }
 
 impl Effect {
+    /// Whether it is made after a call that succeeded.
+    pub fn after_success(&self) -> bool {
+        self.tells_on() != Some(TellOn::Failure)
+    }
+
+    /// Whether it is made after a call that failed: of the four sorts, only somebody can be told then.
+    pub fn after_failure(&self) -> bool {
+        matches!(self.tells_on(), Some(TellOn::Failure | TellOn::End))
+    }
+
+    fn tells_on(&self) -> Option<TellOn> {
+        match &self.change {
+            Change::Notification { on, .. } => Some(*on),
+            Change::StateChange { .. } | Change::Memory { .. } | Change::Cascade { .. } => None,
+        }
+    }
+
     /// A change that is always made and cannot be taken back.
     pub fn new(description: impl Into<String>, change: Change) -> Self {
         Self { description: description.into(), reversible: false, when: None, change }
@@ -106,7 +123,10 @@ pub enum Change {
     Notification {
         /// The event's name.
         event: String,
-        /// What goes with it. Absent: the result.
+        /// After what end.
+        #[serde(default, skip_serializing_if = "TellOn::is_success")]
+        on: TellOn,
+        /// What goes with it. Absent: the result, or the error of a call that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         payload: Option<Template>,
     },
@@ -118,6 +138,27 @@ pub enum Change {
         #[serde(default)]
         arguments: Template,
     },
+}
+
+/// After what end of a call somebody is told. Where it failed, `result` is `null` and `error` says why; where it
+/// succeeded, `error` is `null`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TellOn {
+    /// The call succeeded.
+    #[default]
+    Success,
+    /// The tool ran and the call failed.
+    Failure,
+    /// Either.
+    End,
+}
+
+impl TellOn {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+    fn is_success(&self) -> bool {
+        matches!(self, Self::Success)
+    }
 }
 
 /// How a state changes.

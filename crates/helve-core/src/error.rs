@@ -53,7 +53,7 @@ codes! {
     /// An account that the tool needs is not connected.
     IntegrationMissing "integration_missing" Setup never;
     /// Something that must hold before the tool runs does not.
-    PreconditionFailed "precondition_failed" Setup never;
+    PreconditionFailed "precondition_failed" Setup again;
     /// A person said no.
     ApprovalDenied "approval_denied" Denied never;
     /// Nobody answered in time.
@@ -72,7 +72,9 @@ codes! {
     ServerError "server_error" Transient again;
     /// Somebody else holds what the tool needs.
     Lock "lock" Transient again;
-    /// The tool ran and failed.
+    /// The tool ran and failed. Journals from before may say `max_retries_exceeded`; a call that was repeated in vain
+    /// ends with the last attempt's own code.
+    #[serde(alias = "max_retries_exceeded")]
     ExecutionFailed "execution_failed" Tool never;
     /// The program did what its box forbids.
     SandboxViolation "sandbox_violation" Denied never;
@@ -86,8 +88,6 @@ codes! {
     NoBranchMatched "no_branch_matched" Tool never;
     /// The MCP server behind the tool is not there.
     McpConnection "mcp_connection" Transient again;
-    /// Every attempt failed.
-    MaxRetriesExceeded "max_retries_exceeded" Transient never;
     /// An earlier call with the same idempotency key started and nobody knows how it ended.
     OutcomeUnknown "outcome_unknown" Setup never;
     /// The call cannot be recorded, so it does not run.
@@ -192,6 +192,37 @@ impl fmt::Display for Stage {
     }
 }
 
+/// A tool's own code for what went wrong, such as `FILE_EXISTS`: capital letters, digits and `_`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ToolCode(Box<str>);
+
+impl ToolCode {
+    /// Longest code.
+    pub const CHARS_MAX: usize = 64;
+
+    /// None where it is no such code.
+    pub fn new(text: &str) -> Option<Self> {
+        let is_inner = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
+        let starts = text.as_bytes().first().is_some_and(u8::is_ascii_uppercase);
+        (starts && text.len() <= Self::CHARS_MAX && text.bytes().all(is_inner)).then(|| Self(text.into()))
+    }
+
+    /// The code.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ToolCode {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::new(&text)
+            .ok_or("a tool's own code is made of capital letters, digits and `_`, as in `FILE_EXISTS`")
+    }
+}
+
 /// One thing wrong with one argument.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FieldError {
@@ -227,6 +258,8 @@ struct Detail {
     code: ErrorCode,
     /// Where it went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    tool_code: Option<ToolCode>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     stage: Option<Stage>,
     /// What went wrong, for the model.
     message: String,
@@ -259,6 +292,7 @@ impl ToolError {
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self(Box::new(Detail {
             code,
+            tool_code: None,
             stage: None,
             message: message.into(),
             retryable: code.retryable(),
@@ -276,6 +310,30 @@ impl ToolError {
     /// The tool ran and failed: what most handlers return.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ExecutionFailed, message)
+    }
+
+    /// The tool failed for a reason that has a name of its own, and calling again can help, at once after a
+    /// correction or later: `FILE_EXISTS`. Retry policies can name it.
+    ///
+    /// ```
+    /// use helve_core::ToolError;
+    /// let error = ToolError::recoverable("FILE_EXISTS", "`a.txt` already exists").suggest("set overwrite: true");
+    /// assert_eq!((error.tool_code(), error.is_retryable()), (Some("FILE_EXISTS"), true));
+    /// ```
+    pub fn recoverable(code: &str, message: impl Into<String>) -> Self {
+        Self::failed(message).retryable(true).with_tool_code(code)
+    }
+
+    /// The same where calling again cannot help: `WRITE_FAILED`.
+    pub fn unrecoverable(code: &str, message: impl Into<String>) -> Self {
+        Self::failed(message).retryable(false).with_tool_code(code)
+    }
+
+    /// Adds the tool's own code, such as `SCRAPE_FAILED`: capital letters, digits and `_`, 64 at most. What is no such
+    /// code is left out.
+    pub fn with_tool_code(mut self, code: &str) -> Self {
+        self.0.tool_code = ToolCode::new(code);
+        self
     }
 
     /// Keeps `source` for the log. Models and journals never see it.
@@ -347,6 +405,16 @@ impl ToolError {
     /// The stable code.
     pub fn code(&self) -> ErrorCode {
         self.0.code
+    }
+
+    /// The tool's own code for it, where it has one.
+    pub fn tool_code(&self) -> Option<&str> {
+        self.0.tool_code.as_ref().map(ToolCode::as_str)
+    }
+
+    /// The name of what went wrong, for people and models: the tool's own code, else the stable one.
+    pub fn name(&self) -> &str {
+        self.tool_code().unwrap_or(self.0.code.as_str())
     }
 
     /// Whose move it is.
@@ -478,6 +546,26 @@ mod tests {
         let refused = ToolError::new(ErrorCode::Network, "refused").nothing_done();
         assert!(refused.is_retryable() && refused.did_nothing() && !refused.may_have_happened());
         assert!(!ToolError::new(ErrorCode::Network, "broke off").did_nothing());
+    }
+
+    #[test]
+    fn a_tool_names_its_own_code_and_what_is_none_is_left_out() {
+        let error = ToolError::recoverable("FILE_EXISTS", "there");
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!((&json["code"], &json["tool_code"]), (&"execution_failed".into(), &"FILE_EXISTS".into()));
+        assert_eq!((error.name(), error.kind()), ("FILE_EXISTS", ErrorKind::Tool));
+        assert_eq!(serde_json::from_value::<ToolError>(json).unwrap().tool_code(), Some("FILE_EXISTS"));
+        for wrong in ["", "file_exists", "A B", "1A", "_A", "É", &"A".repeat(65)] {
+            let error = ToolError::unrecoverable(wrong, "no");
+            assert_eq!((error.tool_code(), error.name()), (None, "execution_failed"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_code_of_older_journals_is_still_read() {
+        let code: ErrorCode = serde_json::from_str("\"max_retries_exceeded\"").unwrap();
+        assert_eq!(code, ErrorCode::ExecutionFailed);
+        assert!(ErrorCode::ALL.iter().all(|code| code.as_str() != "max_retries_exceeded"));
     }
 
     #[test]

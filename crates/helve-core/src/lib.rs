@@ -11,6 +11,7 @@ pub mod name;
 pub mod pattern;
 
 mod beside;
+pub mod cost;
 pub mod definition;
 pub mod effect;
 pub mod limit;
@@ -59,12 +60,12 @@ pub use approval::{Approval, ApprovalQuery, ApprovalState};
 pub use builder::ToolBuilder;
 pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind, SessionKind};
-pub use context::{Context, ContextParts};
+pub use context::{Context, ContextParts, Shortfall};
 pub use definition::{
     Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
     SendsTo, Source,
 };
-pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolError};
+pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolCode, ToolError};
 pub use event::Event;
 pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};

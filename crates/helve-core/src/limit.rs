@@ -8,6 +8,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cost::CostLimit;
 use crate::name::ToolName;
 use crate::pattern;
 
@@ -42,12 +43,15 @@ pub struct LimitRule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub concurrency: Option<NonZeroU32>,
+    /// How much calls may cost: `5 USD/1d` within any day, `0.50 USD` in all. Of tools that declare a `cost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<CostLimit>,
 }
 
 impl LimitRule {
     /// A rule for the tools whose names match `pattern`. It limits nothing yet.
     pub fn for_tools(pattern: impl Into<String>) -> Self {
-        Self { tool: pattern.into(), by: Vec::new(), rate: None, burst: None, concurrency: None }
+        Self { tool: pattern.into(), by: Vec::new(), rate: None, burst: None, concurrency: None, cost: None }
     }
 
     /// Counts these apart.
@@ -74,6 +78,12 @@ impl LimitRule {
         self
     }
 
+    /// Lets calls cost so much.
+    pub fn cost(mut self, limit: CostLimit) -> Self {
+        self.cost = Some(limit);
+        self
+    }
+
     /// Whether it is about this tool.
     pub fn matches(&self, tool: &ToolName) -> bool {
         pattern::matches(&self.tool, tool.as_str())
@@ -94,7 +104,8 @@ impl LimitRule {
     pub fn problem(&self) -> Option<&'static str> {
         match (self.rate, self.burst, self.concurrency) {
             (None, Some(_), _) => Some("`burst` belongs to a `rate`, and there is none"),
-            (None, None, None) => Some("it limits nothing; give a `rate`, a `concurrency` or both"),
+            (None, None, None) if self.cost.is_some() => None,
+            (None, None, None) => Some("it limits nothing; give a `rate`, a `concurrency` or a `cost`"),
             (Some(_), _, _) | (None, None, Some(_)) => None,
         }
     }
@@ -211,28 +222,41 @@ impl FromStr for Rate {
         let refuse = |why| RateError { text: text.chars().take(64).collect(), why };
         let (count, period) = text.split_once('/').ok_or_else(|| refuse("there is no `/`"))?;
         let count = count.trim().parse().map_err(|_| refuse("the count is no whole number"))?;
-        let period = period.trim();
-        let digits = period.find(|c: char| !c.is_ascii_digit()).unwrap_or(period.len());
-        let (number, unit) = period.split_at(digits);
-        // `5/s` is what people write for `5/1s`.
-        let number: u64 = match number {
-            "" => 1,
-            some => some.parse().map_err(|_| refuse("the time is too long"))?,
-        };
-        let (_, unit_ms) = UNITS
-            .iter()
-            .find(|(name, _)| *name == unit.trim())
-            .ok_or_else(|| refuse("the unit is `ms`, `s`, `m`, `h` or `d`"))?;
-        Self::new(count, Duration::from_millis(number.saturating_mul(*unit_ms)))
-            .map_err(|error| refuse(error.why))
+        let period = read_period(period).map_err(refuse)?;
+        Self::new(count, period).map_err(|error| refuse(error.why))
     }
+}
+
+/// A time such as `1m`, `90s` or `d`.
+fn read_period(text: &str) -> Result<Duration, &'static str> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    // `5/s` is what people write for `5/1s`.
+    let number: u64 = match number {
+        "" => 1,
+        some => some.parse().map_err(|_| "the time is too long")?,
+    };
+    let known = UNITS.iter().find(|(name, _)| *name == unit.trim());
+    let (_, unit_ms) = known.ok_or("the unit is `ms`, `s`, `m`, `h` or `d`")?;
+    Ok(Duration::from_millis(number.saturating_mul(*unit_ms)))
+}
+
+/// A time such as `1d`, where it is one.
+pub(crate) fn period(text: &str) -> Option<Duration> {
+    read_period(text).ok()
+}
+
+/// The same in the longest unit that fits.
+pub(crate) fn shown_period(period: Duration) -> String {
+    let ms = u64::try_from(period.as_millis()).unwrap_or(u64::MAX);
+    let (unit, unit_ms) = UNITS.into_iter().find(|(_, unit_ms)| ms % unit_ms == 0).unwrap_or(("ms", 1));
+    format!("{}{unit}", ms / unit_ms)
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = u64::try_from(self.period.as_millis()).unwrap_or(u64::MAX);
-        let (unit, unit_ms) = UNITS.into_iter().find(|(_, unit_ms)| ms % unit_ms == 0).unwrap_or(("ms", 1));
-        write!(f, "{}/{}{unit}", self.count, ms / unit_ms)
+        write!(f, "{}/{}", self.count, shown_period(self.period))
     }
 }
 

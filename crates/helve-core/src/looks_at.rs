@@ -19,7 +19,9 @@ pub(crate) fn problems(definition: &Definition, has_own_code: impl Fn(usize) -> 
     let call = ["arguments", "result"];
     for (index, effect) in definition.effects.iter().enumerate() {
         let at = |field: &str| format!("effects/{index}/{field}");
-        check.expression(at("when"), effect.when.as_ref(), &call);
+        // Only a call that failed has an error.
+        let ended = if effect.after_failure() { &["arguments", "result", "error"][..] } else { &call };
+        check.expression(at("when"), effect.when.as_ref(), ended);
         if has_own_code(index) {
             continue;
         }
@@ -36,7 +38,7 @@ pub(crate) fn problems(definition: &Definition, has_own_code: impl Fn(usize) -> 
                 check.key(at("key"), key);
                 check.template(at("value"), value.as_ref(), &with_former);
             }
-            Change::Notification { payload, .. } => check.template(at("payload"), payload.as_ref(), &call),
+            Change::Notification { payload, .. } => check.template(at("payload"), payload.as_ref(), ended),
             Change::Cascade { arguments, .. } => check.template(at("arguments"), Some(arguments), &call),
         }
     }

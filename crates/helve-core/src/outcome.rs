@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::cost::Cost;
 use crate::error::ToolError;
 use crate::id::{ApprovalId, CallId};
 use crate::run::{EffectReport, PartReport};
@@ -33,9 +34,12 @@ pub struct Outcome {
     #[serde(flatten, serialize_with = "replay")]
     #[schemars(with = "Option<Replay>")]
     pub replay_of: Option<CallId>,
-    /// Conditions that did not hold, so that the tool did less.
+    /// Why the answer is less than was asked for: conditions that did not hold, parts of a composition that failed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
+    /// What it cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Box<Cost>>,
     /// What became of the tool's effects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectReport>,
@@ -45,6 +49,10 @@ pub struct Outcome {
     /// What hooks want the model to know beside the result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
+    /// What hooks want the user to know: a `systemMessage`, and what they told the model unless `suppressOutput` hides
+    /// it. Models are not shown these.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
     /// The answer in the richer form that the tool attached: an MCP tool result. Not in the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Arc<RawValue>>,
@@ -62,9 +70,11 @@ impl Outcome {
             duration_us: 0,
             replay_of: None,
             degraded: Vec::new(),
+            cost: None,
             effects: Vec::new(),
             parts: Vec::new(),
             context: Vec::new(),
+            messages: Vec::new(),
             content: None,
         }
     }
@@ -163,7 +173,8 @@ pub struct Output {
     /// The answer.
     #[serde(rename = "result")]
     pub value: Value,
-    /// Whether the answer is an error that the tool's failure mode made a result of.
+    /// Whether the call counts as failed although there is an answer: an error that the tool's failure mode made a result
+    /// of, or what a composition came to without some of its parts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_failure: bool,
 }

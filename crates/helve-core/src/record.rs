@@ -11,7 +11,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::approval::Grant;
+use crate::call::Advice;
 use crate::caller::Caller;
+use crate::cost::Cost;
 use crate::definition::Risk;
 use crate::error::{ErrorCode, Stage, ToolError};
 use crate::gate::Stance;
@@ -95,6 +97,7 @@ impl Entry {
                 degraded: Vec::new(),
                 effects: Vec::new(),
                 gate: None,
+                cost: None,
             },
             payload: Payload { arguments, ..Payload::default() },
         }))
@@ -206,7 +209,7 @@ pub struct Ending {
     /// Whether the payload lacks something of the result: a secret, or all of it for its size.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withheld: bool,
-    /// Conditions that did not hold, so that the tool did less.
+    /// Why the answer is less than was asked for: conditions that did not hold, parts of a composition that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
     /// What became of the tool's effects.
@@ -215,6 +218,9 @@ pub struct Ending {
     /// What the gate said, where the call came that far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateRecord>,
+    /// What the call cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Box<Cost>>,
 }
 
 /// What the gate said to a call, and by what.
@@ -245,7 +251,8 @@ pub struct VoiceRecord {
 pub enum EndStatus {
     /// The tool answered.
     Done,
-    /// The tool failed, and its failure mode made a result of that.
+    /// The tool failed, and there is a result all the same: its failure mode made one of that, or it is a composition
+    /// that went on without a part.
     Returned,
     /// The tool failed, or the call was wrong.
     Failed,
@@ -410,6 +417,9 @@ pub struct Payload {
     /// Why the gate said what it did, and what others said to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub voices: Vec<VoiceRecord>,
+    /// What the calling agent decided about its call, how sure it was and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<Box<Advice>>,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorCode, ToolError};
+use crate::error::{ErrorCode, ToolCode, ToolError};
 
 /// When to try again, how often, and how long to wait.
 ///
@@ -96,16 +96,21 @@ impl RetryPolicy {
 
     /// Whether `error` is of the sort that is repeated, however many attempts there were.
     pub fn covers(&self, error: &ToolError) -> bool {
-        let is_in = |codes: &[RetryableCode]| codes.iter().any(|code| ErrorCode::from(*code) == error.code());
-        // Whoever made the error may know that a repeat cannot help, as with a bad certificate.
-        let ruled_out = error.code().retryable() && !error.is_retryable();
+        let is_in = |codes: &[RetryableCode]| codes.iter().any(|code| code.is_of(error));
+        // Whoever made the error may know that a repeat cannot help, as with a bad certificate. An error with a code
+        // of its own always says so.
+        let says_so = error.code().retryable() || error.tool_code().is_some();
+        let ruled_out = says_so && !error.is_retryable();
         !ruled_out && is_in(&self.retryable_codes) && !is_in(&self.never_codes)
     }
 }
 
 /// The codes that a retry policy may name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+///
+/// In a file: `timeout`, `rate_limit`, `network`, `server_error`, `lock`, `mcp_connection`, `execution_failed`, in small or
+/// capital letters, or a tool's own code, such as `SCRAPE_FAILED`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum RetryableCode {
     /// [`ErrorCode::Timeout`]
     Timeout,
@@ -121,19 +126,91 @@ pub enum RetryableCode {
     McpConnection,
     /// [`ErrorCode::ExecutionFailed`]
     ExecutionFailed,
+    /// A tool's own code.
+    Own(ToolCode),
 }
 
-impl From<RetryableCode> for ErrorCode {
-    fn from(code: RetryableCode) -> Self {
-        match code {
-            RetryableCode::Timeout => Self::Timeout,
-            RetryableCode::RateLimit => Self::RateLimit,
-            RetryableCode::Network => Self::Network,
-            RetryableCode::ServerError => Self::ServerError,
-            RetryableCode::Lock => Self::Lock,
-            RetryableCode::McpConnection => Self::McpConnection,
-            RetryableCode::ExecutionFailed => Self::ExecutionFailed,
+impl RetryableCode {
+    /// Those that are not a tool's own.
+    const KNOWN: [Self; 7] = [
+        Self::Timeout,
+        Self::RateLimit,
+        Self::Network,
+        Self::ServerError,
+        Self::Lock,
+        Self::McpConnection,
+        Self::ExecutionFailed,
+    ];
+
+    fn stable(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Timeout => Some(ErrorCode::Timeout),
+            Self::RateLimit => Some(ErrorCode::RateLimit),
+            Self::Network => Some(ErrorCode::Network),
+            Self::ServerError => Some(ErrorCode::ServerError),
+            Self::Lock => Some(ErrorCode::Lock),
+            Self::McpConnection => Some(ErrorCode::McpConnection),
+            Self::ExecutionFailed => Some(ErrorCode::ExecutionFailed),
+            Self::Own(_) => None,
         }
+    }
+
+    fn as_str(&self) -> &str {
+        match self {
+            Self::Own(code) => code.as_str(),
+            known => known.stable().map_or("", ErrorCode::as_str),
+        }
+    }
+
+    /// Whether an error has this code.
+    fn is_of(&self, error: &ToolError) -> bool {
+        match self {
+            Self::Own(code) => error.tool_code() == Some(code.as_str()),
+            known => known.stable() == Some(error.code()),
+        }
+    }
+}
+
+impl From<RetryableCode> for String {
+    fn from(code: RetryableCode) -> Self {
+        code.as_str().to_owned()
+    }
+}
+
+impl TryFrom<String> for RetryableCode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let is_known = |code: &Self| {
+            let word = code.as_str();
+            text == word || text == word.to_ascii_uppercase()
+        };
+        if let Some(known) = Self::KNOWN.into_iter().find(is_known) {
+            return Ok(known);
+        }
+        ToolCode::new(&text).map(Self::Own).ok_or_else(|| {
+            let known: Vec<_> = Self::KNOWN.iter().map(|code| format!("`{}`", code.as_str())).collect();
+            let known = known.join(", ");
+            format!(
+                "unknown code `{}`: expected one of {known}, or a tool's own code such as `FILE_EXISTS`",
+                text.escape_debug()
+            )
+        })
+    }
+}
+
+impl JsonSchema for RetryableCode {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RetryableCode".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let known: Vec<_> = Self::KNOWN.iter().map(Self::as_str).collect();
+        let own = format!("^[A-Z][A-Z0-9_]{{0,{}}}$", ToolCode::CHARS_MAX - 1);
+        schemars::json_schema!({
+            "description": "A code worth another attempt: one of these, or a tool's own.",
+            "anyOf": [{ "enum": known }, { "type": "string", "pattern": own }],
+        })
     }
 }
 
@@ -244,6 +321,28 @@ mod tests {
         let own =
             RetryPolicy { retryable_codes: vec![RetryableCode::ExecutionFailed], ..RetryPolicy::standard() };
         assert!(own.allows(&ToolError::failed("no luck"), 1));
+    }
+
+    #[test]
+    fn a_policy_can_name_a_tools_own_codes() {
+        let read = |codes: &str| {
+            let json =
+                format!(r#"{{"retries_max":1,"backoff":{{"type":"none"}},"retryable_codes":{codes}}}"#);
+            serde_json::from_str::<RetryPolicy>(&json)
+        };
+        let policy = read(r#"["SCRAPE_FAILED","TIMEOUT"]"#).unwrap();
+        assert_eq!(policy.retryable_codes[1], RetryableCode::Timeout, "the seeds write codes in capitals");
+        assert!(policy.allows(&ToolError::recoverable("SCRAPE_FAILED", "no page"), 1));
+        assert!(!policy.allows(&ToolError::unrecoverable("SCRAPE_FAILED", "no page"), 1), "not recoverable");
+        assert!(!policy.allows(&ToolError::recoverable("FILE_EXISTS", "there"), 1), "not named");
+        let network = ToolError::new(ErrorCode::Network, "cut").with_tool_code("SCRAPE_FAILED");
+        assert!(policy.allows(&network, 1), "by either code");
+        let never = RetryPolicy { never_codes: policy.retryable_codes.clone(), ..RetryPolicy::standard() };
+        assert!(!never.allows(&network, 1) && never.allows(&ToolError::new(ErrorCode::Network, "cut"), 1));
+        for wrong in [r#"["timout"]"#, r#"[""]"#, r#"["A B"]"#, r#"["É"]"#] {
+            let error = read(wrong).unwrap_err().to_string();
+            assert!(error.contains("`timeout`") && error.contains("FILE_EXISTS"), "{error}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::BoxFuture;
 use crate::builder::ToolBuilder;
 use crate::context::Context;
-use crate::definition::{Definition, DefinitionError, Example, Problem, limits};
+use crate::definition::{Definition, DefinitionError, Example, Problem, Risk, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
 use crate::looks_at;
@@ -329,6 +329,12 @@ impl Tool {
     /// Whether it is made of other tools, which it calls.
     pub fn is_composed(&self) -> bool {
         self.0.handler.implementation() == Implementation::Composition
+    }
+
+    /// Whether a call makes somebody ask a person, where that begins at the risk `ask_from`: about itself, or, of a
+    /// composed tool, about the part that is of this risk.
+    pub fn needs_approval(&self, ask_from: Risk) -> bool {
+        self.0.definition.requires_approval || self.0.definition.risk >= ask_from
     }
 
     /// What is allowed but unwise. `helve tools lint` shows it.

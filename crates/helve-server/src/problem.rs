@@ -222,7 +222,6 @@ fn status_of(code: ErrorCode) -> StatusCode {
         ErrorCode::Network
         | ErrorCode::ServerError
         | ErrorCode::McpConnection
-        | ErrorCode::MaxRetriesExceeded
         | ErrorCode::ExecutionFailed
         | ErrorCode::OutputInvalid
         | ErrorCode::OutputTooLarge

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::cost::Spending;
 use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, LedgerFigures};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, Status};
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::audit::{Damage, read_spending};
+use crate::error::StoreError;
 use crate::queue::{self, Answer, Job, Reply};
 use crate::store::Store;
 
@@ -67,6 +71,17 @@ impl Journal for Store {
 
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(self.ask(Job::Flush))
+    }
+
+    fn spending(&self, since: Timestamp) -> BoxFuture<'_, Result<Vec<Spending>, JournalError>> {
+        Box::pin(async move {
+            // In quarantine nothing is queued, and reading stays possible.
+            if self.quarantine().is_none() {
+                self.flush().await?;
+            }
+            let spent = self.readers.read(move |db| read_spending(db, since)).await?;
+            spent.map_err(|Damage(why)| JournalError::new(StoreError::DamagedEntry(why).to_string()))
+        })
     }
 
     fn figures(&self) -> BoxFuture<'_, Result<Option<LedgerFigures>, JournalError>> {

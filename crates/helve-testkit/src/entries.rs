@@ -128,6 +128,7 @@ impl SampleCall {
             withheld: false,
             degraded: Vec::new(),
             gate: None,
+            cost: None,
             effects: Vec::new(),
         };
         let facts = self.facts.clone();

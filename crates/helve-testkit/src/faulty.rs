@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, Verdict};
+use helve_core::cost::Spending;
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve_core::ports::{
     Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Keys, Ledger, Memory, OpenRun,
@@ -119,6 +120,10 @@ fn is_report(entry: &Entry) -> bool {
 }
 
 impl Journal for FaultyLedger {
+    fn spending(&self, since: Timestamp) -> BoxFuture<'_, Result<Vec<Spending>, JournalError>> {
+        self.guard(move |inner| inner.spending(since))
+    }
+
     fn check(&self) -> Result<(), JournalError> {
         self.inner.check()
     }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use helve::cost::Price;
 use helve::effect::Effect;
 use helve::hidden;
 use helve::precondition::Precondition;
@@ -84,6 +85,10 @@ pub struct ToolCommon {
     /// What becomes of a run that was cut short: `resume`, `roll_back`, or `ask` a person.
     #[serde(default)]
     pub on_crash: OnCrash,
+    /// What calls cost: `"0.004 USD"` each, or a table with `per_call`, `unit`, and `reported`, which says where in the
+    /// result the tool tells (`"/usage/cost"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Price>,
 }
 
 /// What holds for a sort of tool where the configuration says nothing.
@@ -123,6 +128,7 @@ impl ToolCommon {
             undo: None,
             recall: None,
             on_crash: OnCrash::default(),
+            cost: None,
         }
     }
 
@@ -164,6 +170,9 @@ impl ToolCommon {
         }
         if let Some(facets) = self.facets {
             builder = builder.facets(facets);
+        }
+        if let Some(price) = self.cost {
+            builder = builder.cost(price);
         }
         if let Some(ms) = self.timeout_ms {
             builder = builder.timeout(Duration::from_millis(ms));

@@ -61,7 +61,9 @@ pub use conditions::{ConditionReport, ToolCheck};
 pub use helve_core::*;
 pub use limits::{BreakerSettings, LocalLimiter, RetryBudget};
 pub use registry::{Filter, Hit, Registered, Registry, RegistryError};
-pub use runtime::{Asks, Durability, Runtime, RuntimeBuilder, RuntimeMemory, Served, Settings, Stopped};
+pub use runtime::{
+    Anonymous, Asks, Durability, Runtime, RuntimeBuilder, RuntimeMemory, Served, Settings, Stopped,
+};
 pub use volatile::VolatileLedger;
 pub use workspace::{Workspace, WorkspaceError};
 

@@ -18,6 +18,8 @@ pub(crate) struct Show {
     pub(crate) out: Option<PathBuf>,
     /// The time that this call was given, where that is less than the tool has.
     pub(crate) timeout_ms: Option<u64>,
+    /// The MCP server that the tool is of.
+    pub(crate) server: Option<String>,
 }
 
 pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Result<()> {
@@ -49,7 +51,10 @@ pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
                 None => ui.line(shown(&output.value)?)?,
             }
             if output.is_failure {
-                ui.note("the tool failed and returned its failure as the result")?;
+                ui.note(match output.value.get("error") {
+                    None if !outcome.degraded.is_empty() => "not all of it worked",
+                    _ => "the tool failed and returned its failure as the result",
+                })?;
             }
         }
         Status::Failed(error) => print_error(error, outcome, show, ui)?,
@@ -62,11 +67,14 @@ pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
 
 /// What a person should know beside the result: what stands, and what is less than it seems.
 fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
-    for text in &outcome.context {
+    for text in &outcome.messages {
         ui.note(format!("a hook says: {}", escape::one_line(text, 2_000)))?;
     }
     for condition in &outcome.degraded {
         ui.note(format!("did less: {}", escape::one_line(condition, 400)))?;
+    }
+    if let Some(cost) = &outcome.cost {
+        ui.note(format!("cost: {cost}"))?;
     }
     // Effects of a success are as they should be.
     let unusual =
@@ -132,7 +140,7 @@ fn print_error(error: &ToolError, outcome: &Outcome, show: &Show, ui: &mut Ui) -
     let paint = ui.error_paint();
     ui.error_line(format!(
         "{} {}",
-        paint.bad(format!("{}:", error.code())),
+        paint.bad(format!("{}:", error.name())),
         escape::visible(error.message())
     ))?;
     // One that stands in the message already would be said twice.
@@ -158,7 +166,12 @@ fn print_error(error: &ToolError, outcome: &Outcome, show: &Show, ui: &mut Ui) -
 /// What the error suggests, then what a person at a command line can do.
 fn hints(error: &ToolError, tool: &str, show: &Show) -> Vec<String> {
     let suggestions = error.suggestions().iter().map(|line| escape::one_line(line, 400));
-    suggestions.chain(next_step(error.code(), tool, show)).collect()
+    let next = next_step(error.code(), tool, show);
+    // A server's own error has said so already.
+    let is_said = |next: &String| {
+        next.contains("timeout_s") && error.suggestions().iter().any(|said| said.contains("timeout_s"))
+    };
+    suggestions.chain(next.filter(|next| !is_said(next))).collect()
 }
 
 /// What a person at a command line can do beside what the error suggests.
@@ -170,7 +183,13 @@ fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
             Some(ms) => {
                 format!("this call had at most {ms} ms (`--timeout-ms`); give it more, or leave that out")
             }
-            None => "`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned(),
+            None => match &show.server {
+                Some(server) => format!(
+                    "`timeout_s` and `timeout_total_s` in `[mcp.servers.{server}]`, up to \
+                     `execution.max_timeout_ms`, allow more"
+                ),
+                None => "`timeout_ms` of the tool, or `execution.default_timeout_ms`, allows more".to_owned(),
+            },
         }),
         ErrorCode::NotAuthorized
         | ErrorCode::HookDenied
@@ -191,7 +210,6 @@ fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
         | ErrorCode::EffectFailed
         | ErrorCode::NoBranchMatched
         | ErrorCode::McpConnection
-        | ErrorCode::MaxRetriesExceeded
         | ErrorCode::OutcomeUnknown
         | ErrorCode::JournalUnavailable
         | ErrorCode::Stopping
@@ -237,7 +255,7 @@ mod tests {
 
     #[test]
     fn what_an_error_suggests_is_always_shown() {
-        let show = Show { out: None, timeout_ms: None };
+        let show = Show::default();
         let ran = "the tool did run; find out what it did before calling again";
         for code in ErrorCode::ALL {
             let error = ToolError::new(*code, "it failed").suggest(ran);

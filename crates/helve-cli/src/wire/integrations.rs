@@ -2,6 +2,7 @@
 
 use helve::Caller;
 use helve::ports::Integrations;
+use helve_tools::web::{HOW_TO_CONNECT_SEARCH, SEARCH_INTEGRATION};
 
 use crate::config::Config;
 
@@ -26,6 +27,7 @@ impl Integrations for ByVariable {
     fn how_to_connect(&self, name: &str) -> String {
         match self.variable(name) {
             Some(variable) => format!("set the environment variable {variable} to connect `{name}`"),
+            None if name == SEARCH_INTEGRATION => HOW_TO_CONNECT_SEARCH.to_owned(),
             None => format!(
                 "add `[integrations.{name}]` with `env = \"VARIABLE\"` to helve.toml, and set that variable"
             ),

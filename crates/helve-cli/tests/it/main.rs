@@ -81,6 +81,7 @@ mod sandbox;
 mod secrets;
 mod serve;
 mod session;
+mod specs;
 mod start;
 #[cfg(unix)]
 mod stop;

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use crate::BoxFuture;
+use crate::cost::Spending;
+use jiff::Timestamp;
+
 use crate::approval::Spent;
 use crate::id::CallId;
 use crate::outcome::Status;
@@ -49,6 +52,13 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Waits until everything queued so far is on disk.
     fn flush(&self) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// The calls that ended since then and cost something, in no order. One that keeps none has nothing to tell: limits
+    /// on cost then begin anew with each process.
+    fn spending(&self, since: Timestamp) -> BoxFuture<'_, Result<Vec<Spending>, JournalError>> {
+        let _ = since;
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// How the ledger is doing. Absent: it keeps no figures.
     fn figures(&self) -> BoxFuture<'_, Result<Option<LedgerFigures>, JournalError>> {

@@ -201,14 +201,14 @@ impl LinkError {
             (Self::Unauthorized { .. } | Self::NoCredentials { .. }, None) => {
                 Some(format!("run `helve mcp login {server}`"))
             }
-            (
-                Self::Redirected { .. }
-                | Self::Protocol(_)
-                | Self::TooLarge { .. }
-                | Self::TimedOut { .. }
-                | Self::Cancelled,
-                _,
-            ) => None,
+            (Self::TimedOut { .. }, _) => Some(format!(
+                "`timeout_s` and `timeout_total_s` in `[mcp.servers.{server}]` allow more time, up to \
+                 `execution.max_timeout_ms`"
+            )),
+            (Self::TooLarge { .. }, _) => {
+                Some(format!("`limits.message_bytes` in `[mcp.servers.{server}]` allows more"))
+            }
+            (Self::Redirected { .. } | Self::Protocol(_) | Self::Cancelled, _) => None,
         }
     }
 

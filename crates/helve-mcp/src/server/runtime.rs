@@ -13,7 +13,7 @@ use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
     Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
-    Runtime, boxed,
+    Registered, Runtime, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -49,6 +49,8 @@ struct Exported {
     for_stateless: Definitions,
     /// Input schemas with arguments that are to stand in headers too, by the name that clients know.
     with_headers: HashMap<String, Arc<Value>>,
+    /// Whether some tool needs an integration, so that not everybody may be shown all.
+    needs_integrations: bool,
 }
 
 impl RuntimeBackend {
@@ -62,7 +64,8 @@ impl RuntimeBackend {
         &self.runtime
     }
 
-    /// The definitions of the tools that a visitor may use, as its client can read them.
+    /// The definitions of the tools that a visitor may use, as its client can read them. One whose integration is not
+    /// connected is left out.
     pub fn definitions(&self, visitor: &Visitor) -> Definitions {
         let caller = &*visitor.caller;
         if caller.principal.is_none() && self.runtime.settings().require_authentication {
@@ -70,16 +73,20 @@ impl RuntimeBackend {
         }
         let exported = self.exported();
         let all = exported.of_era(visitor.peer.era);
-        if caller.access == Access::All && !self.runtime.has_policy() {
+        if caller.access == Access::All && !self.runtime.has_policy() && !exported.needs_integrations {
             return Arc::clone(all);
         }
         let tools = exported.snapshot.sorted().iter().zip(all.iter());
-        let seen = tools.filter(|(registered, _)| self.runtime.may_see(caller, &registered.tool));
+        let seen = tools.filter(|(registered, _)| {
+            let tool = &registered.tool;
+            self.runtime.may_see(caller, tool) && self.runtime.lacks(caller, tool).next().is_none()
+        });
         seen.map(|(_, entry)| Arc::clone(entry)).collect()
     }
 
     /// Runs a call through the pipeline.
     pub async fn call(&self, call: ToolCall, incoming: Incoming) -> Outcome {
+        let client = Arc::clone(&incoming.client);
         let mut call = Call::new(call.name, call.arguments)
             .by(incoming.visitor.caller)
             .cancellation(incoming.cancellation)
@@ -90,7 +97,12 @@ impl RuntimeBackend {
             call = call.wait_for_approval(incoming.patience);
         }
         call.trace_parent = incoming.trace_parent;
-        self.runtime.call(call).await
+        let outcome = self.runtime.call(call).await;
+        // The result is for the model; what is for the user alone goes where clients show it to them.
+        for message in &outcome.messages {
+            client.log(&raw(&json!({ "level": "notice", "logger": "helve", "data": message })));
+        }
+        outcome
     }
 
     /// What is said to whoever asks for a tool that is not there, or not for them: the same for both.
@@ -141,7 +153,9 @@ impl Exported {
             all.push(entry.into());
         }
         let for_session = all.iter().map(|entry| listed(entry, Era::Session)).collect();
-        Self { snapshot, for_session, for_stateless: all.into(), with_headers }
+        let needs = |one: &Registered| !one.tool.definition().integrations.is_empty();
+        let needs_integrations = snapshot.sorted().iter().any(needs);
+        Self { snapshot, for_session, for_stateless: all.into(), with_headers, needs_integrations }
     }
 
     fn of_era(&self, era: Era) -> &Definitions {

@@ -17,6 +17,7 @@ mod oddities;
 mod served;
 mod server_stdio;
 mod sessions;
+mod shown;
 mod streams;
 mod subscribed;
 mod supervision;

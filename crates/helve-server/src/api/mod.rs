@@ -12,6 +12,7 @@ mod answers;
 mod approvals;
 mod audit;
 mod calls;
+mod costs;
 mod events;
 mod hooks;
 mod metrics;

@@ -8,7 +8,8 @@ use axum::routing::{MethodFilter, on};
 
 use super::signature::{Operation, Signature};
 use super::{
-    answers, approvals, audit, calls, events, hooks, metrics, openapi, runs, servers, session, system, tools,
+    answers, approvals, audit, calls, costs, events, hooks, metrics, openapi, runs, servers, session, system,
+    tools,
 };
 use crate::mcp::App;
 
@@ -102,6 +103,7 @@ pub(crate) fn routes() -> Routes {
         .post("/v1/runs/{id}/undo", "undo_run", "Undo what a finished run did", runs::undo)
         .get("/v1/audit", "audit", "The record of calls, newest first", audit::list)
         .get("/v1/audit/{id}", "audit_call", "The record of one call", audit::show)
+        .get("/v1/costs", "costs", "What calls cost, by tool, caller or session", costs::list)
         .get("/v1/events", "events", "What happens, as it happens: server-sent events", events::stream)
         .get("/v1/sessions", "sessions", "What sessions have touched, and what was allowed for them", session::list)
         .delete("/v1/sessions/{id}", "end_session", "End a session for good: nothing runs in it any more", session::end)

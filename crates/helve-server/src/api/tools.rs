@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use helve::formats::{ExportOptions, Format, export_one};
+use helve::formats::{Format, export_one};
 use helve::{Filter, Registered, Runtime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::extract::{Guest, Id, Json, Params};
 use crate::mcp::App;
@@ -29,6 +29,9 @@ pub(super) struct ToolQuery {
         "helve", "anthropic", "openai", "openai-responses", "openai-chat", "gemini", "mcp", "llm", null,
     ]))]
     format: Option<String>,
+    /// `true`: also tools that need an integration which is not connected. `lacks` says which.
+    #[serde(default)]
+    unavailable: bool,
     /// Words that tell what is wanted: the best come first.
     query: Option<String>,
     /// Only tools in this namespace, or below it.
@@ -54,9 +57,20 @@ pub(super) struct ToolPage {
 #[serde(untagged)]
 enum ToolEntry {
     /// `helve`: everything that is known of it.
-    Helve(Box<Registered>),
+    Helve(Box<ToolDocument>),
     /// As a model provider wants it in a request.
-    Provider(#[schemars(with = "serde_json::Map<String, Value>")] Value),
+    Provider(#[schemars(with = "Map<String, Value>")] Value),
+}
+
+/// Everything that is known of a tool, as it is in this runtime.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ToolDocument {
+    #[serde(flatten)]
+    #[schemars(with = "Registered")]
+    registered: Map<String, Value>,
+    /// The integrations that it needs and that are not connected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    lacks: Vec<String>,
 }
 
 /// How tools are written.
@@ -77,11 +91,11 @@ impl Form {
         }
     }
 
-    fn write(&self, found: &Registered) -> ToolEntry {
+    fn write(&self, found: &Registered, runtime: &Runtime, visitor: &Visitor) -> ToolEntry {
         match self {
-            Self::Helve => ToolEntry::Helve(Box::new(found.clone())),
+            Self::Helve => ToolEntry::Helve(Box::new(document(found, runtime, visitor))),
             Self::Provider(format) => {
-                ToolEntry::Provider(export_one(&found.tool, *format, &ExportOptions::default()))
+                ToolEntry::Provider(export_one(&found.tool, *format, &runtime.export_options()))
             }
         }
     }
@@ -106,7 +120,9 @@ pub(super) async fn list(
             hits.filter(|one| filter.namespace.is_none() || is_fitting(one)).collect()
         }
     };
-    found.retain(|one| may_see(runtime, &visitor, one));
+    found.retain(|one| {
+        may_see(runtime, &visitor, one) && (query.unavailable || lacks(runtime, &visitor, one).is_empty())
+    });
     let from = match &query.cursor {
         None => 0,
         // Behind the tool that the page before ended with, wherever that stands by now.
@@ -117,7 +133,7 @@ pub(super) async fn list(
     let page: Vec<_> = found.iter().skip(from).take(limit).collect();
     let more = from + page.len() < found.len();
     let next_cursor = page.last().filter(|_| more).map(|one| one.name().to_string());
-    let tools = page.into_iter().map(|one| form.write(one)).collect();
+    let tools = page.into_iter().map(|one| form.write(one, runtime, &visitor)).collect();
     Ok(Json(ToolPage { tools, next_cursor }))
 }
 
@@ -125,10 +141,29 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
-) -> Result<Json<Registered>, Problem> {
+) -> Result<Json<ToolDocument>, Problem> {
     let runtime = &app.api()?.runtime;
     let found = runtime.registry().get(&name).filter(|one| may_see(runtime, &visitor, one));
-    found.map(Json).ok_or_else(Problem::not_found)
+    found.map(|one| Json(document(&one, runtime, &visitor))).ok_or_else(Problem::not_found)
+}
+
+/// A tool as it is in this runtime: whether a person is asked here, and what it lacks.
+fn document(found: &Registered, runtime: &Runtime, visitor: &Visitor) -> ToolDocument {
+    let mut registered = match serde_json::to_value(found) {
+        Ok(Value::Object(registered)) => registered,
+        Ok(_) | Err(_) => Map::new(),
+    };
+    let asks = found.tool.needs_approval(runtime.settings().ask_from);
+    registered.insert("requires_approval".to_owned(), asks.into());
+    ToolDocument { registered, lacks: lacks(runtime, visitor, found) }
+}
+
+/// The integrations that a tool needs and that are not connected. A decider looks at all tools and calls none.
+fn lacks(runtime: &Runtime, visitor: &Visitor, found: &Registered) -> Vec<String> {
+    match visitor {
+        Visitor::Caller(caller) => runtime.lacks(caller, &found.tool).map(str::to_owned).collect(),
+        Visitor::Decider(_) => Vec::new(),
+    }
 }
 
 /// Whether somebody may know of a tool: callers of what they may call, deciders of everything.

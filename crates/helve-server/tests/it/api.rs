@@ -450,3 +450,60 @@ async fn traces_that_were_dropped_are_counted_where_somebody_traces() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn tools_that_lack_an_integration_are_left_out_and_listed_on_request() {
+    let api = api().await;
+    let lacking = helve::Tool::builder("mail")
+        .description("Needs an account.")
+        .risk(helve::Risk::High)
+        .integration("mail")
+        .handler(|_, _| async { Ok(json!(1)) });
+    api.server.registry.register(helve::Layer::Project, lacking.build().unwrap()).unwrap();
+    let names = |page: Value| -> Vec<String> {
+        let tools = page["tools"].as_array().cloned().unwrap();
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for format in ["helve", "anthropic", "llm", "mcp"] {
+        let shown = names(api.get(&format!("/v1/tools?format={format}"), ADA).await.json());
+        let all = names(api.get(&format!("/v1/tools?format={format}&unavailable=true"), ADA).await.json());
+        assert!(!shown.contains(&"mail".to_owned()) && all.contains(&"mail".to_owned()), "{format}");
+    }
+    let one = api.get("/v1/tools/mail", ADA).await.json();
+    assert_eq!((&one["lacks"], &one["requires_approval"]), (&json!(["mail"]), &json!(true)));
+    assert_eq!(api.get("/v1/tools/echo", ADA).await.json()["requires_approval"], false);
+}
+
+#[tokio::test]
+async fn costs_are_added_up_for_whoever_may_see_them() {
+    let api = api().await;
+    let paid = helve::Tool::builder("paid")
+        .description("Costs something.")
+        .read_only()
+        .cost("0.004 USD".parse().unwrap())
+        .handler(|_, _| async { Ok(json!(1)) });
+    api.server.registry.register(helve::Layer::Project, paid.build().unwrap()).unwrap();
+    for session in ["s", "s", "t"] {
+        let call = json!({ "tool": "paid", "session": session });
+        let outcome = api.ask("POST /v1/calls", ADA, call).await.json();
+        assert_eq!(outcome["cost"], json!({ "micros": 4_000, "unit": "USD" }));
+    }
+    let costs = async |query: &str, who: &str| {
+        api.get(&format!("/v1/costs{query}"), who).await.json()["costs"].clone()
+    };
+    let all = costs("", ADA).await;
+    assert_eq!(
+        all,
+        json!([{ "tool": "paid", "calls": 3, "micros": 12_000, "amount": "0.012", "unit": "USD" }])
+    );
+    let by_session = costs("?by=session", ADA).await;
+    assert_eq!((&by_session[0]["session"], &by_session[0]["amount"]), (&json!("s"), &json!("0.008")));
+    assert_eq!(costs("?by=caller", ADA).await[0]["caller"], "ada");
+    for nothing in ["?tool=mail*", "?session=x", "?principal=bob", "?since=2100-01-01T00:00:00Z"] {
+        assert_eq!(costs(nothing, ADA).await, json!([]), "{nothing}");
+    }
+    assert_eq!(costs("?principal=ada", BOB).await, json!([]), "others' are not told");
+    for wrong in ["?by=colour", "?since=yesterday", "?odd=1"] {
+        assert_eq!(api.get(&format!("/v1/costs{wrong}"), ADA).await.status, 400, "{wrong}");
+    }
+}

@@ -4,6 +4,7 @@
 //! writer or for another, and a copy of the file on a read-only disk will do.
 
 mod checkpoint;
+mod costs;
 mod glance;
 mod history;
 pub(crate) mod key_file;
@@ -19,6 +20,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
+pub(crate) use self::costs::read_spending;
 pub(crate) use self::history::{Said, read_history};
 pub use self::query::{Among, AuditQuery, Shown};
 pub(crate) use self::record::step_kind;

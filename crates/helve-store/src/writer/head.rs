@@ -123,6 +123,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
         degraded,
         effects,
         gate,
+        cost,
     } = ending;
     json.push(key!("ending", "{"));
     json.word(key!("status"), status.as_str());
@@ -147,6 +148,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
     json.many(key!("degraded"), degraded)?;
     json.many(key!("effects"), effects)?;
     json.some(key!("gate"), gate.as_ref())?;
+    json.some(key!("cost"), cost.as_ref())?;
     json.close("}");
     Ok(())
 }
@@ -164,7 +166,7 @@ fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
 
 /// Writes what was said in a call.
 pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()> {
-    let Payload { arguments, cut, repairs, result, attached, error, voices } = payload;
+    let Payload { arguments, cut, repairs, result, attached, error, voices, advice } = payload;
     let mut json = Json(text);
     json.push("{");
     json.raw(key!("arguments"), arguments.as_ref());
@@ -174,6 +176,7 @@ pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()>
     json.some(key!("attached"), attached.as_ref())?;
     json.some(key!("error"), error.as_ref())?;
     json.many(key!("voices"), voices)?;
+    json.some(key!("advice"), advice.as_ref())?;
     json.finish();
     Ok(())
 }
@@ -285,8 +288,9 @@ mod tests {
             "result": 7.5,
             "error": helve_core::ToolError::new(helve_core::ErrorCode::Timeout, "too \"late\""),
             "voices": [{ "by": "risk", "stance": "ask" }],
+            "advice": { "action": "request_approval", "confidence": 0.9, "reasoning": "\u{1}why" },
         });
-        for members in 0..1 << 6_u8 {
+        for members in 0..1 << 7_u8 {
             let some: Map<String, Value> = all
                 .as_object()
                 .unwrap()

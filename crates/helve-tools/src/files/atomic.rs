@@ -168,9 +168,9 @@ fn temporary_name() -> OsString {
     format!("{TEMPORARY}{:016x}", fastrand::u64(..)).into()
 }
 
-/// The seed's `FILE_EXISTS`, where a model sees it.
+/// The seed's `FILE_EXISTS`.
 pub(super) fn file_exists(shown: &str) -> ToolError {
-    ToolError::failed(format!("FILE_EXISTS: `{shown}` already exists"))
+    ToolError::recoverable("FILE_EXISTS", format!("`{shown}` already exists"))
         .suggest("set overwrite: true")
         .suggest("choose a different path")
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use similar::TextDiff;
 
+use super::asked::Asked;
 use super::atomic::Locked;
 use super::change::{Change, Former, blocking, change, check_size, read_whole, spot_to_write};
 use super::setup::Files;
@@ -33,6 +34,10 @@ struct Input {
     /// What to change, in this order. All of it is done, or nothing.
     #[schemars(length(min = 1, max = 100))]
     edits: Vec<Edit>,
+    /// The file's encoding, where it is not found out right: `shift_jis`, `gbk`, `windows-1252` and others. It
+    /// is kept.
+    #[serde(default)]
+    encoding: Asked,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -108,7 +113,16 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         return Err(ToolError::failed(format!("`{}` is growing while it is read", spot.shown)));
     };
     let former = Former { stat, content: Some(bytes.clone()) };
-    let decoded = decode(bytes).map_err(|what| {
+    let named = match input.encoding {
+        Asked::Auto => None,
+        Asked::Utf8 | Asked::Ascii => Some(encoding_rs::UTF_8),
+        Asked::Named(encoding) => Some(encoding),
+        Asked::Base64 => {
+            let problem = "only text is edited; name its encoding, or leave it out";
+            return Err(wrong_argument("encoding", "the encoding of a text", "base64", problem));
+        }
+    };
+    let decoded = decode(bytes, named).map_err(|what| {
         ToolError::failed(format!("`{}` is {what}, which is not edited", spot.shown))
             .suggest("use `file-write` with overwrite to replace the whole file")
     })?;

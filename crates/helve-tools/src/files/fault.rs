@@ -22,7 +22,12 @@ pub(super) fn failed(doing: &str, shown: &str, error: impl Into<io::Error>) -> T
         io::ErrorKind::Interrupted => "it was interrupted",
         _ => "the operating system reports an error",
     };
-    ToolError::failed(format!("cannot {doing} `{shown}`: {reason}")).with_source(error)
+    let message = format!("cannot {doing} `{shown}`: {reason}");
+    match doing {
+        "write" => ToolError::unrecoverable("WRITE_FAILED", message),
+        _ => ToolError::failed(message),
+    }
+    .with_source(error)
 }
 
 /// A path that leads out of the roots.

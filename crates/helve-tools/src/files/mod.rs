@@ -11,6 +11,7 @@
 mod config;
 
 #[cfg(unix)]
+mod asked;
 mod at_hand;
 #[cfg(unix)]
 mod atomic;

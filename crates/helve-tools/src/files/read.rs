@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use encoding_rs::{UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
 use helve::{Context, ErrorCode, Facet, Risk, Tool, ToolBuilder, ToolError};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::asked::Asked;
 use super::at_hand;
 use super::change::blocking;
 use super::fault::failed;
@@ -32,10 +33,11 @@ const CHUNK_BYTES: usize = 256 << 10;
 struct Input {
     /// File path to read: relative to a root, or absolute within one.
     path: String,
-    /// How bytes become text. `auto` finds out; `utf-8` and `ascii` refuse anything else; `base64` is
-    /// for binary data.
+    /// How bytes become text. `auto`, the default, finds out; `utf-8` and `ascii` refuse anything else;
+    /// `base64` is for binary data. Where `auto` guesses wrong, name it: `utf-16le`, `windows-1252`,
+    /// `shift_jis`, `euc-jp`, `iso-2022-jp`, `gbk`, `gb18030`, `big5`, `euc-kr`, `koi8-r` and others.
     #[serde(default)]
-    encoding: Encoding,
+    encoding: Asked,
     /// First line to read, from 1.
     #[schemars(range(min = 1))]
     start_line: Option<u64>,
@@ -49,27 +51,17 @@ struct Input {
     length: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-enum Encoding {
-    #[default]
-    #[serde(rename = "auto")]
-    Auto,
-    #[serde(rename = "utf-8")]
-    Utf8,
-    #[serde(rename = "ascii")]
-    Ascii,
-    #[serde(rename = "base64")]
-    Base64,
-}
-
 #[derive(Debug, Serialize, JsonSchema)]
 struct Output {
     /// The file.
     path: String,
     /// What it holds, or the piece that was asked for.
     content: String,
-    /// How its bytes became text.
+    /// How its bytes became text: the encoding that was named, or that was found out.
     encoding: String,
+    /// Whether bytes that stand for nothing in this encoding were replaced by `\u{FFFD}`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    replaced: bool,
     /// Bytes of the whole file.
     size: u64,
     /// First byte of this piece.
@@ -178,6 +170,7 @@ impl Piece {
 struct Text {
     content: String,
     encoding: String,
+    replaced: bool,
     has_lines: bool,
     offset: u64,
     length: u64,
@@ -228,6 +221,7 @@ fn answer(files: &Files, opened: Opened, input: &Input, context: &Context) -> Re
         path: shown,
         content: text.content,
         encoding: text.encoding,
+        replaced: text.replaced,
         size,
         offset: text.offset,
         length: text.length,
@@ -258,7 +252,11 @@ fn take(
     let is_range = input.offset.is_some() || input.start_line.is_some() || input.max_lines.is_some();
     if is_range {
         (&*file).take(SNIFF_BYTES as u64).read_to_end(&mut piece.head).map_err(refuse)?;
-        let is_wide = input.encoding == Encoding::Auto && text::is_utf_16(&piece.head);
+        let is_wide = match input.encoding {
+            Asked::Auto => text::is_utf_16(&piece.head),
+            Asked::Named(encoding) => encoding == UTF_16LE || encoding == UTF_16BE,
+            Asked::Utf8 | Asked::Ascii | Asked::Base64 => false,
+        };
         if is_wide && (input.start_line.is_some() || input.max_lines.is_some()) {
             return Err(ToolError::failed(format!("`{shown}` is UTF-16, whose lines are not counted"))
                 .suggest("read it by `offset` and `length` instead"));
@@ -286,7 +284,7 @@ fn take(
         _ => read_exact(file, (size - piece.offset).min(bytes_max)).map_err(refuse)?,
     };
     piece.size = size.max(piece.offset + piece.bytes.len() as u64);
-    if input.encoding != Encoding::Base64 {
+    if input.encoding != Asked::Base64 {
         cut_lines(&mut piece, input);
     }
     Ok(piece)
@@ -332,27 +330,39 @@ fn cut_lines(piece: &mut Piece, input: &Input) {
     }
 }
 
-fn decode(piece: Piece, asked: Encoding, shown: &str) -> Result<Text, ToolError> {
+fn decode(piece: Piece, asked: Asked, shown: &str) -> Result<Text, ToolError> {
     let (offset, length) = (piece.offset, piece.bytes.len() as u64);
     let detected = "leave `encoding` out, so that it is found out, or set encoding: base64";
     match asked {
-        Encoding::Base64 => Ok(Text {
+        Asked::Base64 => Ok(Text {
             content: STANDARD.encode(&piece.bytes),
             encoding: "base64".to_owned(),
+            replaced: false,
             has_lines: false,
             offset,
             length,
         }),
-        Encoding::Ascii => match piece.bytes.iter().position(|byte| !byte.is_ascii()) {
+        Asked::Ascii => match piece.bytes.iter().position(|byte| !byte.is_ascii()) {
             Some(at) => Err(not_in("ASCII", offset + at as u64, shown).suggest(detected)),
             None => utf_8(piece).map_err(|(_, at)| not_in("ASCII", at, shown)),
         },
-        Encoding::Utf8 => utf_8(piece).map_err(|(_, at)| not_in("UTF-8", at, shown).suggest(detected)),
+        Asked::Utf8 => utf_8(piece).map_err(|(_, at)| not_in("UTF-8", at, shown).suggest(detected)),
         // Nearly everything is UTF-8, and finding that out is reading it.
-        Encoding::Auto => match text::may_be_utf_8(piece.head()) {
+        Asked::Auto => match text::may_be_utf_8(piece.head()) {
             true => utf_8(piece).or_else(|(piece, _)| other(piece, shown)),
             false => other(piece, shown),
         },
+        Asked::Named(encoding) => {
+            let (encoding, bom) = text::with_mark(encoding, piece.head());
+            let is_whole = piece.offset == 0 && piece.is_at_end();
+            let text = decode_in(piece, encoding, bom);
+            if is_whole && text.replaced {
+                let message =
+                    format!("`{shown}` is not {}: some bytes stand for nothing in it", text.encoding);
+                return Err(ToolError::failed(message).suggest(detected));
+            }
+            Ok(text)
+        }
     }
 }
 
@@ -375,7 +385,9 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
     if cut + mark == 0 {
         let (offset, length) = (piece.offset, piece.bytes.len() as u64);
         match text::utf_8(std::mem::take(&mut piece.bytes)) {
-            Ok(content) => return Ok(Text { content, encoding, has_lines: true, offset, length }),
+            Ok(content) => {
+                return Ok(Text { content, encoding, replaced: false, has_lines: true, offset, length });
+            }
             Err(bytes) => piece.bytes = bytes,
         }
     }
@@ -396,11 +408,11 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
     let (offset, length) = (piece.offset + cut as u64, (valid - cut) as u64);
     // Checked above.
     let content = String::from_utf8(piece.bytes).unwrap_or_default();
-    Ok(Text { content, encoding, has_lines: true, offset, length })
+    Ok(Text { content, encoding, replaced: false, has_lines: true, offset, length })
 }
 
 /// The piece as text in another encoding.
-fn other(mut piece: Piece, shown: &str) -> Result<Text, ToolError> {
+fn other(piece: Piece, shown: &str) -> Result<Text, ToolError> {
     let (encoding, bom) = match text::detect(piece.head(), &piece.bytes) {
         Kind::Text { encoding, bom } => (encoding, bom),
         Kind::Binary(what) => {
@@ -409,19 +421,25 @@ fn other(mut piece: Piece, shown: &str) -> Result<Text, ToolError> {
             ));
         }
     };
+    Ok(decode_in(piece, encoding, bom))
+}
+
+/// The piece as text in this encoding, after so many bytes of byte order mark.
+fn decode_in(mut piece: Piece, encoding: &'static Encoding, bom: usize) -> Text {
     let is_wide = encoding == UTF_16LE || encoding == UTF_16BE;
     if is_wide && !piece.is_at_end() {
         piece.bytes.truncate(piece.bytes.len() & !1);
     }
     let mark = if piece.offset == 0 { bom.min(piece.bytes.len()) } else { 0 };
-    let (content, _) = encoding.decode_without_bom_handling(&piece.bytes[mark..]);
-    Ok(Text {
+    let (content, replaced) = encoding.decode_without_bom_handling(&piece.bytes[mark..]);
+    Text {
         content: content.into_owned(),
         encoding: text::name_of(encoding, bom),
+        replaced,
         has_lines: !is_wide,
         offset: piece.offset,
         length: piece.bytes.len() as u64,
-    })
+    }
 }
 
 /// Lines, as editors count them: one without an end is one too.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE};
 use faststr::FastStr;
 
 /// How much of a file is looked at to find out what it is.
@@ -31,6 +31,9 @@ pub(super) fn detect(head: &[u8], piece: &[u8]) -> Kind {
             None => Kind::Binary(binary_kind(head)),
         };
     }
+    if speaks_japanese(sniffed) {
+        return Kind::Text { encoding: ISO_2022_JP, bom: 0 };
+    }
     if is_utf_8(sniffed) && is_utf_8(piece) {
         return Kind::Text { encoding: UTF_8, bom: 0 };
     }
@@ -46,7 +49,26 @@ pub(super) fn detect(head: &[u8], piece: &[u8]) -> Kind {
 /// Whether a file that begins like this may be UTF-8. Cheap, and no proof.
 pub(super) fn may_be_utf_8(head: &[u8]) -> bool {
     let sniffed = &head[..head.len().min(SNIFF_BYTES)];
-    memchr::memchr(0, sniffed).is_none() && !is_utf_16(sniffed)
+    memchr::memchr(0, sniffed).is_none() && !is_utf_16(sniffed) && !speaks_japanese(sniffed)
+}
+
+/// Whether bytes are ISO-2022-JP: nothing but ASCII, and the sequences that change to Japanese characters and back.
+fn speaks_japanese(bytes: &[u8]) -> bool {
+    const CHANGES: [&[u8]; 3] = [b"\x1B$B", b"\x1B$@", b"\x1B(J"];
+    if memchr::memchr(0x1B, bytes).is_none() || !bytes.is_ascii() {
+        return false;
+    }
+    let changes = CHANGES.iter().any(|change| memchr::memmem::find(bytes, change).is_some());
+    changes && ISO_2022_JP.decode_without_bom_handling_and_without_replacement(bytes).is_some()
+}
+
+/// The encoding that a call names, with the bytes of its byte order mark: that says which of the two UTF-16 it is.
+pub(super) fn with_mark(named: &'static Encoding, head: &[u8]) -> (&'static Encoding, usize) {
+    let is_wide = |encoding: &'static Encoding| encoding == UTF_16LE || encoding == UTF_16BE;
+    match Encoding::for_bom(head) {
+        Some((marked, bom)) if is_wide(marked) && is_wide(named) => (marked, bom),
+        Some(_) | None => (named, 0),
+    }
 }
 
 /// Whether a file that begins like this is UTF-16.
@@ -125,11 +147,12 @@ pub(super) struct Decoded {
     bom: Vec<u8>,
 }
 
-/// Reads a whole file as text; else says what it is.
-pub(super) fn decode(bytes: Vec<u8>) -> Result<Decoded, &'static str> {
-    let (encoding, bom) = match detect(&bytes, &bytes) {
-        Kind::Text { encoding, bom } => (encoding, bom),
-        Kind::Binary(what) => return Err(what),
+/// Reads a whole file as text, in the encoding that is named or that is found out; else says what it is.
+pub(super) fn decode(bytes: Vec<u8>, named: Option<&'static Encoding>) -> Result<Decoded, &'static str> {
+    let (encoding, bom) = match (named, detect(&bytes, &bytes)) {
+        (Some(named), _) => with_mark(named, &bytes),
+        (None, Kind::Text { encoding, bom }) => (encoding, bom),
+        (None, Kind::Binary(what)) => return Err(what),
     };
     if encoding == UTF_8 && bom == 0 {
         return String::from_utf8(bytes)
@@ -225,16 +248,16 @@ mod tests {
         let latin = b"sch\xF6n war es in K\xF6ln\n".to_vec();
         for bytes in [b"x\n".to_vec(), b"\xEF\xBB\xBFx".to_vec(), utf_16("hello there", true), latin.clone()]
         {
-            let decoded = decode(bytes.clone()).unwrap();
+            let decoded = decode(bytes.clone(), None).unwrap();
             assert_eq!(decoded.encode(&decoded.text).unwrap(), bytes);
         }
-        assert_eq!(decode(latin).unwrap().encode("日"), Err('日'));
+        assert_eq!(decode(latin, None).unwrap().encode("日"), Err('日'));
     }
 
     proptest::proptest! {
         #[test]
         fn any_bytes_are_read_back_as_they_were_or_refused(bytes in proptest::collection::vec(0u8.., 0..200)) {
-            if let Ok(decoded) = decode(bytes.clone()) {
+            if let Ok(decoded) = decode(bytes.clone(), None) {
                 assert_eq!(decoded.encode(&decoded.text).unwrap(), bytes);
             }
         }

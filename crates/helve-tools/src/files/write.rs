@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use helve::effect::{Change as Declared, Effect};
+use helve::effect::{Change as Declared, Effect, TellOn};
 use helve::retry::RetryPolicy;
 use helve::template::Template;
 use helve::{Context, Facet, Risk, Tool, ToolBuilder, ToolError};
@@ -81,7 +81,11 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
 pub(super) fn undoable(builder: ToolBuilder, files: &Arc<Files>, action: &str) -> ToolBuilder {
     let payload = Template::parse(json!({ "path": "{{ result.path }}", "action": action }));
     let payload = payload.expect("a constant template that a test parses");
-    let changed = Declared::Notification { event: "file:changed".to_owned(), payload: Some(payload) };
+    let changed = Declared::Notification {
+        event: "file:changed".to_owned(),
+        on: TellOn::Success,
+        payload: Some(payload),
+    };
     let (for_undo, for_recall) = (Arc::clone(files), Arc::clone(files));
     builder
         .risk(Risk::Medium)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use helve::json::{JsonLimits, parse};
 use helve::ports::{Access, Exit, ExitStatus, Launcher, Program};
-use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError};
+use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolCode, ToolError};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::excerpt::{Part, excerpt};
@@ -14,6 +15,8 @@ use crate::http::secrets::Secrets;
 
 /// Where a program finds others, unless its configuration says so.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// Largest account of its own failure that a program may give.
+const OWN_ERROR_BYTES_MAX: usize = 64 << 10;
 
 /// What runs when a program tool is called.
 #[derive(Clone)]
@@ -99,9 +102,9 @@ impl ProgramHandler {
         };
         let error = match exit.status {
             ExitStatus::Code(0) => return Ok(()),
-            ExitStatus::Code(code) => {
+            ExitStatus::Code(code) => own_error(&exit.stdout, secrets).unwrap_or_else(|| {
                 ToolError::failed(format!("the program failed with exit code {code}{}", said()))
-            }
+            }),
             ExitStatus::Signal(signal) => {
                 ToolError::failed(format!("the program was killed by signal {signal}{}", said()))
             }
@@ -147,6 +150,31 @@ impl ProgramHandler {
         })?;
         Ok(secrets.redact_value(answer))
     }
+}
+
+/// What a program that failed says of it on stdout: `{"error": {"code": "NO_STOCK", "message": "…"}}`, and perhaps
+/// `recoverable` and `suggestions`.
+fn own_error(stdout: &[u8], secrets: &Secrets) -> Option<ToolError> {
+    const SUGGESTIONS_MAX: usize = 8;
+    #[derive(Deserialize)]
+    struct Said {
+        error: OwnError,
+    }
+    #[derive(Deserialize)]
+    struct OwnError {
+        code: ToolCode,
+        message: String,
+        #[serde(default)]
+        recoverable: bool,
+        #[serde(default)]
+        suggestions: Vec<String>,
+    }
+    let limits = JsonLimits { bytes: OWN_ERROR_BYTES_MAX, ..JsonLimits::default() };
+    let said = secrets.redact_value(parse(stdout, limits).ok()?);
+    let Said { error } = serde_json::from_value(said).ok()?;
+    let own =
+        ToolError::failed(error.message).retryable(error.recoverable).with_tool_code(error.code.as_str());
+    Some(error.suggestions.into_iter().take(SUGGESTIONS_MAX).fold(own, ToolError::suggest))
 }
 
 fn missing(variable: &str) -> ToolError {

@@ -26,7 +26,8 @@ pub struct WebConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct SearchConfig {
     /// The providers to ask, best first: `searxng`, `tavily`, `brave`, `serpapi`. The next one is
-    /// asked where one cannot be reached, fails, refuses its key or wants no more requests.
+    /// asked where one cannot be reached, fails, refuses its key or wants no more requests. Where none is
+    /// named, those at hand are asked: a SearXNG with a `url`, and those whose key is set.
     pub providers: Vec<ProviderName>,
     /// How long one provider may take, in milliseconds.
     #[schemars(range(min = 100, max = 60_000))]

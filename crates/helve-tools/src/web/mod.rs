@@ -32,6 +32,7 @@ use client::LazyClient;
 
 pub use config::{WebConfig, WebConfigError};
 pub use downloads::Downloads;
+pub use search::{HOW_TO_CONNECT_SEARCH, SEARCH_INTEGRATION};
 
 /// What the web tools reach the world through. Cheap to clone.
 #[derive(Clone)]

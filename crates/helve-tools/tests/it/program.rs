@@ -220,3 +220,28 @@ fn paths_are_relative_to_the_file_they_stand_in() {
     let elsewhere = ProgramToolConfig { work_dir: Some("data".into()), ..config("cat") }.relative_to(folder);
     assert_eq!(elsewhere.work_dir.as_deref(), Some(Path::new("/etc/helve/data")));
 }
+
+#[tokio::test]
+async fn a_program_names_its_own_errors() {
+    let said = r#"echo '{"error": {"code": "NO_STOCK", "message": "none is left", "recoverable": true, "suggestions": ["wait a day"]}}'; exit 4"#;
+    let error = run(script(said)).await.unwrap_err();
+    assert_eq!((error.code(), error.tool_code()), (ErrorCode::ExecutionFailed, Some("NO_STOCK")));
+    assert_eq!((error.message(), error.is_retryable()), ("none is left", true));
+    assert_eq!(error.suggestions(), ["wait a day"]);
+    // What is no such account is a failure like any other, and a success is none.
+    for said in [
+        r#"echo '{"error": {"code": "no stock", "message": "x"}}'; exit 4"#,
+        r#"echo '{"error": {"code": "NO_STOCK"}}'; exit 4"#,
+        r#"echo '{"error": "NO_STOCK"}'; exit 4"#,
+        r#"head -c 100000 /dev/zero | tr '\\0' '['; exit 4"#,
+    ] {
+        let error = run(script(said)).await.unwrap_err();
+        assert_eq!(error.tool_code(), None, "{said}");
+        assert!(error.message().contains("exit code 4"), "{error}");
+    }
+    assert!(run(script(r#"echo '{"error": {"code": "NO_STOCK", "message": "x"}}'"#)).await.is_ok());
+    let mut secret = script(r#"printf '{"error": {"code": "LEAK", "message": "%s"}}' "$KEY"; exit 1"#);
+    secret.env.insert("KEY".to_owned(), "${env:CARGO_MANIFEST_DIR}".to_owned());
+    let error = run(secret).await.unwrap_err();
+    assert_eq!((error.tool_code(), error.message()), (Some("LEAK"), "[redacted]"));
+}

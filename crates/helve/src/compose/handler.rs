@@ -23,7 +23,7 @@ impl Handler for Composed {
         boxed(|| async move {
             let run = Run::new(&context, &arguments, repeatable);
             let output = plan.output.as_ref();
-            match &plan.kind {
+            let answer = match &plan.kind {
                 Kind::Sequence(parts) => sequence::run(&run, parts, output).await,
                 Kind::Parallel { parts, concurrency } => {
                     parallel::run(&run, parts, *concurrency, output).await
@@ -37,7 +37,9 @@ impl Handler for Composed {
                     let mapping = Mapping { part, over, item, concurrency, items_max };
                     map::run(&run, &mapping, output).await
                 }
-            }
+            };
+            run.tell_shortfall(output.is_none());
+            answer
         })
     }
 

@@ -5,11 +5,11 @@
 //! runs again, and parts that had finished answer from the record.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::run::Progress;
-use helve_core::{Call, Context, ErrorCode, Status, ToolError};
+use helve_core::{Call, Context, ErrorCode, Shortfall, Status, ToolError};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,12 @@ pub(super) struct Run<'a> {
     done: AtomicUsize,
     succeeded: AtomicUsize,
     total: AtomicUsize,
+    /// Parts that failed, and without which it goes on.
+    went_without: Mutex<Vec<String>>,
 }
+
+/// Most failed parts that are told one by one.
+const TOLD_MAX: usize = 32;
 
 /// How a part ended.
 pub(super) enum Ended {
@@ -44,7 +49,8 @@ impl<'a> Run<'a> {
     pub(super) fn new(context: &'a Context, input: &'a Value, repeatable: bool) -> Self {
         let [done, succeeded, total] = [0; 3].map(AtomicUsize::new);
         let host = ComposedHost::of(context);
-        Self { context, host, input, caller: OnceLock::new(), repeatable, done, succeeded, total }
+        let (caller, went_without) = (OnceLock::new(), Mutex::default());
+        Self { context, host, input, caller, repeatable, done, succeeded, total, went_without }
     }
 
     /// What every expression can name.
@@ -83,7 +89,9 @@ impl<'a> Run<'a> {
             None => self.context.call_part(Arc::clone(path), call).await,
         };
         let ended = match outcome.status {
-            Status::Done(output) if output.is_failure => Ended::Failed(failure(&output.value)),
+            Status::Done(output) if output.is_failure => {
+                Ended::Failed(failure(&output.value, &outcome.degraded))
+            }
             Status::Done(output) => Ended::Done(output.value),
             Status::Failed(error) if stops(error.code()) => Ended::Stopped(error),
             Status::Failed(error) => Ended::Failed(error),
@@ -145,6 +153,27 @@ impl<'a> Run<'a> {
             .with_source(error)
     }
 
+    /// A part has failed, and it goes on without. Told in the order of the parts, so that it is the same each time.
+    pub(super) fn goes_without(&self, path: &str, error: &ToolError) {
+        let line = format!("step `{path}` failed ({})", error.name());
+        self.went_without.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    /// Says which parts failed, where some did. With nobody to make something else of it (`output`), the call then
+    /// counts as failed.
+    pub(super) fn tell_shortfall(&self, is_failure: bool) {
+        let mut lines =
+            std::mem::take(&mut *self.went_without.lock().unwrap_or_else(PoisonError::into_inner));
+        if lines.is_empty() {
+            return;
+        }
+        if let Some(more) = lines.len().checked_sub(TOLD_MAX).filter(|more| *more > 0) {
+            lines.truncate(TOLD_MAX);
+            lines.push(format!("and {more} more"));
+        }
+        self.context.fall_short(Shortfall { lines, is_failure });
+    }
+
     /// An error where the call was taken back meanwhile.
     pub(super) fn check_cancelled(&self) -> Result<(), ToolError> {
         if !self.context.is_cancelled() {
@@ -161,10 +190,17 @@ fn stops(code: ErrorCode) -> bool {
     matches!(code, Cancelled | OutcomeUnknown | JournalUnavailable | Stopping)
 }
 
-/// The error within a failure that the tool's failure mode made a result of.
-fn failure(value: &Value) -> ToolError {
+/// The error within a failure that the tool's failure mode made a result of, or that of a composition which went on
+/// without some of its parts.
+fn failure(value: &Value, degraded: &[String]) -> ToolError {
     let error = value.get("error").cloned().unwrap_or_default();
-    serde_json::from_value(error).unwrap_or_else(|_| ToolError::failed("the tool answered with a failure"))
+    serde_json::from_value(error).unwrap_or_else(|_| {
+        ToolError::failed(match degraded {
+            [] => "the tool answered with a failure".to_owned(),
+            lines => lines.join("; "),
+        })
+        .something_done()
+    })
 }
 
 impl Test {

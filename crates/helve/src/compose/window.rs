@@ -94,7 +94,10 @@ fn settle(run: &Run<'_>, ends: Vec<Option<(Arc<str>, OnError, Ended)>>) -> Resul
         slots.push(match end {
             None => Slot::Skipped,
             Some((_, _, Ended::Done(result))) => Slot::Done(result),
-            Some((_, OnError::Continue, Ended::Failed(error))) => Slot::Failed(error),
+            Some((path, OnError::Continue, Ended::Failed(error))) => {
+                run.goes_without(&path, &error);
+                Slot::Failed(error)
+            }
             Some((path, OnError::Stop | OnError::Undo, Ended::Failed(error))) => {
                 return Err(run.failed(&path, error));
             }

@@ -4,16 +4,25 @@ use serde_json::{Value, json};
 
 use super::format::Format;
 use super::{anthropic, gemini, llm, mcp, openai, openai_chat};
-use crate::Tool;
+use crate::{Risk, Settings, Tool};
 
 /// How tools are written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ExportOptions {
     /// Whether the provider is asked to hold the model to the schema.
     pub strictness: Strictness,
     /// Longest description, in characters, where a gateway sets a bound; some refuse more than
     /// 1,024. Examples are left out first, then the text is cut.
     pub description_chars_max: Option<usize>,
+    /// The lowest risk at which a person is asked, for formats that tell models of it.
+    pub ask_from: Risk,
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        let (strictness, description_chars_max) = (Strictness::default(), None);
+        Self { strictness, description_chars_max, ask_from: Settings::default().ask_from }
+    }
 }
 
 /// Whether a provider is asked to hold the model to the schema while it writes a call.
@@ -70,6 +79,6 @@ fn entry(
         Format::OpenAiChat => openai_chat::tool(tool, options),
         Format::Gemini => gemini::tool(tool, options),
         Format::Mcp => mcp::tool(tool, options),
-        Format::Llm => llm::tool(tool),
+        Format::Llm => llm::tool(tool, options),
     }
 }

@@ -3,10 +3,11 @@
 use serde_json::{Value, json};
 
 use super::call::{FormatError, Found, RawCall, RawId};
+use super::export::ExportOptions;
 use super::result::Answer;
-use crate::{Risk, Status, Tool};
+use crate::{Status, Tool};
 
-pub(super) fn tool(tool: &Tool) -> Value {
+pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
     let definition = tool.definition();
     let name = tool.provider_name();
     let examples: Vec<_> = definition.examples.iter().map(|example| example.to_line(name)).collect();
@@ -15,8 +16,7 @@ pub(super) fn tool(tool: &Tool) -> Value {
         "description": definition.description,
         "whenToUse": definition.when_to_use.as_deref().unwrap_or_default(),
         "examples": examples,
-        // The gate asks a person for these.
-        "requiresApproval": definition.requires_approval || definition.risk >= Risk::High,
+        "requiresApproval": tool.needs_approval(options.ask_from),
     });
     entry["parameters"] = definition.input_schema.clone();
     entry

@@ -79,7 +79,11 @@ fn call(request: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
 /// ```
 pub fn mcp_error(status: &Status) -> Option<Value> {
     let parts = match status {
-        Status::Done(output) => failure(&returned_error(output)?),
+        Status::Done(output) => match returned_error(output) {
+            Some(error) => failure(&error),
+            None if output.is_failure => shortfall(&output.value),
+            None => return None,
+        },
         Status::Failed(error) => failure(error),
         Status::Pending(pending) => question(pending),
     };
@@ -95,6 +99,14 @@ fn failure(error: &ToolError) -> Value {
     parts["message"] = Value::Null;
     let mut parts = cut_value(&parts, REST_BYTES_MAX).value;
     parts["message"] = message.into();
+    parts
+}
+
+/// A result that counts as failed: programs find it here, because an error has no `structuredContent`.
+fn shortfall(value: &Value) -> Value {
+    const VALUE_BYTES_MAX: usize = 64 << 10;
+    let mut parts = failure(&ToolError::failed("some of its steps failed; the result says which"));
+    parts["structured"] = cut_value(value, VALUE_BYTES_MAX).value;
     parts
 }
 

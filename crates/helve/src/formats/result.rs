@@ -133,12 +133,23 @@ fn show(outcome: &Outcome, budget: ResultBudget) -> Shown {
     }
 }
 
+/// Says of a result which steps it had to do without.
+fn with_lacking(shown: Shown, outcome: &Outcome) -> Shown {
+    const LINE_BYTES_MAX: usize = 400;
+    if outcome.is_success() || outcome.degraded.is_empty() {
+        return shown;
+    }
+    let lines = outcome.degraded.iter().map(|line| cut_text(&clean(line), LINE_BYTES_MAX).to_owned());
+    let lines = lines.collect::<Vec<_>>().join("; ");
+    Shown { text: format!("{}\n\n[Not all of it worked: {lines}]", shown.text), is_whole: false }
+}
+
 fn show_status(outcome: &Outcome, budget: ResultBudget) -> Shown {
     let written = |text: String| Shown { text: cut_text(&text, budget.bytes()).to_owned(), is_whole: false };
     match &outcome.status {
         Status::Done(output) => match returned_error(output) {
             Some(error) => written(failure(&error, budget)),
-            None => success(&output.value, outcome.call_id, budget),
+            None => with_lacking(success(&output.value, outcome.call_id, budget), outcome),
         },
         Status::Failed(error) => written(failure(error, budget)),
         Status::Pending(pending) => written(question(pending)),
@@ -186,7 +197,7 @@ fn failure(error: &ToolError, budget: ResultBudget) -> String {
     const EXAMPLE_BYTES_MAX: usize = 2_000;
     let line = |text: &str| cut_text(&clean(text), LINE_BYTES_MAX).to_owned();
     let message = clean(error.message());
-    let mut lines = vec![format!("Error ({}): {}", error.code(), cut_text(&message, budget.bytes() / 2))];
+    let mut lines = vec![format!("Error ({}): {}", error.name(), cut_text(&message, budget.bytes() / 2))];
     let fields = error.field_errors().iter().take(LINES_MAX);
     lines.extend(fields.map(|field| line(&format!("- {}", field.message))));
     let example = error.example().map(|example| cleaned(example).to_string());

@@ -76,8 +76,10 @@ pub struct Fired {
     pub permission: Option<Said<PermissionAnswer>>,
     /// Something for the model to know, in order.
     pub context: Vec<String>,
-    /// Something for the user to know, in order.
+    /// Something for the user to know (`systemMessage`), in order. The model is not told.
     pub messages: Vec<String>,
+    /// What of the context the user may see: that of hooks without `suppressOutput`.
+    pub shown: Vec<String>,
     /// Hooks that wanted different things of which only one can be.
     pub conflicts: Vec<String>,
     /// Changes of permissions that reach less far than a hook said, because of whose it is.
@@ -98,6 +100,7 @@ pub(crate) fn combine(event: HookEvent, answers: Vec<Answered>) -> Fired {
         permission: None,
         context: Vec::new(),
         messages: Vec::new(),
+        shown: Vec::new(),
         conflicts: Vec::new(),
         bounded: Vec::new(),
     };
@@ -119,7 +122,12 @@ impl Fired {
     pub(crate) fn for_model(&self) -> impl Iterator<Item = String> {
         let objection = self.blocked.as_ref().map(|said| format!("{} objects: {}", said.by, said.what));
         let stop = self.stopped.as_ref().map(|said| format!("{} says to stop here: {}", said.by, said.what));
-        self.context.iter().chain(&self.messages).cloned().chain(objection).chain(stop)
+        self.context.iter().cloned().chain(objection).chain(stop)
+    }
+
+    /// All that is said to the user.
+    pub(crate) fn for_user(&self) -> impl Iterator<Item = String> {
+        self.messages.iter().chain(&self.shown).cloned()
     }
 
     /// Why whatever the event is about must not happen, if it must not.
@@ -229,6 +237,9 @@ impl Fired {
         let Some(specific) = output.specific.as_deref() else { return };
         if let Some(context) = specific.additional_context.as_ref().filter(|text| !text.is_empty()) {
             self.context.push(context.clone());
+            if output.suppress_output != Some(true) {
+                self.shown.push(context.clone());
+            }
         }
         if let Some(input) = &specific.updated_input {
             let input = answered.spoken.arguments(input.clone());
@@ -313,12 +324,14 @@ impl Fired {
     }
 
     fn bound_context(&mut self) {
-        let mut left = CONTEXT_BYTES_MAX;
-        self.context.retain_mut(|text| {
-            let fits = text.len() <= left;
-            left = left.saturating_sub(text.len());
-            fits
-        });
+        for texts in [&mut self.context, &mut self.shown, &mut self.messages] {
+            let mut left = CONTEXT_BYTES_MAX;
+            texts.retain_mut(|text| {
+                let fits = text.len() <= left;
+                left = left.saturating_sub(text.len());
+                fits
+            });
+        }
     }
 }
 

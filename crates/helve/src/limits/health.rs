@@ -106,7 +106,6 @@ impl Verdict {
             | ErrorCode::SandboxViolation
             | ErrorCode::EffectFailed
             | ErrorCode::NoBranchMatched
-            | ErrorCode::MaxRetriesExceeded
             | ErrorCode::OutcomeUnknown
             | ErrorCode::JournalUnavailable
             | ErrorCode::Stopping

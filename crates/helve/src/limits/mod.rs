@@ -2,14 +2,17 @@
 //!
 //! - `Limits` holds calls to the configured rules, counted by a [`Limiter`](helve_core::ports::Limiter);
 //!   [`LocalLimiter`] is the one that counts in this process.
+//! - `Costs` holds them to what they may cost.
 //! - `Health` knows which tools fail: it has the circuit breaker and the retry budget of each.
 
+mod costs;
 mod local;
 mod rules;
 
 mod breaker;
 mod health;
 
+pub(crate) use costs::{Costs, Held};
 pub use health::{BreakerSettings, RetryBudget};
 pub(crate) use health::{Health, Pass, Verdict};
 pub use local::LocalLimiter;

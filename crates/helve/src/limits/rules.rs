@@ -44,7 +44,8 @@ impl Limits {
             return Ok(Vec::new());
         }
         let matching = self.rules.iter().filter(|known| known.rule.matches(tool));
-        let counted: Vec<_> = matching.map(|known| (&known.rule, known.key(tool, caller))).collect();
+        let keyed = matching.map(|known| (&known.rule, key_of(&known.id, &known.rule, tool, caller)));
+        let counted: Vec<_> = keyed.collect();
         let mut slots = Vec::new();
         // Slots first: they go back when a later rule refuses, and tokens do not.
         for (rule, key) in &counted {
@@ -62,21 +63,20 @@ impl Limits {
     }
 }
 
-impl Rule {
-    fn key(&self, tool: &ToolName, caller: &Caller) -> LimitKey {
-        let who = caller.principal.as_deref().unwrap_or_default();
-        let session = caller.session.as_deref().unwrap_or_default();
-        let mut parts = vec![self.id.as_str()];
-        for by in &self.rule.by {
-            match by {
-                CountBy::Tool => parts.push(tool.as_str()),
-                CountBy::Caller => parts.push(who),
-                // Under the caller's name, or one could use up what is another's.
-                CountBy::Session => parts.extend([who, session]),
-            }
+/// What a call is counted under.
+pub(super) fn key_of(id: &str, rule: &LimitRule, tool: &ToolName, caller: &Caller) -> LimitKey {
+    let who = caller.principal.as_deref().unwrap_or_default();
+    let session = caller.session.as_deref().unwrap_or_default();
+    let mut parts = vec![id];
+    for by in &rule.by {
+        match by {
+            CountBy::Tool => parts.push(tool.as_str()),
+            CountBy::Caller => parts.push(who),
+            // Under the caller's name, or one could use up what is another's.
+            CountBy::Session => parts.extend([who, session]),
         }
-        LimitKey::new(parts)
     }
+    LimitKey::new(parts)
 }
 
 /// A caller who is refused for their own sake must not take what others share, nor fill the
@@ -89,11 +89,12 @@ fn order(rule: &LimitRule) -> u8 {
     }
 }
 
-fn id(rule: &LimitRule) -> String {
+pub(super) fn id(rule: &LimitRule) -> String {
     let by: Vec<_> = rule.by.iter().map(|by| by.as_str()).collect();
     let rate = rule.rate_with_burst().map(|rate| format!("{rate} {}", rate.burst())).unwrap_or_default();
     let slots = rule.concurrency.map(|slots| slots.to_string()).unwrap_or_default();
-    [rule.tool.as_str(), &by.join("+"), &rate, &slots].join("\n")
+    let cost = rule.cost.as_ref().map(|cost| cost.to_string()).unwrap_or_default();
+    [rule.tool.as_str(), &by.join("+"), &rate, &slots, &cost].join("\n")
 }
 
 fn too_often(rule: &LimitRule, refusal: Refusal) -> ToolError {
@@ -119,7 +120,7 @@ fn refused(rule: &LimitRule, refusal: Refusal, why: &str) -> ToolError {
 }
 
 /// ` for each caller and tool`.
-fn each(rule: &LimitRule) -> String {
+pub(super) fn each(rule: &LimitRule) -> String {
     let words: Vec<_> = rule.by.iter().map(|by| by.as_str()).collect();
     if words.is_empty() { String::new() } else { format!(" for each {}", words.join(" and ")) }
 }

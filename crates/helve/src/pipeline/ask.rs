@@ -48,6 +48,7 @@ pub(super) async fn question(
     approval.withheld = withheld;
     approval.preview = preview(parts, tool, call, record).await;
     approval.reasons = reasons;
+    approval.advice = call.advice.as_ref().map(|advice| record.shown_advice(advice));
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
     approval.marks = marks(parts, tool, call).await;

@@ -30,7 +30,7 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
                 Measured::Text(text) => record.keep_result(&value, text),
                 Measured::Long { least } => record.keep_size(&value, least),
             }
-            Ok(Status::Done(Output::success(value)))
+            Ok(Status::Done(Output { value, is_failure: record.fails_with_result() }))
         }
         Err(error) if returns_failure(&tool, &error) => {
             let output = Output::failure(&error);

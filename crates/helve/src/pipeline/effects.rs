@@ -35,7 +35,12 @@ pub(super) async fn apply(
     record: &mut OpenRecord<'_>,
 ) -> Result<Status, ToolError> {
     let Status::Done(output) = &status else { return Ok(status) };
-    let Some(run) = record.run().cloned().filter(|_| !output.is_failure) else { return Ok(status) };
+    if output.is_failure {
+        let error = output.value.get("error").unwrap_or(&Value::Null);
+        tell_failure(parts, &doing, error, record);
+        return Ok(status);
+    }
+    let Some(run) = record.run().cloned() else { return Ok(status) };
     let mut deed = done(doing, output.value.clone(), record);
     let applied =
         if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
@@ -45,12 +50,77 @@ pub(super) async fn apply(
     applied.map(|()| status)
 }
 
+/// Whether a tool tells somebody of calls that fail.
+pub(super) fn tells_failure(tool: &Tool) -> bool {
+    tool.definition().effects.iter().any(Effect::after_failure)
+}
+
+/// Tells whoever is to be told that the call failed. Nothing else is changed then, and what cannot be told does not hide
+/// the failure.
+pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: &mut OpenRecord<'_>) {
+    let tool = &doing.tool;
+    if !tells_failure(tool) {
+        return;
+    }
+    let scope =
+        Scope::new().with("arguments", &doing.arguments).with("error", error).with("result", &Value::Null);
+    let tell = |effect: &Effect| {
+        let Change::Notification { event, payload, .. } = &effect.change else {
+            return Ok(EffectState::NotReached);
+        };
+        if !effect.after_failure() {
+            return Ok(EffectState::NotReached);
+        }
+        if let Some(condition) = &effect.when
+            && !condition.holds(&scope)?
+        {
+            return Ok(EffectState::Skipped);
+        }
+        let payload = payload.as_ref().map_or_else(|| Ok(error.clone()), |payload| payload.render(&scope))?;
+        let (call_id, tool, event) = (record.call_id(), tool.name().clone(), event.clone());
+        let told = || EventKind::Notification { call_id, tool, event, payload };
+        parts.registry.bus().publish_of(record.caller(), told);
+        Ok(EffectState::Applied)
+    };
+    let report = |effect: &Effect| {
+        let state = tell(effect).unwrap_or_else(|error: ExpressionError| {
+            tracing::warn!(tool = %tool.name(), %error, "nobody was told of a failure");
+            EffectState::Failed
+        });
+        EffectReport { description: effect.description.clone(), state }
+    };
+    let reports = tool.definition().effects.iter().map(report).collect();
+    record.effects_are(reports);
+}
+
 /// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
-pub(super) fn keep_undescribed(doing: Doing, record: &mut OpenRecord<'_>) {
+pub(super) fn keep_undescribed(parts: &Parts, doing: Doing, error: &ToolError, record: &mut OpenRecord<'_>) {
+    let told = Doing { tool: doing.tool.clone(), arguments: doing.arguments.clone() };
     let mut deed = done(doing, Value::Null, record);
     deed.withheld = true;
     record.effects_are(reports(&deed));
     record.keep_deed(deed);
+    tell_failure(parts, &told, &shown(error, record), record);
+}
+
+/// The tool ran and failed: whoever is to be told is.
+pub(super) fn failed(
+    parts: &Parts,
+    doing: &Doing,
+    checked: &Result<Status, ToolError>,
+    record: &mut OpenRecord<'_>,
+) {
+    let error = match checked {
+        Err(error) => shown(error, record),
+        Ok(Status::Done(output)) => output.value.get("error").cloned().unwrap_or_default(),
+        Ok(Status::Failed(_) | Status::Pending(_)) => return,
+    };
+    tell_failure(parts, doing, &error, record);
+}
+
+/// An error for whoever listens: without the call's secrets.
+fn shown(error: &ToolError, record: &OpenRecord<'_>) -> Value {
+    serde_json::to_value(record.shown_error(error)).unwrap_or_default()
 }
 
 fn done(doing: Doing, result: Value, record: &OpenRecord<'_>) -> Deed {
@@ -79,6 +149,10 @@ async fn apply_all(
     take_up(deed, record);
     record.executed().await?;
     for (index, effect) in tool.definition().effects.iter().enumerate() {
+        if !effect.after_success() {
+            deed.effects[index] = EffectState::Skipped;
+            continue;
+        }
         let failed = match deed.effects[index] {
             EffectState::Applied | EffectState::Skipped => continue,
             // Taking back had begun before the crash; it is finished now.
@@ -130,6 +204,8 @@ async fn apply_one(
     effect: &Effect,
 ) -> Result<EffectState, ToolError> {
     let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+    // A condition may ask for it where both ends are told of.
+    let scope = scope.with("error", &Value::Null);
     if let Some(condition) = &effect.when
         && !condition.holds(&scope).map_err(wrong)?
     {
@@ -157,7 +233,7 @@ async fn apply_one(
             let make = |scope: &Scope<'_>| memory_change(*operation, value.as_ref(), *ttl_ms, scope);
             remember(parts, run, deed, index, place, looks_back(value.as_ref()), make).await?;
         }
-        Change::Notification { event, payload } => {
+        Change::Notification { event, payload, on: _ } => {
             let payload = or_result(payload.as_ref(), &scope)?;
             note(parts, run, deed, applied, None).await?;
             let (call_id, tool) = (deed.call_id, deed.tool.name().clone());

@@ -84,6 +84,8 @@ pub(super) async fn execute(
     };
     let deed =
         needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
+    // Until what the call cost is counted.
+    let mut held = None;
     let result = match taken_up {
         TakeUp::Answered(result) => {
             reclaim(&tool, &call, record);
@@ -102,6 +104,7 @@ pub(super) async fn execute(
         TakeUp::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
+            held = admit::hold(parts, &tool, &call).await?;
             let admitted = admit::admit(parts, &tool, &call)?;
             match start::start(parts, &tool, &call, record, deadline).await? {
                 Start::Run => {}
@@ -113,6 +116,8 @@ pub(super) async fn execute(
             result
         }
     };
+    admit::charge(parts, &tool, &result, record);
+    drop(held);
     Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
 }
 

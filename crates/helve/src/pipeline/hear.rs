@@ -162,19 +162,19 @@ fn ended(session: Option<&SessionState>) -> Option<Voice> {
 
 fn advice(call: &Call) -> Option<Voice> {
     let advice = call.advice.as_ref()?;
-    let why = advice.reasoning.as_deref();
+    let (why, sure) = (advice.reasoning.as_deref(), advice.sureness());
     match advice.action {
         AdvisedAction::Execute => None,
         AdvisedAction::RequestApproval => {
             let reason = match why {
-                Some(why) => format!("the calling agent asks for approval: {why}"),
-                None => "the calling agent asks for approval".to_owned(),
+                Some(why) => format!("the calling agent asks for approval{sure}: {why}"),
+                None => format!("the calling agent asks for approval{sure}"),
             };
             Some(Voice::new(Speaker::Agent, Stance::Ask).because(reason))
         }
         AdvisedAction::Deny => {
             let why = why.unwrap_or("it gave no reason");
-            let reason = format!("the calling agent decided against this call: {why}");
+            let reason = format!("the calling agent decided against this call{sure}: {why}");
             Some(Voice::new(Speaker::Agent, Stance::Deny).because(reason))
         }
     }

@@ -85,7 +85,7 @@ impl Watched {
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
         let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
-        tell_model(&fired, record);
+        tell(&fired, record);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
             record.attach(None);
@@ -127,7 +127,7 @@ impl Watched {
             return of.fire_in_background(parts, &hooks).await;
         }
         if let Ok(Some(fired)) = of.fire(parts, &hooks, None).await {
-            tell_model(&fired, record);
+            tell(&fired, record);
         }
     }
 
@@ -149,9 +149,10 @@ fn attached(record: &OpenRecord<'_>) -> Option<(&'static str, Value)> {
     Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))
 }
 
-/// What hooks say after the fact reaches the model beside the result.
-fn tell_model(fired: &Fired, record: &mut OpenRecord<'_>) {
+/// What hooks say after the fact reaches the model beside the result, and the user.
+fn tell(fired: &Fired, record: &mut OpenRecord<'_>) {
     record.tell(fired.for_model());
+    record.tell_user(fired.for_user());
 }
 
 /// Arguments of a call that may be denied, where hooks want to know of that.
@@ -189,7 +190,7 @@ impl Denial {
         let Ok(Some(fired)) = of.fire(parts, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;
         };
-        tell_model(&fired, record);
+        tell(&fired, record);
         match fired.to_output().specific.and_then(|specific| specific.retry) {
             Some(true) => error.retryable(true).suggest("a hook says that the call may be tried again"),
             Some(false) | None => error,

@@ -48,7 +48,8 @@ pub(super) async fn ask(
     for answered in &fired.answers {
         hear(answered, record);
     }
-    record.tell(fired.context.iter().chain(&fired.messages).cloned());
+    record.tell(fired.context.iter().cloned());
+    record.tell_user(fired.for_user());
     if let Some(why) = fired.refusal() {
         return Err(denied(&tool, &fired, &without_secrets(record, why)));
     }
@@ -82,7 +83,7 @@ pub(super) async fn permission_request(
     }
     let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(None) };
-    record.tell(fired.messages.iter().cloned());
+    record.tell_user(fired.for_user());
     let answer = match (&fired.stopped, fired.permission) {
         (Some(Said { by, what }), _) => {
             let answer = PermissionAnswer::Deny { message: Some(what.clone()), interrupt: Some(true) };

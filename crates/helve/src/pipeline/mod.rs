@@ -182,7 +182,8 @@ async fn perform(
             return Err(error);
         }
     };
-    let deed = answer.deed.take().filter(|_| answer.result.is_ok());
+    let doing = answer.deed.take();
+    let (deed, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
 
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(parts, answer, record);
@@ -197,10 +198,15 @@ async fn perform(
             Box::pin(effects::apply(parts, deed, status, record)).await
         }
         (Some(deed), Err(error)) => {
-            effects::keep_undescribed(deed, record);
+            effects::keep_undescribed(parts, deed, &error, record);
             Err(error)
         }
-        (None, checked) => checked,
+        (None, checked) => {
+            if let Some(doing) = failed {
+                effects::failed(parts, &doing, &checked, record);
+            }
+            checked
+        }
     }
 }
 

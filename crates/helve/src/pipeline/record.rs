@@ -9,12 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::approval::Grant;
+use helve_core::cost::{Amount, Cost};
 use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::{REDACTED, scrub};
-use helve_core::{Call, CallId, ErrorCode, Output, Repair, Stage, Stance, Status, Tool, ToolError, Voice};
+use helve_core::{
+    Call, CallId, ErrorCode, Output, Repair, Shortfall, Stage, Stance, Status, Tool, ToolError, Voice,
+};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -53,11 +56,16 @@ pub(super) struct OpenRecord<'p> {
     /// Whether the tool was stopped in the middle of its work.
     cut_off: bool,
     attempts: Vec<Attempt>,
+    /// What the tool says that it cost, and what the call cost in all.
+    charged: Amount,
+    cost: Option<Box<Cost>>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
     degraded: Option<Arc<[String]>>,
+    /// How the tool's answer is less than was asked for.
+    shortfall: Option<Arc<Shortfall>>,
     /// The answer in the richer form that the tool attached.
     content: Option<Arc<RawValue>>,
     claim: Option<KeyClaim>,
@@ -65,6 +73,8 @@ pub(super) struct OpenRecord<'p> {
     grant: Option<Box<Grant>>,
     /// What hooks want the model to know.
     context: Vec<String>,
+    /// What hooks want the user to know.
+    messages: Vec<String>,
     /// Who had a say, and what they said.
     voices: Vec<Voice>,
     /// What the gate said in the end.
@@ -120,7 +130,7 @@ impl<'p> OpenRecord<'p> {
             in_flight: None,
             facts,
             tool: None,
-            payload: Payload::default(),
+            payload: Payload { advice: call.advice.clone().map(Box::new), ..Payload::default() },
             secrets: origin.run().map(|run| run.secrets()).unwrap_or_default(),
             arguments_withheld: false,
             start_has_arguments: false,
@@ -130,15 +140,19 @@ impl<'p> OpenRecord<'p> {
             deed: None,
             cut_off: false,
             attempts: Vec::new(),
+            charged: Amount::ZERO,
+            cost: None,
             result_bytes: None,
             replay_of: None,
             announced: origin.cut_short().is_some(),
             degraded: None,
+            shortfall: None,
             content: None,
             origin,
             claim: None,
             grant: None,
             context: Vec::new(),
+            messages: Vec::new(),
             voices: Vec::new(),
             gate: None,
             suspended: false,
@@ -304,11 +318,12 @@ impl<'p> OpenRecord<'p> {
 
     /// Something for the model to know beside the result.
     pub(super) fn tell(&mut self, context: impl IntoIterator<Item = String>) {
-        for text in context {
-            let mut text = Value::String(text);
-            scrub(&mut text, &self.secrets);
-            self.context.extend(text.as_str().map(str::to_owned));
-        }
+        self.context.extend(clear(context, &self.secrets));
+    }
+
+    /// Something for the user, which the model is not told.
+    pub(super) fn tell_user(&mut self, messages: impl IntoIterator<Item = String>) {
+        self.messages.extend(clear(messages, &self.secrets));
     }
 
     /// Whether the outcome is that of an earlier call.
@@ -376,6 +391,23 @@ impl<'p> OpenRecord<'p> {
     /// Conditions that do not hold, and without which the call runs.
     pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
         self.degraded.clone()
+    }
+
+    /// The tool's answer is less than was asked for.
+    pub(super) fn falls_short(&mut self, shortfall: Option<&Arc<Shortfall>>) {
+        self.shortfall = shortfall.cloned();
+    }
+
+    /// Whether the call counts as failed, although it has a result.
+    pub(super) fn fails_with_result(&self) -> bool {
+        self.shortfall.as_ref().is_some_and(|shortfall| shortfall.is_failure)
+    }
+
+    /// Conditions that did not hold, and what the answer lacks.
+    fn all_degraded(&self) -> Vec<String> {
+        let conditions = self.degraded.as_deref().unwrap_or_default();
+        let lacking = self.shortfall.as_ref().map(|shortfall| shortfall.lines.as_slice()).unwrap_or_default();
+        [conditions, lacking].concat()
     }
 
     /// An attempt has ended, at `ended`.
@@ -470,7 +502,7 @@ impl<'p> OpenRecord<'p> {
     }
 
     /// An error as it may be recorded: tools like to repeat what they were given.
-    fn shown_error(&self, error: &ToolError) -> ToolError {
+    pub(super) fn shown_error(&self, error: &ToolError) -> ToolError {
         if self.secrets.is_empty() {
             return error.clone();
         }
@@ -557,4 +589,16 @@ fn unnamed() -> Arc<str> {
 fn shortened(name: &str) -> Arc<str> {
     let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
     Arc::from(&name[..end])
+}
+
+/// Texts without these secrets.
+fn clear<'s>(
+    texts: impl IntoIterator<Item = String> + 's,
+    secrets: &'s [String],
+) -> impl Iterator<Item = String> + 's {
+    texts.into_iter().filter_map(move |text| {
+        let mut text = Value::String(text);
+        scrub(&mut text, secrets);
+        text.as_str().map(str::to_owned)
+    })
 }

@@ -50,15 +50,8 @@ pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
         .suggest("do not repeat it; tell the user");
     }
     // Only what the caller may use is named, or a mistake would tell what else there is.
-    let near: Vec<_> = parts
-        .registry
-        .near(&call.tool, NEAR_MAX)
-        .into_iter()
-        .filter(|name| {
-            let tool = parts.registry.tool(name.as_str());
-            tool.is_some_and(|tool| authorize::may_see(parts, &call.caller, &tool))
-        })
-        .collect();
+    let seen = |tool: &Tool| authorize::may_see(parts, &call.caller, tool);
+    let near = parts.registry.near_of(&call.tool, NEAR_MAX, seen);
     let message = match near.first() {
         Some(best) => format!("no tool named `{asked}`; did you mean `{best}`?"),
         None => format!("no tool named `{asked}`"),

@@ -347,12 +347,18 @@ impl Registry {
         self.snapshot().sorted().iter().filter(named).cloned().collect()
     }
 
-    /// Names that `name` may have been meant to be, best first.
+    /// Names that `name` may have been meant to be, best first. The one that is spelled most like it is always there.
     pub fn near(&self, name: &str, limit: usize) -> Vec<ToolName> {
-        near::near(&self.snapshot(), name, limit)
+        self.near_of(name, limit, |_| true)
     }
 
-    /// Every tool in a provider's format, as a request carries them. Cached until a tool changes.
+    /// The same of the tools that somebody may know of.
+    pub(crate) fn near_of(&self, name: &str, limit: usize, seen: impl Fn(&Tool) -> bool) -> Vec<ToolName> {
+        near::near(&self.snapshot(), name, limit, seen)
+    }
+
+    /// Every tool in a provider's format, with the usual options. Cached until a tool changes.
+    /// [`Runtime::export`](crate::Runtime::export) knows the caller, what is connected, and the settings.
     pub fn export(&self, format: Format) -> Arc<Value> {
         self.snapshot().export(format)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd};
+use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd, Payload};
 use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
@@ -191,6 +191,7 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
     };
     let mut outcome = Outcome::new(call_id, Arc::clone(&finished.facts.tool), status);
     outcome.attempts = u32::try_from(finished.ending.attempts.len()).unwrap_or(u32::MAX);
+    outcome.degraded.clone_from(&finished.ending.degraded);
     Some(outcome)
 }
 
@@ -199,6 +200,7 @@ pub(crate) fn told(finished: &Finished) -> Option<Outcome> {
     let Recorded::Ended(status) = recorded(finished) else { return None };
     let mut outcome = Outcome::new(finished.facts.call_id, Arc::clone(&finished.facts.tool), status);
     outcome.attempts = u32::try_from(finished.ending.attempts.len()).unwrap_or(u32::MAX);
+    outcome.degraded.clone_from(&finished.ending.degraded);
     Some(outcome)
 }
 
@@ -220,7 +222,13 @@ fn recorded(finished: &Finished) -> Recorded {
             }
             Some(_) | None => Recorded::Withheld,
         },
-        EndStatus::Returned => Recorded::Ended(Status::Done(Output::failure(&error()))),
+        EndStatus::Returned => Recorded::Ended(Status::Done(match &finished.payload {
+            // A composition that went on without a part: it has a result, and no error of its own.
+            Payload { error: None, result: Some(result), .. } if !finished.ending.withheld => {
+                Output { value: parse(result), is_failure: true }
+            }
+            _ => Output::failure(&error()),
+        })),
         // Nothing runs without a journal, and what had run before it failed is not recorded so.
         EndStatus::Failed if finished.ending.code == Some(ErrorCode::JournalUnavailable) => Recorded::NotRun,
         EndStatus::Failed | EndStatus::Denied => Recorded::Ended(Status::Failed(error())),

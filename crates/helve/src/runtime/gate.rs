@@ -9,14 +9,14 @@ use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, LabelSet, Tool, ToolError, ToolName};
 
+use serde_json::Value;
+
 use super::Runtime;
+use crate::formats::{ExportOptions, Format, export};
 use crate::live::Live;
 use crate::pipeline;
 use crate::registry::{Filter, Registered};
 use crate::sessions::{self, Fresh};
-
-/// How many like names are looked at for one that the caller may know of.
-const NEAR_MAX: usize = 3;
 
 /// The policy in force. It may be replaced while calls are made.
 pub(crate) struct LivePolicy(Live<Option<Arc<dyn Policy>>>);
@@ -29,6 +29,30 @@ impl LivePolicy {
     /// What it says to a request. Nothing, where there is none.
     pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
         self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
+    }
+}
+
+/// What a caller who does not say who they are ([`Caller::anonymous`]) may do in a runtime. Whatever it is, tools of
+/// high risk still ask a person, and rules and labels hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anonymous {
+    /// Use every tool: no policy was given, and nobody has to say who they are.
+    Everything,
+    /// What the policy allows to somebody without a name.
+    AsPolicySays,
+    /// Nothing: [`Settings::require_authentication`](crate::Settings::require_authentication) is set.
+    Nothing,
+}
+
+impl std::fmt::Display for Anonymous {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Everything => "a caller who does not say who they are may use every tool",
+            Self::AsPolicySays => {
+                "a caller who does not say who they are may do what the policy allows to everybody"
+            }
+            Self::Nothing => "a caller who does not say who they are may do nothing",
+        })
     }
 }
 
@@ -46,11 +70,24 @@ impl Runtime {
 
     /// The tool whose name is most like this one, of those that a caller may know of.
     pub fn nearest(&self, name: &str, caller: &Caller) -> Option<ToolName> {
-        let seen = |near: &ToolName| {
-            let tool = self.registry().tool(near.as_str());
-            tool.is_some_and(|tool| self.may_see(caller, &tool))
-        };
-        self.registry().near(name, NEAR_MAX).into_iter().find(seen)
+        self.registry().near_of(name, 1, |tool| self.may_see(caller, tool)).pop()
+    }
+
+    /// What a caller who does not say who they are may do. Told plainly, because it is easily overlooked: with the
+    /// default settings and no policy, they may use every tool.
+    ///
+    /// ```
+    /// use helve::{Anonymous, Runtime, Settings};
+    /// assert_eq!(Runtime::builder().build().anonymous(), Anonymous::Everything);
+    /// let strict = Settings { require_authentication: true, ..Settings::default() };
+    /// assert_eq!(Runtime::builder().settings(strict).build().anonymous(), Anonymous::Nothing);
+    /// ```
+    pub fn anonymous(&self) -> Anonymous {
+        match (self.settings().require_authentication, self.has_policy()) {
+            (true, _) => Anonymous::Nothing,
+            (false, true) => Anonymous::AsPolicySays,
+            (false, false) => Anonymous::Everything,
+        }
     }
 
     /// The tools that a caller may know of.
@@ -58,6 +95,51 @@ impl Runtime {
         let mut tools = self.registry().list(filter);
         tools.retain(|registered| self.may_see(caller, &registered.tool));
         tools
+    }
+
+    /// The integrations of a tool that are not connected for a caller. A tool that lacks one is not shown to models.
+    pub fn lacks<'t>(&self, caller: &Caller, tool: &'t Tool) -> impl Iterator<Item = &'t str> {
+        let integrations = &self.parts().integrations;
+        let needed = tool.definition().integrations.iter().map(String::as_str);
+        needed.filter(|name| !integrations.connected(name, caller))
+    }
+
+    /// The tools that a caller may know of and can use now: those whose integrations are connected. What models are
+    /// shown; [`Runtime::tools_for`] lists the others too.
+    pub fn available_tools(&self, caller: &Caller, filter: &Filter) -> Vec<Registered> {
+        let mut tools = self.tools_for(caller, filter);
+        tools.retain(|registered| self.lacks(caller, &registered.tool).next().is_none());
+        tools
+    }
+
+    /// The [available tools](Self::available_tools) of a caller as a provider wants them in a request.
+    ///
+    /// ```
+    /// use helve::formats::Format;
+    /// use helve::ports::Connected;
+    /// use helve::{Caller, Runtime, Tool};
+    /// use serde_json::json;
+    /// use std::sync::Arc;
+    ///
+    /// let tool = |name: &str| Tool::builder(name).description("Works.").handler(|_, _| async { Ok(json!(1)) });
+    /// let runtime = Runtime::builder()
+    ///     .integrations(Arc::new(Connected::new(["calendar"])))
+    ///     .tool(tool("mail/send").integration("mail"))?
+    ///     .tool(tool("events/list").integration("calendar"))?
+    ///     .build();
+    /// let tools = runtime.export(Format::Anthropic, &Caller::local());
+    /// assert_eq!(tools.as_array().map(Vec::len), Some(1));
+    /// assert_eq!(tools[0]["name"], "events__list");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn export(&self, format: Format, caller: &Caller) -> Value {
+        let tools = self.available_tools(caller, &Filter::default());
+        export(tools.iter().map(|registered| &registered.tool), format, &self.export_options())
+    }
+
+    /// How tools are written, as the settings have it.
+    pub fn export_options(&self) -> ExportOptions {
+        ExportOptions { ask_from: self.settings().ask_from, ..ExportOptions::default() }
     }
 
     /// Whether there is a policy that may keep a tool from a caller.

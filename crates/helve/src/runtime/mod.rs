@@ -11,9 +11,10 @@ pub(crate) mod stop;
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::cost::{CostTotal, Spending, totals};
 use helve_core::hook::{Hook, HookEvent, HookInput};
 use helve_core::json::JsonLimits;
-use helve_core::limit::LimitRule;
+use helve_core::limit::{CountBy, LimitRule};
 use helve_core::memory::MemoryLimits;
 use helve_core::ports::{
     Clock, Connected, Integrations, Keys, Ledger, LedgerFigures, Limiter, Policy, SystemClock, Tracer,
@@ -21,6 +22,7 @@ use helve_core::ports::{
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
 use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin, Flights};
@@ -28,7 +30,7 @@ use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::hooks::{Behalf, Fired, HookSet, Hooks, Matcher, raise_limits};
-use crate::limits::{BreakerSettings, Health, Limits, LocalLimiter, RetryBudget};
+use crate::limits::{BreakerSettings, Costs, Health, Limits, LocalLimiter, RetryBudget};
 use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
@@ -36,6 +38,7 @@ use crate::runs::{ActiveRuns, Takeover, Watch};
 use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub use gate::Anonymous;
 pub(crate) use gate::LivePolicy;
 pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
@@ -60,6 +63,7 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
     pub(crate) limits: Limits,
+    pub(crate) costs: Costs,
     /// What holds for events from outside beside these.
     pub(crate) raise_limits: Limits,
     pub(crate) health: Health,
@@ -139,6 +143,17 @@ impl Runtime {
     /// How the ledger is doing, for people who watch it. Absent: it keeps no figures.
     pub async fn ledger_figures(&self) -> Result<Option<LedgerFigures>, helve_core::ports::JournalError> {
         self.0.ledger.figures().await
+    }
+
+    /// What calls cost since then, added up by tool, caller or session; the largest first.
+    pub async fn costs(
+        &self,
+        since: Timestamp,
+        by: CountBy,
+        of: impl Fn(&Spending) -> bool,
+    ) -> Result<Vec<CostTotal>, helve_core::ports::JournalError> {
+        let spent = self.0.ledger.spending(since).await?;
+        Ok(totals(spent.into_iter().filter(of), by))
     }
 
     /// How many tools are left alone because they kept failing.
@@ -316,7 +331,8 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Lets this say what callers may do. Without one, whoever may come in may call everything.
+    /// Lets this say what callers may do. Without one, everybody may call everything, also a caller who does not say who
+    /// they are, unless [`Settings::require_authentication`] is set; [`Runtime::anonymous`] tells.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
         self
@@ -417,6 +433,7 @@ impl RuntimeBuilder {
             hooks: Hooks::new(self.hooks),
             clock: self.clock,
             limits: Limits::new(&self.settings.limits, Arc::clone(&limiter)),
+            costs: Costs::new(&self.settings.limits),
             raise_limits: Limits::new(&raise_limits(), limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
@@ -458,7 +475,7 @@ pub struct Settings {
     pub journal_result_bytes_max: usize,
     /// The same within a run, which may need the results of its parts after a crash.
     pub run_result_bytes_max: usize,
-    /// Whether callers must say who they are.
+    /// Whether callers must say who they are. Not by default: [`Runtime::anonymous`] tells what those may do who do not.
     pub require_authentication: bool,
     /// The lowest risk at which a person is asked.
     pub ask_from: Risk,

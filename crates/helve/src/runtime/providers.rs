@@ -119,14 +119,19 @@ impl Runtime {
             HookInput::new(HookEvent::PostToolBatch).in_session(session).with("tool_calls", calls);
         input.agent_id.clone_from(&caller.agent);
         input.permission_mode = Some(sessions::mode(&self.0, caller).await.as_str().into());
-        let said: Vec<String> = self.fire(input).await.for_model().collect();
+        let fired = self.fire(input).await;
+        let said: Vec<String> = fired.for_model().collect();
+        let messages: Vec<String> = fired.for_user().collect();
         let secrets: Vec<_> =
             ended.iter().flat_map(|(call, outcome)| self.secrets_of(call, outcome)).collect();
-        let mut said = Value::from(said);
-        scrub(&mut said, &secrets);
+        let clear = |texts: Vec<String>| -> Vec<String> {
+            let mut texts = Value::from(texts);
+            scrub(&mut texts, &secrets);
+            serde_json::from_value(texts).unwrap_or_default()
+        };
         if let Some((_, last)) = ended.last_mut() {
-            let said = said.as_array().into_iter().flatten().filter_map(Value::as_str);
-            last.context.extend(said.map(str::to_owned));
+            last.context.extend(clear(said));
+            last.messages.extend(clear(messages));
         }
     }
 

@@ -3,9 +3,11 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use helve_core::cost::Spending;
 use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, CallId, Status};
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::{VolatileLedger, lock};
@@ -57,6 +59,23 @@ impl VolatileLedger {
 }
 
 impl Journal for VolatileLedger {
+    fn spending(&self, since: Timestamp) -> BoxFuture<'_, Result<Vec<Spending>, JournalError>> {
+        let spent = self.entries().into_iter().filter_map(|entry| match entry {
+            Entry::Finished(end) if end.at >= since => {
+                let caller = &end.facts.caller;
+                Some(Spending {
+                    at: end.at,
+                    tool: end.facts.tool.to_string(),
+                    principal: caller.principal.clone(),
+                    session: caller.session.clone(),
+                    cost: *end.ending.cost?,
+                })
+            }
+            Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
+        });
+        Box::pin(ready(Ok(spent.collect())))
+    }
+
     fn check(&self) -> Result<(), JournalError> {
         Ok(())
     }

@@ -1,15 +1,18 @@
 //! The runtime as its users see it.
 //!
 //! - `calls`: every stage of the pipeline, and what it does with a call;
+//! - `available`: what models are shown of the tools;
 //! - `attached`: what a tool gives beside its value;
 //! - `endings`: timeouts, cancellation, panics, and callers who go away;
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
+//! - `costs`: what calls cost, and may cost;
 //! - `limits`: how often, and how many at once;
 //! - `recording`: what the journal keeps, and idempotency keys;
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
 //! - `approvals`: questions to people, who decides, and what runs then;
 //! - `stop`: what a runtime that stops refuses, waits for, cancels and leaves;
 //! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
+//! - `went_on`: compositions that go on without a part that failed;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
@@ -22,8 +25,10 @@
 
 mod approvals;
 mod attached;
+mod available;
 mod breaker;
 mod calls;
+mod costs;
 mod endings;
 mod events;
 mod formats;
@@ -44,3 +49,4 @@ mod sdk;
 mod seeds;
 mod stop;
 mod support;
+mod went_on;

@@ -139,19 +139,26 @@ impl Model {
     }
 
     fn one_by_one(&mut self, steps: &[Shape], at: &str, policy: Policy) -> bool {
-        let mut steps = steps.iter().enumerate();
-        steps.all(|(index, step)| self.run(step, &format!("{at}/{index}")) || policy == Policy::Continue)
+        let mut succeeds = true;
+        for (index, step) in steps.iter().enumerate() {
+            succeeds &= self.run(step, &format!("{at}/{index}"));
+            // One that goes on without a step has a result, and has not succeeded.
+            if !succeeds && policy != Policy::Continue {
+                return false;
+            }
+        }
+        succeeds
     }
 
     fn at_once(&mut self, steps: &[&Shape], at: &str, width: usize, policy: Policy) -> bool {
         let mut succeeds = true;
         for (index, step) in steps.iter().enumerate() {
-            succeeds &= self.run(step, &format!("{at}/{index}")) || policy == Policy::Continue;
-            if !succeeds && width == 1 {
+            succeeds &= self.run(step, &format!("{at}/{index}"));
+            if !succeeds && width == 1 && policy != Policy::Continue {
                 return false;
             }
         }
-        if !succeeds {
+        if !succeeds && policy != Policy::Continue {
             self.change(at, |standing, _| match standing {
                 Standing::Done | Standing::EffectUndone | Standing::Either => Standing::Either,
                 Standing::Undone => Standing::Undone,

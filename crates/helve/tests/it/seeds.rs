@@ -121,10 +121,36 @@ async fn seed_5_creates_an_approval_for_sending() {
         confidence: Some(0.9),
         reasoning: Some("it reaches people".into()),
     };
-    let outcome = office().call(by_agent("send_email", arguments).advised(advice)).await;
+    let office = office();
+    let outcome = office.call(by_agent("send_email", arguments).advised(advice.clone())).await;
     let Status::Pending(pending) = &outcome.status else { panic!("{outcome:?}") };
     assert_eq!(pending.reasons.len(), 3);
+    assert!(pending.reasons.iter().any(|why| why.contains("(90% sure): it reaches people")), "{pending:?}");
+    let asked = office.approvals().get(pending.approval_id).await.unwrap().unwrap();
+    assert_eq!(asked.advice, Some(advice), "the question keeps what the agent said");
     assert!(pending.approval_id.to_string().starts_with("apr_"));
+}
+
+#[tokio::test]
+async fn seed_5_the_record_keeps_what_the_agent_said_of_its_call_without_its_secrets() {
+    let tool = Tool::builder("pay")
+        .description("Pays.")
+        .parameter(Parameter::required("password", ParameterType::String, "Secret"))
+        .handler(|_, _| async { Ok(json!(1)) });
+    let bench = Bench::new([tool]);
+    for action in [AdvisedAction::Execute, AdvisedAction::RequestApproval, AdvisedAction::Deny] {
+        let long = format!("with hunter2-hunter2 {}", "é".repeat(9_000));
+        let advice = Advice::new(action).confidence(0.25).because(long);
+        let call = by_agent("pay", json!({ "password": "hunter2-hunter2" })).advised(advice);
+        bench.runtime.call(call).await;
+        let kept = bench.last_record().payload.advice.unwrap();
+        assert_eq!((kept.action, kept.confidence), (action, Some(0.25)));
+        let why = kept.reasoning.unwrap();
+        assert!(!why.contains("hunter2") && why.len() <= 4_096 && why.ends_with('é'), "{why}");
+    }
+    let odd = Advice::new(AdvisedAction::Execute).confidence(f64::NAN);
+    bench.runtime.call(by_agent("pay", json!({ "password": "x" })).advised(odd)).await;
+    assert_eq!(bench.last_record().payload.advice.unwrap().confidence, None, "JSON has no such number");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod accept;
 mod checkpoint;
+mod costs;
 mod export;
 mod list;
 mod show;
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     List(list::Args),
     /// Everything recorded of one call
     Show(show::Args),
+    /// What calls cost, by tool, caller or session
+    Costs(costs::Args),
     /// Prove that no record was changed or removed
     Verify(verify::Args),
     /// Every call as one line of JSON, oldest first
@@ -41,6 +44,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     match command {
         Command::List(args) => list::run(args, app),
         Command::Show(args) => show::run(&args, app),
+        Command::Costs(args) => costs::run(&args, app),
         Command::Verify(args) => verify::run(&args, app),
         Command::Export(args) => export::run(&args, app),
         Command::Accept(args) => accept::run(&args, app),

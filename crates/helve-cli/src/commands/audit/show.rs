@@ -1,8 +1,8 @@
 //! `helve audit show`: everything recorded of one call.
 
-use helve::Caller;
 use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoiceRecord};
 use helve::run::StepKind;
+use helve::{Advice, AdvisedAction, Caller};
 use helve_store::{Audit, CallRecord, Shown};
 use serde::Serialize;
 
@@ -137,6 +137,8 @@ fn facts(call: &CallRecord, decided_by: Option<&str>) -> Table {
         for voice in call.payload.voices.iter().filter_map(voice_line) {
             optional("because", Some(voice));
         }
+        optional("the agent said", call.payload.advice.as_deref().map(advice_line));
+        optional("cost", ending.cost.as_ref().map(|cost| cost.to_string()));
         optional("failed in", ending.stage.map(|stage| stage.to_string()));
         optional("approval", ending.approval_id.map(|id| id.to_string()));
         optional("outcome of", ending.replay_of.map(|id| id.to_string()));
@@ -169,6 +171,17 @@ fn gate_line(gate: &GateRecord) -> String {
         true => gate.said.to_string(),
         false => format!("{}, by {}", gate.said, by.join(" and ")),
     }
+}
+
+/// What the calling agent decided about its own call.
+fn advice_line(advice: &Advice) -> String {
+    let action = match advice.action {
+        AdvisedAction::Execute => "run it",
+        AdvisedAction::RequestApproval => "ask a person",
+        AdvisedAction::Deny => "do not run it",
+    };
+    let why = advice.reasoning.as_deref().map(|why| format!(": {}", escape::one_line(why, 400)));
+    format!("{action}{}{}", advice.sureness(), why.unwrap_or_default())
 }
 
 pub(super) fn voice_line(voice: &VoiceRecord) -> Option<String> {

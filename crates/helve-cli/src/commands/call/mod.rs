@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Registry, Runtime};
+use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Registry, Runtime, Source};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +70,9 @@ pub(crate) struct Args {
     /// Why it decided so
     #[arg(long, requires = "advice", value_name = "TEXT")]
     because: Option<String>,
+    /// How sure it is, from 0 to 1
+    #[arg(long, requires = "advice", value_name = "NUMBER", value_parser = sureness)]
+    confidence: Option<f64>,
     /// Joins this call with others in the journal
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
@@ -91,6 +94,12 @@ enum AdviceArg {
     Execute,
     RequestApproval,
     Deny,
+}
+
+/// A number from 0 to 1.
+fn sureness(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "a number from 0 to 1 is expected, as in 0.9".to_owned())
 }
 
 impl From<AdviceArg> for AdvisedAction {
@@ -126,6 +135,14 @@ fn may_call_tools(word: &str) -> bool {
     word.contains("helve") || word.starts_with('@') || word == "-"
 }
 
+/// The MCP server that a tool is of: the one whose namespace its name is in.
+fn server_of(tool: &helve::Tool, loaded: &Loaded) -> Option<String> {
+    let namespace = Some(tool.name().namespace()?).filter(|_| tool.definition().source == Source::Mcp)?;
+    let mut servers = loaded.config.mcp.servers.iter();
+    let found = servers.find(|(name, server)| server.namespace.as_deref().unwrap_or(name) == namespace);
+    found.map(|(name, _)| name.clone())
+}
+
 async fn call(
     args: Args,
     loaded: &Loaded,
@@ -149,7 +166,11 @@ async fn call(
     };
     let of_tool = tool.as_ref().and_then(|tool| tool.definition().timeout_ms);
     let allowed = of_tool.unwrap_or(loaded.config.execution.default_timeout_ms);
-    let show = Show { out: args.out.clone(), timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed) };
+    let show = Show {
+        out: args.out.clone(),
+        timeout_ms: args.timeout_ms.filter(|ms| *ms < allowed),
+        server: tool.as_ref().and_then(|tool| server_of(tool, loaded)),
+    };
     let mut call = resolve(args, value);
     if !app.ui.is_json() {
         call.client = Person::at_terminal();
@@ -185,10 +206,7 @@ fn resolve(args: Args, value: Value) -> Call {
     let mut call = Call::new(args.name, value).by(caller);
     if let Some(action) = args.advice {
         let advice = Advice::new(action.into());
-        call = call.advised(match args.because {
-            Some(reason) => advice.because(reason),
-            None => advice,
-        });
+        call = call.advised(Advice { confidence: args.confidence, reasoning: args.because, ..advice });
     }
     if let Some(key) = args.idempotency_key {
         call = call.idempotency_key(key);

@@ -195,6 +195,9 @@ fn ending(finished: &Finished) -> (&'static str, String, Tone) {
         (EndStatus::Done, _) => ("✓", format!("done in {took}{attempts}"), Tone::Good),
         (EndStatus::Pending, _) => ("?", "waits for approval".to_owned(), Tone::Warn),
         (EndStatus::Denied, _) => ("✗", format!("denied: {why}"), Tone::Bad),
+        (EndStatus::Returned, None) if finished.payload.error.is_none() => {
+            ("✗", format!("ended after {took}{attempts}: {}", ending.degraded.join("; ")), Tone::Bad)
+        }
         (EndStatus::Returned, _) => {
             ("✗", format!("failed after {took}{attempts}, and returned that: {why}"), Tone::Bad)
         }

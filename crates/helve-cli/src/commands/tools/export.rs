@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Whether the provider holds the model to the schema
     #[arg(long, value_enum, default_value = "usual", value_name = "WHEN")]
     strict: Strict,
+    /// Also tools whose integration is not connected
+    #[arg(long)]
+    unavailable: bool,
     /// Cut descriptions to this many characters
     #[arg(long, value_name = "COUNT")]
     description_chars: Option<usize>,
@@ -65,19 +68,27 @@ impl From<Strict> for Strictness {
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| write(args, &registry, app))
+    let here = list::Here::of(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| write(args, &registry, &here, app))
 }
 
-fn write(args: Args, registry: &Registry, app: &mut App<'_>) -> anyhow::Result<Exit> {
+fn write(args: Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let filter = args.filter.resolve();
     let tools: Vec<Tool> = if args.names.is_empty() {
-        registry.list(&filter).into_iter().map(|registered| registered.tool).collect()
+        let all = registry.list(&filter).into_iter().map(|registered| registered.tool);
+        let (shown, lacking): (Vec<_>, Vec<_>) =
+            all.partition(|tool| args.unavailable || here.lacks(tool).is_empty());
+        list::note_lacking(lacking.iter(), here, app)?;
+        shown
     } else {
         let find = |name: &String| show::find(registry, name).map(|registered| registered.tool);
         args.names.iter().map(find).collect::<Result<_, _>>()?
     };
-    let options =
-        ExportOptions { strictness: args.strict.into(), description_chars_max: args.description_chars };
+    let options = ExportOptions {
+        strictness: args.strict.into(),
+        description_chars_max: args.description_chars,
+        ..here.export_options()
+    };
     let document = export(&tools, args.format, &options);
     let Some(path) = &args.out else {
         // For a person to read; a program asks for one line.

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use helve::{Category, Filter, Layer, Registered, Risk, Source};
+use helve::formats::ExportOptions;
+use helve::ports::Integrations;
+use helve::{Caller, Category, Filter, Layer, Registered, Risk, Source, Tool};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::running;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count, escape};
 use crate::wire::broken::BrokenPart;
 use crate::wire::mcp::{self, Which};
-use crate::wire::{Tools, brought};
+use crate::wire::{ByVariable, Tools, brought};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -76,23 +79,74 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.note(&note.following.remarks());
     }
     let filter = args.filter.resolve();
-    let waiting = brought::waiting(&loaded);
+    let here = Here::of(&loaded);
     mcp::with_tools(&loaded, &registry, Which::All, app, |app| {
-        print(&registry.list(&filter), &waiting, &broken, app)
+        print(&registry.list(&filter), &here, &broken, app)
     })
 }
 
-/// Tools that wait to be trusted, by name, with what is known of each.
-pub(super) type Waiting = BTreeMap<String, &'static str>;
+/// What the configuration at hand makes of a tool.
+pub(super) struct Here {
+    /// Tools that wait to be trusted, by name, with what is known of each.
+    waiting: BTreeMap<String, &'static str>,
+    integrations: ByVariable,
+    ask_from: Risk,
+}
+
+impl Here {
+    pub(super) fn of(loaded: &Loaded) -> Self {
+        Self {
+            waiting: brought::waiting(loaded),
+            integrations: ByVariable::new(&loaded.config),
+            ask_from: loaded.config.security.ask_from,
+        }
+    }
+
+    /// What is known of a tool that waits to be trusted.
+    pub(super) fn waits(&self, registered: &Registered) -> Option<&'static str> {
+        let is_foreign = registered.layer == Layer::Project;
+        self.waiting.get(registered.name().as_str()).filter(|_| is_foreign).copied()
+    }
+
+    /// The integrations that a tool needs and that are not connected. Models are not shown such a tool.
+    pub(super) fn lacks<'t>(&self, tool: &'t Tool) -> Vec<&'t str> {
+        let needed = tool.definition().integrations.iter().map(String::as_str);
+        needed.filter(|name| !self.integrations.connected(name, &Caller::anonymous())).collect()
+    }
+
+    /// How to connect an integration.
+    pub(super) fn how_to_connect(&self, integration: &str) -> String {
+        self.integrations.how_to_connect(integration)
+    }
+
+    /// How tools are written for models here.
+    pub(super) fn export_options(&self) -> ExportOptions {
+        ExportOptions { ask_from: self.ask_from, ..ExportOptions::default() }
+    }
+
+    /// A tool for programs, as it is here: whether a person is asked, whether it waits to be trusted, what it lacks.
+    pub(super) fn document(&self, registered: &Registered) -> serde_json::Result<Value> {
+        let mut document = serde_json::to_value(registered)?;
+        document["requires_approval"] = registered.tool.needs_approval(self.ask_from).into();
+        if let Some(word) = self.waits(registered) {
+            document["trust"] = json!(word);
+        }
+        let lacks = self.lacks(&registered.tool);
+        if !lacks.is_empty() {
+            document["lacks"] = json!(lacks);
+        }
+        Ok(document)
+    }
+}
 
 fn print(
     tools: &[Registered],
-    waiting: &Waiting,
+    here: &Here,
     broken: &[BrokenPart],
     app: &mut App<'_>,
 ) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
-        let mut documents = tools.iter().map(|one| document(one, waiting)).collect::<Result<Vec<_>, _>>()?;
+        let mut documents = tools.iter().map(|one| here.document(one)).collect::<Result<Vec<_>, _>>()?;
         documents.extend(broken.iter().map(BrokenPart::document));
         app.ui.json(&documents)?;
         return Ok(Exit::Done);
@@ -102,10 +156,11 @@ fn print(
         app.ui.note("no tool fits; `helve tools list` shows them all, `helve init` makes your own")?;
         return Ok(Exit::Done);
     }
-    app.ui.table(table(tools, waiting))?;
-    if tools.iter().any(|one| waits(one, waiting).is_some()) {
+    app.ui.table(table(tools, here))?;
+    if tools.iter().any(|one| here.waits(one).is_some()) {
         app.ui.note("some wait to be trusted, and do not run before you have seen them: helve trust")?;
     }
+    note_lacking(tools.iter().map(|one| &one.tool), here, app)?;
     if app.ui.on_terminal() {
         let tools = count(tools.len(), "tool");
         app.ui.note(format!("\n{tools} · helve tools show NAME · helve call NAME key=value"))?;
@@ -127,23 +182,27 @@ fn print_broken(broken: &[BrokenPart], app: &mut App<'_>) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// What is known of a tool that waits to be trusted.
-pub(super) fn waits(registered: &Registered, waiting: &Waiting) -> Option<&'static str> {
-    let is_foreign = registered.layer == Layer::Project;
-    waiting.get(registered.name().as_str()).filter(|_| is_foreign).copied()
-}
-
-/// A tool for programs, which says so where it waits to be trusted.
-pub(super) fn document(registered: &Registered, waiting: &Waiting) -> serde_json::Result<Value> {
-    let mut document = serde_json::to_value(registered)?;
-    if let Some(word) = waits(registered, waiting) {
-        document["trust"] = json!(word);
+/// Says which tools models are not shown, for lack of an integration.
+pub(super) fn note_lacking<'t>(
+    tools: impl Iterator<Item = &'t Tool>,
+    here: &Here,
+    app: &mut App<'_>,
+) -> anyhow::Result<()> {
+    let mut lacking: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for tool in tools {
+        for integration in here.lacks(tool) {
+            lacking.entry(integration).or_default().push(tool.name().as_str());
+        }
     }
-    Ok(document)
+    for (integration, tools) in lacking {
+        let how = here.how_to_connect(integration);
+        app.ui.note(format!("models are not shown {}: {how}", tools.join(", ")))?;
+    }
+    Ok(())
 }
 
 /// Tools, one a line.
-pub(super) fn table(tools: &[Registered], waiting: &Waiting) -> Table {
+pub(super) fn table(tools: &[Registered], here: &Here) -> Table {
     // The name is what people copy, risk and layer what they must see.
     const YIELDS: &[Yield] =
         &[Yield::Cut(5, 30), Yield::Drop(3), Yield::Drop(2), Yield::Cut(5, 12), Yield::Drop(5)];
@@ -156,7 +215,7 @@ pub(super) fn table(tools: &[Registered], waiting: &Waiting) -> Table {
             risk_cell(definition.risk, definition.requires_approval),
             definition.category.as_str().into(),
             definition.source.as_str().into(),
-            layer_cell(registered, waits(registered, waiting).is_some()),
+            layer_cell(registered, here.waits(registered).is_some()),
             Cell::from(first_sentence(&definition.description)),
         ]);
     }

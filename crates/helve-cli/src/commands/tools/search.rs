@@ -7,7 +7,6 @@ use super::list;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire::brought;
 use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
@@ -32,16 +31,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    let waiting = brought::waiting(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &waiting, app))
+    let here = list::Here::of(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &here, app))
 }
 
-fn search(
-    args: &Args,
-    registry: &Registry,
-    waiting: &list::Waiting,
-    app: &mut App<'_>,
-) -> anyhow::Result<Exit> {
+fn search(args: &Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (found, json) = match &args.pattern {
         Some(pattern) => {
             let mut found = registry.matching(pattern);
@@ -58,7 +52,7 @@ fn search(
     if app.ui.is_json() {
         app.ui.json(&json)?;
     } else if !found.is_empty() {
-        app.ui.table(list::table(&found, waiting))?;
+        app.ui.table(list::table(&found, here))?;
     }
     if found.is_empty() && !app.ui.is_json() {
         let sought = args.pattern.clone().unwrap_or_else(|| args.words.join(" "));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use helve::compose::effects_of_parts;
+use helve::cost::{Amount, Price};
 use helve::schema::{Redactor, example};
 use helve::{Definition, Facet, Registered, Registry, Schema};
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
-use crate::wire::brought;
 use crate::wire::mcp::{self, Which};
 
 /// Deepest nesting of parameters that is shown.
@@ -31,21 +31,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = crate::wire::registry(&loaded)?;
-    let waiting = brought::waiting(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| {
-        show(args, &registry, &waiting, app)
-    })
+    let here = list::Here::of(&loaded);
+    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| show(args, &registry, &here, app))
 }
 
-fn show(
-    args: &Args,
-    registry: &Registry,
-    waiting: &list::Waiting,
-    app: &mut App<'_>,
-) -> anyhow::Result<Exit> {
+fn show(args: &Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let registered = find(registry, &args.name)?;
     if app.ui.is_json() {
-        let mut document = list::document(&registered, waiting)?;
+        let mut document = here.document(&registered)?;
         document["warnings"] = json!(registered.tool.warnings());
         if registered.tool.is_composed() {
             document["parts"] = json!(registered.tool.handler().parts());
@@ -57,12 +50,16 @@ fn show(
     let ui = &mut *app.ui;
     heading(&registered, ui)?;
     facts(&registered, registry, ui)?;
-    if let Some(word) = list::waits(&registered, waiting) {
+    if let Some(word) = here.waits(&registered) {
         let why = match word {
             "changed" => "it came with this project and is not what was trusted",
             _ => "it came with this project and nobody has trusted it",
         };
         ui.line(format!("  {} {why}: helve trust", ui.paint().warn("!")))?;
+    }
+    for integration in here.lacks(&registered.tool) {
+        let how = here.how_to_connect(integration);
+        ui.line(format!("  {} models are not shown it: {how}", ui.paint().warn("!")))?;
     }
     parameter_section("Parameters", registered.tool.input(), ui)?;
     if let Some(output) = registered.tool.output() {
@@ -94,6 +91,15 @@ pub(crate) fn find(registry: &Registry, name: &str) -> Result<Registered, Failur
             None => failure.hint("`helve tools list` shows them all"),
         }
     })
+}
+
+/// What a tool costs.
+fn price(price: &Price) -> String {
+    let own = (price.per_call != Amount::ZERO).then(|| format!("{} {} a call", price.per_call, price.unit));
+    let told =
+        price.reported.as_ref().map(|at| format!("what its result reports at `{at}`, in {}", price.unit));
+    let known: Vec<_> = own.into_iter().chain(told).collect();
+    if known.is_empty() { format!("what it reports, in {}", price.unit) } else { known.join(", and ") }
 }
 
 fn heading(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
@@ -133,6 +139,7 @@ fn facts(registered: &Registered, registry: &Registry, ui: &mut Ui) -> anyhow::R
     fact("behaviour", behaviour(definition));
     fact("facets", facets(definition));
     fact("timeout", definition.timeout_ms.map_or("the default".to_owned(), |ms| format!("{ms} ms")));
+    fact("cost", definition.cost.as_ref().map(price).unwrap_or_default());
     fact("aliases", definition.aliases.join(", "));
     fact("models see", registered.tool.provider_name().to_owned());
     fact("integrations", definition.integrations.join(", "));

@@ -154,7 +154,7 @@ impl Scraper {
             return Ok(known);
         }
         self.check_robots(&url, context).await?;
-        let response = self.fetch(&url, context).await?;
+        let response = self.fetch(&url, context).await.map_err(scrape_failed)?;
         if response.url != url {
             // Only the first address was asked about.
             self.check_robots(&response.url, context).await?;
@@ -162,7 +162,7 @@ impl Scraper {
         let mut output = extracted(&input, selector, Source::of(response)?).await?;
         if wants_browser(&input, &output) {
             output = match self.browser(context) {
-                Some(browser) => self.render(&input, &url, browser, context).await?,
+                Some(browser) => self.render(&input, &url, browser, context).await.map_err(scrape_failed)?,
                 None => without_browser(&input, output)?,
             };
         }
@@ -266,6 +266,22 @@ fn without_browser(input: &Input, mut output: Output) -> Result<Output, ToolErro
     Ok(output)
 }
 
+/// The seed's `SCRAPE_FAILED`: the page could not be had, and another try or another address may help. What Helve itself
+/// refuses, and wrong arguments, keep their own code alone.
+fn scrape_failed(error: ToolError) -> ToolError {
+    match error.code() {
+        ErrorCode::Network | ErrorCode::Timeout | ErrorCode::RateLimit | ErrorCode::ServerError => {
+            error.with_tool_code("SCRAPE_FAILED")
+        }
+        ErrorCode::ExecutionFailed => error
+            .retryable(true)
+            .with_tool_code("SCRAPE_FAILED")
+            .suggest("check that the URL is valid")
+            .suggest("verify that the page can be reached"),
+        _ => error,
+    }
+}
+
 /// What a status other than success says.
 fn refused(response: &Response) -> ToolError {
     let status = response.status.as_u16();
@@ -278,7 +294,7 @@ fn refused(response: &Response) -> ToolError {
         408 | 504 => ToolError::new(ErrorCode::Timeout, message),
         429 => ToolError::new(ErrorCode::RateLimit, message),
         500..=599 => ToolError::new(ErrorCode::ServerError, message),
-        _ => ToolError::failed(message).suggest("check the address; web-search may find the page"),
+        _ => ToolError::failed(message).suggest("web-search may find the page"),
     };
     match retry_after(response) {
         Some(wait) => error.retry_after(wait),

@@ -14,11 +14,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::config::{SearchConfig, WebConfigError};
+use super::config::{ProviderName, SearchConfig, WebConfigError};
 use super::{Reach, WebBackend, reads_the_web, text};
 use crate::builtin::wrong_argument;
 use answer::SearchResult;
 use provider::Provider;
+
+/// The integration that `web-search` lacks where it has no provider to ask.
+pub const SEARCH_INTEGRATION: &str = "web-search";
+
+/// How to connect it.
+pub const HOW_TO_CONNECT_SEARCH: &str = "set TAVILY_API_KEY (or BRAVE_API_KEY, SERPAPI_API_KEY), or add \
+     `[web.search.searxng]` with the `url` of a SearXNG of your own, which needs no key";
 
 /// As in the seed: a search that takes longer is of no use to a conversation.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,12 +72,13 @@ struct Failure {
 }
 
 pub(super) fn tool(config: &SearchConfig, backend: &WebBackend) -> Result<ToolBuilder, WebConfigError> {
+    let chosen = match config.providers.as_slice() {
+        [] => at_hand(config, backend),
+        chosen => chosen.to_vec(),
+    };
+    let is_connected = !chosen.is_empty();
     let search = Arc::new(Search {
-        providers: config
-            .providers
-            .iter()
-            .map(|name| Provider::new(*name, config))
-            .collect::<Result<_, _>>()?,
+        providers: chosen.into_iter().map(|name| Provider::new(name, config)).collect::<Result<_, _>>()?,
         timeout: Duration::from_millis(config.timeout_ms),
         backend: backend.clone(),
     });
@@ -95,7 +103,20 @@ pub(super) fn tool(config: &SearchConfig, backend: &WebBackend) -> Result<ToolBu
     .category(Category::Search)
     .risk(Risk::Low)
     .timeout(TIMEOUT);
+    let builder = if is_connected { builder } else { builder.integration(SEARCH_INTEGRATION) };
     Ok(reads_the_web(builder, Reach::Public))
+}
+
+/// The providers that can be asked although nobody has chosen any: a SearXNG whose address is known, and those whose key
+/// is in the environment, such as `TAVILY_API_KEY`.
+fn at_hand(config: &SearchConfig, backend: &WebBackend) -> Vec<ProviderName> {
+    use ProviderName::{Brave, Searxng, Serpapi, Tavily};
+    let is_usable = |name: &ProviderName| match Provider::new(*name, config) {
+        Ok(provider) => provider.has_key(backend),
+        // No address, or a wrong one; of those that nobody has chosen, nobody has to hear.
+        Err(_) => false,
+    };
+    [Searxng, Tavily, Brave, Serpapi].into_iter().filter(is_usable).collect()
 }
 
 struct Search {
@@ -140,11 +161,8 @@ fn failure(provider: &str, error: &ToolError) -> Failure {
 }
 
 fn nothing_configured() -> ToolError {
-    ToolError::new(ErrorCode::IntegrationMissing, "no search provider is configured").suggest(
-        "tell the user to add `[web.search]` with `providers = [\"tavily\"]` to helve.toml and to set \
-         TAVILY_API_KEY; or \"brave\" with BRAVE_API_KEY, \"serpapi\" with SERPAPI_API_KEY, or \"searxng\" \
-         with `url` under `[web.search.searxng]` for a SearXNG of their own, which needs no key",
-    )
+    ToolError::new(ErrorCode::IntegrationMissing, "no search provider is configured")
+        .suggest(format!("tell the user to {HOW_TO_CONNECT_SEARCH}"))
 }
 
 /// One error for all: the one that gives most hope, with what happened at each provider.

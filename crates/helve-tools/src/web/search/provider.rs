@@ -59,6 +59,12 @@ impl Provider {
         word(self.name)
     }
 
+    /// Whether it needs no key, or has one.
+    pub(super) fn has_key(&self, backend: &WebBackend) -> bool {
+        let Some(variable) = &self.key else { return true };
+        backend.variables.read(variable).is_ok_and(|key| !key.expose_secret().is_empty())
+    }
+
     /// Asks it. An error of code `execution_failed` means that the query is at fault, any other
     /// that the provider is.
     pub(super) async fn search(

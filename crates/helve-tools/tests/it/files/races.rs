@@ -88,7 +88,7 @@ async fn of_many_writers_one_makes_the_file() {
         for writer in writers {
             match writer.await.unwrap() {
                 Ok(content) => made.push(content),
-                Err(error) => assert!(error.message().starts_with("FILE_EXISTS: "), "{error}"),
+                Err(error) => assert_eq!(error.tool_code(), Some("FILE_EXISTS"), "{error}"),
             }
         }
         assert_eq!(made, [world.text(&format!("root/{path}"))]);

@@ -128,3 +128,74 @@ async fn binary_files_are_refused_kindly_and_given_as_base64_on_request() {
         assert!(error.message().contains("byte 3"), "{error}");
     }
 }
+
+/// Texts that people have, and the encodings that they have them in.
+fn texts() -> Vec<(&'static str, &'static str)> {
+    let japanese = "これは日本語の文章です。文字コードの判定を確かめます。\n次の行もあります。\n";
+    vec![
+        ("windows-1252", "Schöne Grüße aus Köln, das Frühstück wäre fertig – “bald”.\n"),
+        ("windows-1251", "Съешь же ещё этих мягких французских булок, да выпей чаю.\n"),
+        ("koi8-r", "Съешь же ещё этих мягких французских булок, да выпей чаю.\n"),
+        ("shift_jis", japanese),
+        ("euc-jp", japanese),
+        ("iso-2022-jp", japanese),
+        ("gbk", "这是一个用来检测编码的中文句子，里面有足够多的常用汉字。\n第二行也有文字。\n"),
+        ("big5", "這是一個用來檢測編碼的中文句子，裡面有足夠多的常用漢字。\n第二行也有文字。\n"),
+        ("euc-kr", "이것은 인코딩을 확인하기 위한 한국어 문장입니다. 글자가 충분히 많아야 합니다.\n"),
+    ]
+}
+
+fn encoded(name: &str, text: &str) -> Vec<u8> {
+    let (bytes, _, alien) = encoding_rs::Encoding::for_label(name.as_bytes()).unwrap().encode(text);
+    assert!(!alien, "{name}");
+    bytes.into_owned()
+}
+
+#[tokio::test]
+async fn the_encodings_that_people_have_are_found_out_or_can_be_named() {
+    let world = World::new();
+    for (name, text) in texts() {
+        world.put("root/f", encoded(name, text));
+        for arguments in
+            [json!({}), json!({ "encoding": name }), json!({ "encoding": name.to_ascii_uppercase() })]
+        {
+            let answer = read(&world, arguments.clone()).await;
+            assert_eq!(answer["content"], text, "{name} {arguments}");
+            // Russian is the same in both; what is found out is the larger one.
+            let found = if name == "koi8-r" && arguments == json!({}) { "koi8-u" } else { name };
+            assert_eq!(answer["encoding"], found, "{arguments}");
+            assert_eq!(answer["replaced"], Value::Null);
+        }
+        let lines = read(&world, json!({ "max_lines": 1, "encoding": name })).await;
+        assert_eq!(lines["content"].as_str().unwrap(), text.split_inclusive('\n').next().unwrap(), "{name}");
+    }
+    // Where the mark says so, either name of UTF-16 will do.
+    let wide: Vec<u8> =
+        [0xFE, 0xFF].into_iter().chain("grüße".encode_utf16().flat_map(u16::to_be_bytes)).collect();
+    world.put("root/f", wide);
+    let answer = read(&world, json!({ "encoding": "utf-16" })).await;
+    assert_eq!((&answer["content"], &answer["encoding"]), (&json!("grüße"), &json!("utf-16be")));
+}
+
+#[tokio::test]
+async fn a_wrong_encoding_is_refused_or_said_and_hostile_names_are_errors() {
+    let world = World::new();
+    world.put("root/f", b"\x81\xFF\xFE plain \x80".to_vec());
+    let error = world.fails("file-read", json!({ "path": "f", "encoding": "shift_jis" })).await;
+    assert!(error.message().contains("is not shift_jis"), "{error}");
+    for wrong in ["klingon", "replacement", "../etc", "utf-7", ""] {
+        let error = world.fails("file-read", json!({ "path": "f", "encoding": wrong })).await;
+        assert!(error.message().contains("no encoding is called"), "{wrong}: {error}");
+    }
+    // A piece may begin or end within a character: it is shown, and said.
+    world.put("root/f", encoded("shift_jis", &"漢字".repeat(100)));
+    let piece = read(&world, json!({ "encoding": "shift_jis", "offset": 1, "length": 4 })).await;
+    assert_eq!(piece["length"], 4);
+    // Sequences without an end, and half of one.
+    for bytes in [&b"\x1B$B\x46"[..], b"\x1B$", b"\x1B(J\xFF", &b"\x1B$B".repeat(5_000)] {
+        world.put("root/f", bytes.to_vec());
+        let answer = read(&world, json!({ "encoding": "base64" })).await;
+        assert_eq!(answer["length"], bytes.len());
+        let _any = world.call("file-read", json!({ "path": "f" })).await;
+    }
+}

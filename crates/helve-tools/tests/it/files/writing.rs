@@ -16,7 +16,8 @@ async fn a_new_file_is_made_and_an_existing_one_only_replaced_when_told() {
     assert_eq!(world.text("root/new.txt"), "grüße");
 
     let error = world.fails("file-write", json!({ "path": "new.txt", "content": "x" })).await;
-    assert_eq!(error.message(), "FILE_EXISTS: `new.txt` already exists");
+    assert_eq!(error.message(), "`new.txt` already exists");
+    assert_eq!((error.tool_code(), error.is_retryable()), (Some("FILE_EXISTS"), true));
     assert_eq!(error.suggestions(), ["set overwrite: true", "choose a different path"]);
     assert_eq!(world.text("root/new.txt"), "grüße");
 
@@ -137,4 +138,34 @@ async fn an_edit_keeps_encoding_and_line_endings() {
     world.put("root/f", [0, 1, 2]);
     let error = world.fails("file-edit", json!({ "path": "f", "edits": [{ "old": "x", "new": "y" }] })).await;
     assert!(error.message().contains("not edited"), "{error}");
+}
+
+#[tokio::test]
+async fn an_edit_keeps_the_encodings_that_people_have_or_refuses() {
+    let world = World::new();
+    for name in ["shift_jis", "euc-jp", "iso-2022-jp", "gbk", "euc-kr", "koi8-r", "windows-1252"] {
+        let encoding = encoding_rs::Encoding::for_label(name.as_bytes()).unwrap();
+        let known = match name {
+            "koi8-r" => "чай",
+            "windows-1252" => "Grüße",
+            "euc-kr" => "한국어",
+            _ => "日本",
+        };
+        let text = |word: &str| encoding.encode(&format!("{known} alt\n{word}\n")).0.into_owned();
+        world.put("root/f", text("x"));
+        let edits = json!([{ "old": "\nx\n", "new": format!("\n{known}\n") }]);
+        let answer = world.ok("file-edit", json!({ "path": "f", "encoding": name, "edits": edits })).await;
+        assert_eq!(answer["encoding"], name);
+        assert_eq!(std::fs::read(world.path("root/f")).unwrap(), text(known), "{name}");
+        let edits = json!([{ "old": "alt", "new": "😀" }]);
+        let error = world.fails("file-edit", json!({ "path": "f", "encoding": name, "edits": edits })).await;
+        assert!(error.message().contains("has no `😀`"), "{name}: {error}");
+        assert_eq!(std::fs::read(world.path("root/f")).unwrap(), text(known), "nothing was written");
+    }
+    let edits = json!([{ "old": "alt", "new": "neu" }]);
+    let error =
+        world.fails("file-edit", json!({ "path": "f", "encoding": "shift_jis", "edits": edits })).await;
+    assert!(error.message().contains("which is not edited"), "what it is not is not written back: {error}");
+    let error = world.fails("file-edit", json!({ "path": "f", "encoding": "base64", "edits": edits })).await;
+    assert!(error.message().contains("only text is edited"), "{error}");
 }

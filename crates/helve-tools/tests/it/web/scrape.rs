@@ -97,6 +97,11 @@ async fn content_that_is_no_page_is_text_or_refused() {
     ] {
         assert_eq!(read(address, path, json!({})).await.unwrap_err().code(), code, "{path}");
     }
+    for path in ["/nothing", "/500", "/429"] {
+        let error = read(address, path, json!({})).await.unwrap_err();
+        assert_eq!((error.tool_code(), error.is_retryable()), (Some("SCRAPE_FAILED"), true), "{path}");
+    }
+    assert_eq!(read(address, "/403", json!({})).await.unwrap_err().tool_code(), None);
     let error = call(&scrape("", address), json!({ "url": "http://192.168.1.1/" })).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::PermissionDenied);
 }

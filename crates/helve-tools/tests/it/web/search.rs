@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use helve::{ErrorCode, Tool};
-use helve_tools::{WebConfig, web_tools};
+use helve_tools::http::Variables;
+use helve_tools::{WebBackend, WebConfig, web_tools};
 use serde_json::{Value, json};
 
 use super::{Seen, backend, named, server, tools};
@@ -189,10 +190,35 @@ async fn hostile_answers_are_passed_over() {
 
 #[tokio::test]
 async fn with_nothing_configured_the_error_says_what_to_configure() {
-    let tool = named(web_tools(&WebConfig::default(), &backend()).unwrap(), "web-search");
-    let error = call(&tool, json!({ "query": "rust" })).await.unwrap_err();
+    let nothing = WebBackend { variables: Variables::fixed([]), ..backend() };
+    let tool = named(web_tools(&WebConfig::default(), &nothing).unwrap(), "web-search");
+    assert_eq!(tool.definition().integrations, ["web-search"], "so models are not shown it");
+    let error = call(&tool, json!({ "query": "x" })).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::IntegrationMissing);
-    insta::assert_snapshot!(error.suggestions()[0]);
+    assert!(error.suggestions()[0].contains("TAVILY_API_KEY"));
+}
+
+#[tokio::test]
+async fn a_key_alone_makes_it_work() {
+    let (address, seen) = server(documented).await;
+    // No provider is chosen; the address is only another one so that nobody outside is asked.
+    let config = "[search.tavily]\nurl = 'http://HOST/tavily'\n";
+    let tool = named(tools(config, address, &backend()), "web-search");
+    assert!(tool.definition().integrations.is_empty());
+    let answer = call(&tool, json!({ "query": "rust" })).await.unwrap();
+    assert_eq!((&answer["provider"], &answer["results"][0]["title"]), (&json!("tavily"), &json!("Rust")));
+    let asked = seen.lock().unwrap();
+    assert_eq!(asked.len(), 1, "the others have no key");
+    assert_eq!(asked[0].headers["authorization"], "Bearer tvly-s3cret");
+    drop(asked);
+
+    let empty = WebBackend { variables: Variables::fixed([("TAVILY_API_KEY", " ")]), ..backend() };
+    let tool = named(tools(config, address, &empty), "web-search");
+    assert_eq!(tool.definition().integrations, ["web-search"], "an empty key is none");
+    // A SearXNG of one's own needs no key, and comes first.
+    let config = "[search.searxng]\nurl = 'http://HOST/searx'\n[search.tavily]\nurl = 'http://HOST/tavily'\n";
+    let tool = named(tools(config, address, &backend()), "web-search");
+    assert_eq!(call(&tool, json!({ "query": "rust" })).await.unwrap()["provider"], "searxng");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use helve_core::effect::{Change, Effect};
+use helve_core::effect::{Change, Effect, TellOn};
 use helve_core::precondition::{Condition, DependencyStatus, Precondition};
 use helve_core::{Annotations, Category, Facet, Risk, Tool, ToolBuilder, ToolError};
 use schemars::JsonSchema;
@@ -295,8 +295,12 @@ fn output_schemas_follow_from_the_parts() {
 
 #[test]
 fn effects_of_parts_can_be_shown_however_deep() {
-    let effect =
-        |text: &str| Effect::new(text, Change::Notification { event: "told".to_owned(), payload: None });
+    let effect = |text: &str| {
+        Effect::new(
+            text,
+            Change::Notification { event: "told".to_owned(), on: TellOn::Success, payload: None },
+        )
+    };
     let host = host_with(vec![tool("notes").effect(effect("A note is kept."))]);
     host.registered(sequence("inner").step(Step::of("notes")).step(Step::call("more", "notes")));
     let outer = host

@@ -6,7 +6,8 @@ use helve_core::ports::Slot;
 use helve_core::{Call, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
-use crate::limits::{Pass, Verdict};
+use super::super::record::OpenRecord;
+use crate::limits::{Held, Pass, Verdict};
 use crate::runtime::Parts;
 
 /// What a call holds while it runs.
@@ -20,6 +21,34 @@ pub(super) fn admit<'p>(parts: &'p Parts, tool: &Tool, call: &Call) -> Result<Ad
     let pass = parts.health.enter(tool.name())?;
     let slots = parts.limits.admit(tool.name(), &call.caller)?;
     Ok(Admitted { pass, _slots: slots })
+}
+
+/// Holds the price of a call to a tool that has one, where cost is limited. Before all else that is taken: who may not
+/// spend must not use up what others share.
+pub(super) async fn hold(parts: &Parts, tool: &Tool, call: &Call) -> Result<Option<Held>, ToolError> {
+    let Some(price) = &tool.definition().cost else { return Ok(None) };
+    if !parts.costs.is_limited() {
+        return Ok(None);
+    }
+    // On the heap: nearly no call comes here.
+    let holding = parts.costs.hold(&*parts.ledger, parts.clock.now(), price, tool.name(), &call.caller);
+    Box::pin(holding).await.map(Some)
+}
+
+/// Records what a call cost, and counts it.
+pub(super) fn charge(
+    parts: &Parts,
+    tool: &Tool,
+    result: &Result<Value, ToolError>,
+    record: &mut OpenRecord<'_>,
+) {
+    let Some(price) = &tool.definition().cost else { return };
+    let did_nothing = matches!(result, Err(error) if error.did_nothing());
+    let Some(cost) = price.of(record.charged(), result.as_ref().ok(), did_nothing) else { return };
+    if parts.costs.is_limited() {
+        parts.costs.count(parts.clock.now(), &cost, tool.name(), record.caller());
+    }
+    record.costs(cost);
 }
 
 impl Admitted<'_> {

@@ -40,6 +40,8 @@ pub(super) async fn attempt(
     let started = record.attempt_begins();
     let (result, handler) = run(parts, tool, call, &context, arguments, deadline, record.run()).await;
     record.attach(context.attached());
+    record.charge(context.charged());
+    record.falls_short(context.shortfall().filter(|_| result.is_ok()));
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
     let (error, handler_returned) = (result.as_ref().err(), handler == HandlerEnd::Returned);

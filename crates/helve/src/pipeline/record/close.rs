@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helve_core::cost::{Amount, Cost};
 use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
@@ -10,7 +11,7 @@ use helve_core::record::{
     Payload, VoiceRecord,
 };
 use helve_core::schema::redact::scrub;
-use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
+use helve_core::{Advice, CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
@@ -91,8 +92,25 @@ impl OpenRecord<'_> {
             Status::Pending(_) => false,
         });
         outcome.context = std::mem::take(&mut self.context);
-        outcome.degraded = self.degraded.as_deref().unwrap_or_default().to_vec();
+        outcome.messages = std::mem::take(&mut self.messages);
+        outcome.degraded = self.all_degraded();
+        outcome.cost.clone_from(&self.cost);
         outcome
+    }
+
+    /// The tool has charged so much in one attempt.
+    pub(in crate::pipeline) fn charge(&mut self, amount: Amount) {
+        self.charged = self.charged.plus(amount);
+    }
+
+    /// What the tool has charged in all.
+    pub(in crate::pipeline) fn charged(&self) -> Amount {
+        self.charged
+    }
+
+    /// What the call cost.
+    pub(in crate::pipeline) fn costs(&mut self, cost: Cost) {
+        self.cost = Some(Box::new(cost));
     }
 
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
@@ -259,14 +277,18 @@ impl OpenRecord<'_> {
             timings: self.timings,
             result_bytes: self.result_bytes,
             withheld: self.result_withheld,
-            degraded: self.degraded.as_deref().unwrap_or_default().to_vec(),
+            degraded: self.all_degraded(),
             effects: self.effects.clone(),
             gate: self.gate_record(),
+            cost: self.cost.clone(),
         };
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
         }
         payload.voices = self.shown_voices();
+        if let Some(advice) = &mut payload.advice {
+            **advice = self.shown_advice(advice);
+        }
         payload.attached = self.content.as_ref().map(|content| AttachedRecord {
             bytes: content.get().len() as u64,
             sha256: sha256_hex(content.get().as_bytes()),
@@ -320,6 +342,17 @@ impl OpenRecord<'_> {
                 }
             })
             .collect()
+    }
+
+    /// What the calling agent said of its call, without the call's secrets and no longer than anybody reads.
+    pub(in crate::pipeline) fn shown_advice(&self, advice: &Advice) -> Advice {
+        const REASONING_BYTES_MAX: usize = 4 << 10;
+        let mut reasoning = Value::from(advice.reasoning.clone());
+        scrub(&mut reasoning, &self.secrets);
+        let reasoning =
+            reasoning.as_str().map(|text| text[..text.floor_char_boundary(REASONING_BYTES_MAX)].to_owned());
+        let confidence = advice.confidence.filter(|confidence| confidence.is_finite());
+        Advice { action: advice.action, confidence, reasoning }
     }
 
     /// An end that could not be recorded is not reported as a success.

@@ -16,6 +16,28 @@ async fn what_hooks_want_the_model_to_know_reaches_it() {
 }
 
 #[tokio::test]
+async fn a_system_message_is_for_the_user_and_suppressed_output_is_for_the_model() {
+    let said = |event: HookEvent, message: &str, context: &str, suppress: bool| {
+        let specific = json!({ "hookEventName": event.as_str(), "additionalContext": context });
+        from_json(
+            event,
+            json!({ "systemMessage": message, "suppressOutput": suppress, "hookSpecificOutput": specific }),
+        )
+    };
+    let (tool, _) = counting("say");
+    let open = said(HookEvent::PreToolUse, "user one", "model one", false);
+    let quiet = said(HookEvent::PostToolUse, "user two with hunter2-hunter2", "model two", true);
+    let set = on(HookEvent::PreToolUse, open).on(HookEvent::PostToolUse, Matcher::all(), answering(quiet));
+    let tool = tool.input_schema(json!({ "type": "object", "properties": {
+        "text": { "type": "string" }, "password": { "type": "string" } } }));
+    let outcome = bench(tool, set).call("say", json!({ "text": "hi", "password": "hunter2-hunter2" })).await;
+    assert_eq!(outcome.context, ["model one", "model two"]);
+    assert_eq!(outcome.messages, ["user one", "model one", "user two with [redacted]"], "and no secret");
+    let text = result_text(&outcome, &ResultBudget::default());
+    assert!(text.contains("model two") && !text.contains("user one") && !text.contains("user two"), "{text}");
+}
+
+#[tokio::test]
 async fn a_result_can_be_replaced_and_is_checked_again() {
     let tool = || counting("say").0.output_schema(json!({ "type": "object", "required": ["said"] }));
     let replaced =

@@ -6,7 +6,8 @@ use super::*;
 async fn effects_are_taken_back_in_reverse_when_one_fails_and_the_outcome_says_all() {
     let world = World::default();
     let ledger = Arc::new(VolatileLedger::default());
-    let notice = Change::Notification { event: "order:placed".to_owned(), payload: None };
+    let notice =
+        Change::Notification { event: "order:placed".to_owned(), on: TellOn::Success, payload: None };
     let order = world
         .act("order")
         .effect(count_up(true))
@@ -220,4 +221,104 @@ fn what_can_never_be_applied_or_undone_is_refused_with_its_tool() {
     for value in [json!(2), json!("{{ 1 + 1 }}"), json!("{{ result.many }}")] {
         note().effect(Effect::new("It counts", count(value))).build().unwrap();
     }
+}
+
+/// What was told since, as name and payload.
+async fn told(heard: &mut helve::Subscription) -> Vec<(String, Value)> {
+    let mut told = Vec::new();
+    while let Ok(Some(delivery)) =
+        tokio::time::timeout(std::time::Duration::from_millis(50), heard.next()).await
+    {
+        if let helve::Delivery::Event(event) = delivery
+            && let helve::event::EventKind::Notification { event, payload, .. } = &event.kind
+        {
+            told.push((event.clone(), payload.clone()));
+        }
+    }
+    told
+}
+
+#[tokio::test]
+async fn somebody_can_be_told_of_a_failure_alone() {
+    let notice = |event: &str, on: TellOn, payload: Option<Value>| {
+        let payload = payload.map(|payload| Template::parse(payload).unwrap());
+        Effect::new(event, Change::Notification { event: event.to_owned(), on, payload })
+    };
+    let api = Tool::builder("api")
+        .description("Works or not.")
+        .input_schema(json!({ "type": "object", "properties": { "works": { "type": "boolean" }, "key": { "type": "string" } } }))
+        .effect(notice("api:ok", TellOn::Success, None))
+        .effect(notice("api:error", TellOn::Failure, Some(json!({ "code": "{{ error.tool_code }}", "of": "{{ arguments.works }}" }))))
+        .effect(notice("api:done", TellOn::End, None))
+        .effect(
+            notice("api:network", TellOn::Failure, None)
+                .when(helve::expression::Expression::parse("error.code == 'network'").unwrap()),
+        )
+        .effect(count_up(true))
+        .handler(|arguments, _| async move {
+            match arguments["works"].as_bool() {
+                Some(true) => Ok(json!("fine")),
+                _ => Err(ToolError::unrecoverable("API_DOWN", "it is down")),
+            }
+        });
+    let ledger = Arc::new(VolatileLedger::default());
+    let runtime = runtime(ledger.clone(), [api], Settings::default());
+    let mut heard = runtime.subscribe();
+    let failed = runtime.call(Call::new("api", json!({ "works": false }))).await;
+    assert_eq!(code(&failed), "execution_failed");
+    let states: Vec<_> = failed.effects.iter().map(|effect| effect.state).collect();
+    assert_eq!(
+        states,
+        [
+            EffectState::NotReached,
+            EffectState::Applied,
+            EffectState::Applied,
+            EffectState::Skipped,
+            EffectState::NotReached
+        ]
+    );
+    let events = told(&mut heard).await;
+    assert_eq!(events[0], ("api:error".to_owned(), json!({ "code": "API_DOWN", "of": false })));
+    assert_eq!((events[1].0.as_str(), &events[1].1["message"]), ("api:done", &json!("it is down")));
+    assert_eq!(events.len(), 2);
+    assert_eq!(orders(&*ledger).await, json!(null), "a failure changes nothing else");
+
+    assert!(runtime.call(Call::new("api", json!({ "works": true }))).await.is_success());
+    let names: Vec<_> = told(&mut heard).await.into_iter().map(|(event, _)| event).collect();
+    assert_eq!(names, ["api:ok", "api:done"]);
+    assert_eq!(orders(&*ledger).await, json!(1));
+}
+
+#[tokio::test]
+async fn an_error_that_is_to_be_told_says_nothing_secret_and_may_be_a_result_or_a_broken_promise() {
+    let notice = || {
+        let change = Change::Notification { event: "bad".to_owned(), on: TellOn::Failure, payload: None };
+        Effect::new("tells", change)
+    };
+    let leaks = Tool::builder("leaks")
+        .description("Repeats a secret.")
+        .parameter(helve::Parameter::required("password", helve::ParameterType::String, "Secret"))
+        .effect(notice())
+        .handler(
+            |arguments, _| async move { Err(ToolError::failed(format!("no: {}", arguments["password"]))) },
+        );
+    let returns = failing("returns").failure_mode(helve::FailureMode::Return).effect(notice());
+    let breaks = Tool::builder("breaks")
+        .description("Promises text.")
+        .output_schema(json!({ "type": "string" }))
+        .effect(notice())
+        .handler(|_, _| async { Ok(json!(1)) });
+    let runtime = runtime(Arc::new(VolatileLedger::default()), [leaks, returns, breaks], Settings::default());
+    let mut heard = runtime.subscribe();
+    runtime.call(Call::new("leaks", json!({ "password": "hunter2-hunter2" }))).await;
+    let events = told(&mut heard).await;
+    assert_eq!(events.len(), 1);
+    assert!(!events[0].1.to_string().contains("hunter2"), "{events:?}");
+    runtime.call(Call::new("returns", json!({}))).await;
+    assert!(told(&mut heard).await[0].1["message"].is_string());
+    runtime.call(Call::new("breaks", json!({}))).await;
+    assert_eq!(told(&mut heard).await[0].1["code"], "output_invalid");
+    // What was never run has not failed.
+    runtime.call(Call::new("leaks", json!({ "password": 5, "more": [] }))).await;
+    assert!(told(&mut heard).await.is_empty());
 }

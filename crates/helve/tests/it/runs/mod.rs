@@ -10,7 +10,7 @@ mod undoing;
 use std::sync::{Arc, Mutex};
 
 use helve::compose::{self, OnError, Step};
-use helve::effect::{Change, Effect, MemoryOperation, StateOperation};
+use helve::effect::{Change, Effect, MemoryOperation, StateOperation, TellOn};
 use helve::memory::{MemoryPlace, MemoryScope};
 use helve::ports::{Ledger, Memory, Runs};
 use helve::run::{Answer, EffectState, OnCrash, PartState, StepKind, Undo};

@@ -1,0 +1,54 @@
+//! What calls cost.
+
+use helve_core::cost::Spending;
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::Audit;
+use super::record::StoredHead;
+use super::rows::{COLUMNS, Damage, StoredEntry};
+use crate::chain::Kind;
+use crate::error::StoreError;
+
+impl Audit {
+    /// The calls that came since then and cost something, oldest first. Ends that do not count, because another process
+    /// had taken the run over by then, are left out.
+    pub fn spending(&self, since: Timestamp) -> Result<Vec<Spending>, StoreError> {
+        let db = self.connect()?;
+        let spent = read_spending(&db, since).map_err(|source| self.error(source))?;
+        spent.map_err(|Damage(why)| StoreError::DamagedEntry(why))
+    }
+}
+
+/// The same, from a connection that is there already.
+pub(crate) fn read_spending(
+    db: &Connection,
+    since: Timestamp,
+) -> rusqlite::Result<Result<Vec<Spending>, Damage>> {
+    // Only heads that may tell of a cost are read as JSON: most calls cost nothing.
+    let mut select = db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM entries WHERE made_ms >= ?1 AND kind = ?2 AND instr(head, ?3) > 0 ORDER BY seq"
+    ))?;
+    let marked = "\"cost\":{";
+    let mut rows = select.query(params![since.as_millisecond(), Kind::Finished as i64, marked])?;
+    let mut spent = Vec::new();
+    while let Some(row) = rows.next()? {
+        match parse(&StoredEntry::read(row)) {
+            Ok(one) => spent.extend(one),
+            Err(damage) => return Ok(Err(damage)),
+        }
+    }
+    Ok(Ok(spent))
+}
+
+fn parse(stored: &StoredEntry) -> Result<Option<Spending>, Damage> {
+    let head: StoredHead = stored.parse_head()?;
+    let cost = head.ending.filter(|_| !head.fenced).and_then(|ending| ending.cost);
+    Ok(cost.map(|cost| Spending {
+        at: head.at,
+        tool: head.facts.tool.to_string(),
+        principal: head.facts.caller.principal.clone(),
+        session: head.facts.caller.session.clone(),
+        cost: *cost,
+    }))
+}
