@@ -1,5 +1,6 @@
 //! When one event happens: its start, its length, its status.
 
+use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
 use super::id::zone_of;
@@ -95,7 +96,7 @@ impl Length {
                         zone.instant(later).as_second() + seconds
                     }
                 };
-                let end = jiff::Timestamp::from_second(end).unwrap_or(instant).max(instant);
+                let end = Timestamp::from_second(end).unwrap_or(Timestamp::MAX).max(instant);
                 When::Timed {
                     start: Moment { instant, zone: zone.clone() },
                     end: Moment { instant: end, zone },

@@ -3,9 +3,12 @@
 use std::fmt;
 
 use super::refusal::{Problem, Refusal};
+use super::scan::{Rules, Shape};
 
 /// How long an address may be (RFC 5321 allows a path of 256 with its angle brackets).
 const ADDRESS_BYTES_MAX: usize = 254;
+/// A domain beyond ASCII may be longer as it is written, never four times.
+const RULES: Rules = Rules { field: "address", shape: Shape::Line, bytes_max: 4 * ADDRESS_BYTES_MAX };
 const LOCAL_BYTES_MAX: usize = 64;
 const LABEL_BYTES_MAX: usize = 63;
 
@@ -31,17 +34,12 @@ pub struct Address {
 impl Address {
     /// Checks an address.
     pub fn new(text: &str) -> Result<Self, Refusal> {
-        Self::read(text).map_err(|problem| Refusal::new("address", problem))
+        // First, because a domain's way to ASCII drops invisible characters without a word.
+        RULES.check(text)?;
+        Self::read(text).map_err(|problem| RULES.refuse(problem))
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
-        // An ASCII domain can be shorter than what it was written as, never four times.
-        if text.len() > 4 * ADDRESS_BYTES_MAX {
-            return Err(too_long(text.len()));
-        }
-        if text.is_empty() {
-            return Err(Problem::Empty);
-        }
         let (local, domain) = text.rsplit_once('@').ok_or(Problem::Malformed(
             "is no mail address: it has no `@`; give one such as `ada@example.org`",
         ))?;

@@ -27,7 +27,7 @@ pub struct Mailbox {
 impl Mailbox {
     /// An address, and a name that is checked.
     pub fn new(name: Option<&str>, address: Address) -> Result<Self, Refusal> {
-        let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else {
+        let Some(name) = name.map(trim).filter(|name| !name.is_empty()) else {
             return Ok(Self { name: None, address });
         };
         NAME.check(name)?;
@@ -43,12 +43,12 @@ impl Mailbox {
     /// Reads `ada@example.org`, `Ada <ada@example.org>` or `"Lovelace, Ada" <ada@example.org>`: one mailbox, not
     /// a list, no group and no comment.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
-        let text = text.trim();
+        let text = trim(text);
         let Some(open) = text.rfind('<') else { return Self::new(None, Address::new(text)?) };
         let inner = text[open + 1..].strip_suffix('>').ok_or_else(|| {
             Refusal::new("address", Problem::Malformed("has a `<` without a `>` at its end"))
         })?;
-        let name = unquote(text[..open].trim()).map_err(|problem| NAME.refuse(problem))?;
+        let name = unquote(trim(&text[..open])).map_err(|problem| NAME.refuse(problem))?;
         Self::new(Some(&name), Address::new(inner)?)
     }
 
@@ -74,6 +74,11 @@ impl fmt::Display for Mailbox {
             }
         }
     }
+}
+
+/// Without spaces around. Line breaks are not trimmed: a text that has one is refused, wherever it stands.
+fn trim(text: &str) -> &str {
+    text.trim_matches(' ')
 }
 
 /// A name without its quotes and backslashes.

@@ -19,7 +19,14 @@ zones = scope["win_tz"]
 shown = {}
 for row in json.loads(pathlib.Path(sys.argv[2]).read_text()):
     shown[row["value"]] = re.sub(r"^\(UTC[^)]*\)\s*", "", row["text"])
-# Renamed since that list was made, or better known under another name.
+# That list has names of its own for some.
+for own, windows in {
+    "Japan Standard Time": "Tokyo Standard Time",
+    "Moscow Standard Time": "Russian Standard Time",
+    "Yekaterinburg Time": "Ekaterinburg Standard Time",
+}.items():
+    shown[windows] = shown[own]
+shown["GMT Standard Time"] = "Dublin, Edinburgh, Lisbon, London"
 shown["Pacific Standard Time"] = "Pacific Time (US & Canada)"
 out = pathlib.Path(__file__).parents[2] / "src/zones/windows_zones.txt"
 lines = [f"{name}\t{zone}\t{shown.get(name, '')}" for name, zone in sorted(zones.items())]

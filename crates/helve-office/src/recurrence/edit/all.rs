@@ -39,7 +39,7 @@ pub fn change_all(document: &mut Document, uid: &str, changes: &Changes) -> Resu
         shift(document, &before, event, &form, changes)?;
     }
     let component = event_mut(document, event.place)?;
-    changes.write(component, |name| is_identity(name));
+    changes.write(component, is_identity);
     changes.write_time(component)?;
     stamp(component, changes.now, revision)?;
     match changes.names("RRULE") {
