@@ -226,11 +226,9 @@ fn line() -> impl Strategy<Value = String> {
     ]
     .prop_filter("the tree is given by others", |line| {
         let start = line.trim_start_matches('\u{feff}').to_ascii_uppercase();
-        !(start.starts_with("BEGIN")
-            || start.starts_with("END")
-            || start.contains(".BEGIN")
-            || start.contains(".END"))
-            && !line.starts_with([' ', '\t'])
+        let is_tree = ["BEGIN", "END"].iter().any(|word| start.starts_with(word))
+            || [".BEGIN", ".END"].iter().any(|word| start.contains(word));
+        !is_tree && !line.starts_with([' ', '\t'])
     })
 }
 
@@ -262,7 +260,9 @@ proptest! {
         whole.extend(b"\r\nEND:A\r\n");
         if let Ok(document) = Document::parse(&whole) {
             prop_assert_eq!(document.print(), whole);
-            let _ = document.components().flat_map(Component::properties).map(|p| p.params().count()).count();
+            for property in document.components().flat_map(Component::properties) {
+                let _ = (property.params().count(), property.text_value());
+            }
         }
     }
 
