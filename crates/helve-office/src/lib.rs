@@ -9,6 +9,7 @@
 //! - [`zones`]: what a local time means, by whatever name a zone goes.
 //! - [`recurrence`]: when the events of a series happen, and edits of one, some or all of them.
 //! - [`availability`]: who is free when, where *unknown* is never *free*.
+//! - [`mail`]: messages composed and read, replies and forwards that thread.
 
 pub mod text;
 
@@ -20,3 +21,5 @@ pub mod zones;
 pub mod recurrence;
 
 pub mod availability;
+
+pub mod mail;

@@ -138,3 +138,48 @@ impl CalendarText {
         Ok(Self(text.into()))
     }
 }
+
+checked! {
+    /// The name of an attached file: a name, not a path.
+    FileName
+}
+
+impl FileName {
+    const RULES: Rules = Rules { field: "file name", shape: Shape::Line, bytes_max: 255 };
+
+    /// Checks a name.
+    pub fn new(text: &str) -> Result<Self, Refusal> {
+        Self::RULES.check(text)?;
+        match text.contains(['/', '\\']) || text.starts_with('.') {
+            true => Err(Self::RULES.refuse(Problem::Malformed(
+                "has a slash, a backslash or a dot in front; give a plain name such as `report.pdf`",
+            ))),
+            false => Ok(Self(text.into())),
+        }
+    }
+}
+
+checked! {
+    /// The body of a mail, as text or as HTML. Its transfer encoding keeps it apart from headers and commands, so
+    /// that whatever a quoted mail had may stay; only controls that no text has are refused.
+    MailText
+}
+
+impl MailText {
+    const CHARS_MAX: usize = 100_000;
+
+    /// Checks a body. Line ends of every kind become line feeds.
+    pub fn new(text: &str) -> Result<Self, Refusal> {
+        let refuse = |problem| Err(Refusal::new("body", problem));
+        if text.len() > 4 * Self::CHARS_MAX || text.chars().count() > Self::CHARS_MAX {
+            let found = text.chars().count();
+            return refuse(Problem::TooLong { found, max: Self::CHARS_MAX, unit: "characters" });
+        }
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let control = text.chars().enumerate().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\t'));
+        match control {
+            Some((at, c)) => refuse(Problem::Hidden { c, name: "control character", at: at + 1 }),
+            None => Ok(Self(text.into())),
+        }
+    }
+}

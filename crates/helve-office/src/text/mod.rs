@@ -12,9 +12,11 @@
 //! | [`MessageId`] | printable ASCII between `<` and `>` | 250 bytes |
 //! | [`FolderName`] | one line without `*` and `%` | 255 bytes |
 //! | [`SearchWords`] | one line | 500 bytes, 20 words |
+//! | [`FileName`] | one line without `/`, `\` and a dot in front | 255 bytes |
+//! | [`MailText`] | line feeds and tabs besides; direction marks and invisible characters too | 100,000 characters |
 //! | [`CalendarText`] | line feeds and tabs besides | 64 KiB |
 //!
-//! All refuse NUL and other controls, characters that change the direction of text, and invisible ones. Joiners
+//! All but [`MailText`] refuse NUL and other controls, characters that change the direction of text, and invisible ones. Joiners
 //! and variation selectors stay where an emoji or a script needs them. Spaces of other kinds (a Japanese name
 //! has one) stay. How a kept character is encoded (RFC 2047, UTF-7 for folders, backslashes in iCalendar) is the
 //! writer's concern.
@@ -27,7 +29,8 @@ mod refusal;
 mod scan;
 
 pub use address::Address;
-pub use fields::{CalendarText, FolderName, HeaderValue, SearchWords, Subject};
+pub use fields::{CalendarText, FileName, FolderName, HeaderValue, MailText, SearchWords, Subject};
 pub use mailbox::{Mailbox, Recipients};
 pub use message_id::MessageId;
 pub use refusal::{Problem, Refusal};
+pub use scan::cleaned;

@@ -67,3 +67,32 @@ impl Rules {
         }
     }
 }
+
+/// Text from outside as one line that every check of one line takes: what acts on its reader goes, breaks and tabs
+/// become a space, and it is cut behind so many characters. For subjects and names of those who wrote to us.
+///
+/// ```
+/// use helve_office::text::{Subject, cleaned};
+/// let subject = cleaned("Hi\r\nBcc: eve@example.org\u{202e}", 100);
+/// assert_eq!(subject, "Hi Bcc: eve@example.org");
+/// assert!(Subject::new(&subject).is_ok());
+/// ```
+pub fn cleaned(text: &str, chars_max: usize) -> String {
+    let mut clean = String::new();
+    let mut last = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let kept = match hidden::kind(c) {
+            None if matches!(c, '\n' | '\t') => Some(' '),
+            None | Some(Kind::Space) => Some(c),
+            Some(Kind::Control) if matches!(c, '\r' | '\u{85}' | '\u{2028}' | '\u{2029}') => Some(' '),
+            Some(Kind::Invisible) if hidden::belongs(c, last, rest.peek().copied()) => Some(c),
+            Some(_) => None,
+        };
+        // Breaks come in pairs, and a folded header has spaces besides.
+        clean.extend(kept.filter(|c| *c != ' ' || !clean.ends_with(' ')));
+        last = kept.or(last);
+    }
+    let end = clean.char_indices().nth(chars_max).map_or(clean.len(), |(at, _)| at);
+    clean[..end].trim().to_owned()
+}
