@@ -88,12 +88,8 @@ pub fn compose(letter: &Letter) -> Result<Composed, ComposeError> {
         .message_id(Some(letter.message_id.as_str().to_owned()));
     let mut recipients = Vec::new();
     if let Some(all) = &letter.recipients {
-        for mailbox in all.to() {
-            builder = builder.to(written(mailbox)?);
-        }
-        for mailbox in all.cc() {
-            builder = builder.cc(written(mailbox)?);
-        }
+        builder = with_mailboxes(builder, "To", all.to());
+        builder = with_mailboxes(builder, "Cc", all.cc());
         recipients = all.envelope().cloned().collect();
     }
     builder = with_subject(builder, letter.subject.as_str());
@@ -115,13 +111,31 @@ fn written(mailbox: &Mailbox) -> Result<LettreMailbox, ComposeError> {
     Ok(LettreMailbox::new(mailbox.name().map(str::to_owned), lettre_address(mailbox.address())?))
 }
 
+fn with_mailboxes(builder: MessageBuilder, name: &'static str, mailboxes: &[Mailbox]) -> MessageBuilder {
+    if mailboxes.is_empty() {
+        return builder;
+    }
+    let plain = mailboxes.iter().map(Mailbox::to_string).collect::<Vec<_>>().join(", ");
+    with_encoded(builder, name, plain, encoded_word::encode_mailboxes(mailboxes))
+}
+
+/// A header whose value is encoded and folded already. INVARIANT: it was made of checked parts, so that no line of it
+/// can be another header.
+fn with_encoded(
+    builder: MessageBuilder,
+    name: &'static str,
+    plain: String,
+    encoded: String,
+) -> MessageBuilder {
+    let name = HeaderName::new_from_ascii_str(name);
+    builder.raw_header(RawHeader::dangerous_new_pre_encoded(name, plain, encoded))
+}
+
 fn with_subject(builder: MessageBuilder, subject: &str) -> MessageBuilder {
     if !encoded_word::needs_encoding(subject) {
         return builder.subject(subject);
     }
-    let name = HeaderName::new_from_ascii_str("Subject");
-    let encoded = encoded_word::encode(subject);
-    builder.raw_header(RawHeader::dangerous_new_pre_encoded(name, subject.to_owned(), encoded))
+    with_encoded(builder, "Subject", subject.to_owned(), encoded_word::encode(subject))
 }
 
 fn with_thread(builder: MessageBuilder, thread: &Thread) -> MessageBuilder {
@@ -141,9 +155,7 @@ fn with_thread(builder: MessageBuilder, thread: &Thread) -> MessageBuilder {
         return builder;
     }
     // One id a line: each is short enough by itself.
-    let name = HeaderName::new_from_ascii_str("References");
-    let folded = kept.join("\r\n ");
-    builder.raw_header(RawHeader::dangerous_new_pre_encoded(name, kept.join(" "), folded))
+    with_encoded(builder, "References", kept.join(" "), kept.join("\r\n "))
 }
 
 fn with_body(builder: MessageBuilder, letter: &Letter) -> Result<Message, ComposeError> {

@@ -1,7 +1,9 @@
-//! Subjects in encoded words (RFC 2047).
+//! Subjects and names in encoded words (RFC 2047), and lists of addresses that are folded between them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+
+use crate::text::Mailbox;
 
 /// How many bytes of text fit one encoded word of 75 characters.
 const BYTES_MAX: usize = 45;
@@ -24,4 +26,16 @@ pub(super) fn encode(text: &str) -> String {
         rest = &rest[at..];
     }
     words.join("\r\n ")
+}
+
+/// Mailboxes as the value of a header, one a line: lettre writes them all on one.
+pub(super) fn encode_mailboxes(mailboxes: &[Mailbox]) -> String {
+    mailboxes.iter().map(encode_mailbox).collect::<Vec<_>>().join(",\r\n ")
+}
+
+fn encode_mailbox(mailbox: &Mailbox) -> String {
+    match mailbox.name() {
+        Some(name) if !name.is_ascii() => format!("{}\r\n <{}>", encode(name), mailbox.address()),
+        Some(_) | None => mailbox.to_string(),
+    }
 }

@@ -8,7 +8,7 @@ use jiff::civil::DateTime;
 use super::event::{Length, Start};
 use super::exceptions::Extra;
 use super::id::RecurrenceId;
-use super::occurrence::{Occurrence, Range, Source};
+use super::occurrence::{Occurrence, Range, Source, When};
 use super::series::{Main, Override, Scope, Series};
 use crate::ical::DateValue;
 use crate::rule::{Budget, First, OverBudget, Rule, Window, local_time, naive_seconds};
@@ -39,7 +39,11 @@ impl Series {
                 found.push(Occurrence { when, id: Some(over.id), source, status, place });
             }
         }
-        found.sort_by_cached_key(|occurrence| occurrence.when.instants(&range.asker));
+        // Mostly they are in order already: rules fire in order, but a gap or an override changes it.
+        let start = |occurrence: &Occurrence| occurrence.when.instants(&range.asker);
+        if !found.is_sorted_by_key(start) {
+            found.sort_by_cached_key(start);
+        }
         Ok(found)
     }
 
@@ -58,27 +62,29 @@ impl Series {
         let slots = main.slots(main.window(range, &futures), budget)?;
         let overridden: HashSet<RecurrenceId> = self.overrides.iter().map(|over| over.id).collect();
         for slot in slots {
-            let id = main.event.start.id(slot.local);
-            if main.excludes(id) || overridden.contains(&id) || is_overridden_by_day(&overridden, slot) {
-                continue;
-            }
             let event = &main.event;
-            let length = slot.length.unwrap_or(event.length);
-            let (start, length, from) = match futures.at(slot.local) {
-                None => (event.start.at(slot.local), length, None),
+            let (start, length, of, source) = match futures.at(slot.local) {
+                None => {
+                    let length = slot.length.unwrap_or(event.length);
+                    (event.start.at(slot.local), length, event, Source::Series)
+                }
                 Some((over, shift)) => {
                     let local = local_time(naive_seconds(slot.local) + shift).unwrap_or(slot.local);
-                    (over.event.start.at(local), over.event.length, Some(over))
+                    (over.event.start.at(local), over.event.length, &over.event, Source::ThisAndFuture)
                 }
             };
             let when = length.from(&start, &range.asker);
-            if !when.overlaps(range) {
+            let id = match (&when, &event.start, source) {
+                // What was just looked up need not be looked up again.
+                (When::Timed { start, .. }, Start::Time { clock: Clock::In(_), .. }, Source::Series) => {
+                    RecurrenceId::Instant(start.instant)
+                }
+                _ => event.start.id(slot.local),
+            };
+            let is_replaced = overridden.contains(&id) || is_overridden_by_day(&overridden, slot);
+            if is_replaced || main.excludes(id) || !when.overlaps(range) {
                 continue;
             }
-            let (source, of) = match from {
-                None => (Source::Series, event),
-                Some(over) => (Source::ThisAndFuture, &over.event),
-            };
             let id = self.repeats().then_some(id);
             found.push(Occurrence { when, id, source, status: of.status, place: of.place });
         }

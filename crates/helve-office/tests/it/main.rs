@@ -5,6 +5,7 @@
 mod availability;
 mod edits;
 mod ical;
+mod mail;
 mod recurrence;
 mod rule;
 mod samples;
