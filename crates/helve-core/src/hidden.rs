@@ -5,9 +5,12 @@
 //! the spaces that are not a space. Line feeds and tabs are part of text. Beside it, letters of one script
 //! that pass for those of another are found by the words that they stand in.
 
+mod company;
 mod look_alikes;
 
 use std::borrow::Cow;
+
+pub use company::belongs;
 
 /// What kind of thing a hidden character is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,8 +32,8 @@ pub enum Kind {
 
 /// What a character hides, or `None` for one that can be read as it is.
 ///
-/// Joiners and variation selectors are [`Kind::Invisible`] by themselves; whoever takes them out may
-/// leave those that a script or an emoji needs.
+/// Joiners and variation selectors are [`Kind::Invisible`] by themselves; [`belongs`] knows those that a
+/// script or an emoji needs.
 pub fn kind(c: char) -> Option<Kind> {
     look_up(c).map(|(kind, _)| kind)
 }

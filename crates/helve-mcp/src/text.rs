@@ -263,18 +263,7 @@ impl<'a, 'c> Cleaner<'a, 'c> {
 
     /// Whether a character that is invisible by itself is part of what is seen here.
     fn belongs(&self, c: char) -> bool {
-        if !matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}') {
-            return false;
-        }
-        let Some(last) = self.last() else { return false };
-        let next = self.peek(self.at + c.len_utf8());
-        match c {
-            '\u{fe0e}' | '\u{fe0f}' => {
-                is_pictograph(last) || (matches!(last, '0'..='9' | '#' | '*') && next == Some('\u{20e3}'))
-            }
-            '\u{200d}' if next.is_some_and(is_pictograph) => is_pictograph(last) || last == '\u{fe0f}',
-            _ => joins(last) && next.is_some_and(joins),
-        }
+        hidden::belongs(c, self.last(), self.peek(self.at + c.len_utf8()))
     }
 }
 
@@ -309,26 +298,6 @@ fn skip_harmless(bytes: &[u8], mut at: usize) -> usize {
 
 fn skip(bytes: &[u8], from: usize, range: std::ops::RangeInclusive<u8>) -> usize {
     bytes[from..].iter().position(|byte| !range.contains(byte)).map_or(bytes.len(), |count| from + count)
-}
-
-/// Emoji, generously: the blocks that hold them.
-fn is_pictograph(c: char) -> bool {
-    matches!(c,
-        '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2122}' | '\u{2139}' | '\u{2190}'..='\u{21ff}'
-        | '\u{2300}'..='\u{23ff}' | '\u{24c2}' | '\u{25a0}'..='\u{27bf}' | '\u{2934}' | '\u{2935}'
-        | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}' | '\u{3297}' | '\u{3299}'
-        | '\u{1f000}'..='\u{1faff}')
-}
-
-/// Whether a letter or mark is of a script in which joiners change what is read: Arabic and its
-/// kin, the scripts of India and its neighbours, Mongolian.
-fn joins(c: char) -> bool {
-    kind(c).is_none()
-        && matches!(c,
-            '\u{620}'..='\u{7ff}' | '\u{840}'..='\u{dff}' | '\u{f40}'..='\u{109f}' | '\u{1780}'..='\u{17d3}'
-            | '\u{1820}'..='\u{18af}' | '\u{1b00}'..='\u{1b7f}' | '\u{a840}'..='\u{a8ff}'
-            | '\u{a980}'..='\u{a9df}' | '\u{fb50}'..='\u{fdcf}' | '\u{fe70}'..='\u{fefc}'
-            | '\u{11000}'..='\u{11fff}')
 }
 
 struct Walk {

@@ -14,6 +14,7 @@ const LEVELS: &[(&str, Option<u32>)] = &[
     ("helve-sandbox", Some(1)),
     ("helve-store", Some(1)),
     ("helve-mcp", Some(2)),
+    ("helve-office", Some(2)),
     ("helve-telemetry", Some(2)),
     ("helve-tools", Some(2)),
     ("helve-server", Some(3)),

@@ -1,0 +1,25 @@
+//! The office pack: mail, calendar, tasks and contacts that a person would trust with real accounts.
+//!
+//! What stands here so far is the kernel: pure functions on text and time that need no server and no store.
+//! Each folder knows only those above it in this list.
+//!
+//! - [`text`]: the one validator in front of every protocol. Addresses, subjects, folder names.
+//! - [`ical`]: iCalendar and vCard, read and edited without changing a byte that nobody named.
+//! - [`rule`]: recurrence rules on a clock without zones.
+//! - [`zones`]: what a local time means, by whatever name a zone goes.
+//! - [`recurrence`]: when the events of a series happen, and edits of one, some or all of them.
+//! - [`availability`]: who is free when, where *unknown* is never *free*.
+//! - [`mail`]: messages composed and read, replies and forwards that thread.
+
+pub mod text;
+
+pub mod ical;
+
+pub mod rule;
+pub mod zones;
+
+pub mod recurrence;
+
+pub mod availability;
+
+pub mod mail;

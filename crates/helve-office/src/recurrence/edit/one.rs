@@ -1,0 +1,144 @@
+//! One occurrence: an override of it, or an exception.
+
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+
+use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
+use super::times::{Form, end_zone, move_to};
+use crate::ical::{Component, Document};
+use crate::recurrence::event::{Event, Start};
+use crate::recurrence::{RecurrenceId, Series};
+use crate::rule::{Budget, Window};
+use crate::zones::ZoneTable;
+
+/// Changes one occurrence. Where it has an override that is edited, else one is made.
+pub fn change_one(
+    document: &mut Document,
+    uid: &str,
+    id: RecurrenceId,
+    changes: &Changes,
+) -> Result<(), SeriesEditError> {
+    let place = match override_place(document, uid, id)? {
+        Some(place) => place,
+        None => add_override(document, uid, id)?,
+    };
+    let component = event_mut(document, place)?;
+    // An occurrence does not repeat by itself.
+    let is_of_series = |name: &str| {
+        ["RRULE", "RDATE", "EXDATE", "EXRULE", "UID", "RECURRENCE-ID"]
+            .iter()
+            .any(|own| own.eq_ignore_ascii_case(name))
+    };
+    changes.write(component, is_of_series);
+    changes.write_time(component)?;
+    let revision = if changes.is_revision() { Revision::New } else { Revision::Same };
+    Ok(stamp(component, changes.now, revision)?)
+}
+
+/// Takes one occurrence out of a series, and its override with it.
+pub fn remove_one(
+    document: &mut Document,
+    uid: &str,
+    id: RecurrenceId,
+    now: Timestamp,
+) -> Result<(), SeriesEditError> {
+    let series = series(document, uid)?;
+    let event = series.event().ok_or(SeriesEditError::NoEvent)?;
+    let id = id.normal(&event.start);
+    let overridden: Vec<usize> =
+        series.overrides().iter().filter(|over| over.id == id).map(|over| over.event.place).collect();
+    let local = match overridden.is_empty() {
+        true => slot(&series, id)?,
+        false => id.local(&event.start),
+    };
+    let component = event_mut(document, event.place)?;
+    let form = Form::of(component).ok_or(SeriesEditError::NoEvent)?;
+    component.add(&form.property("EXDATE", &[form.value(local)])?);
+    stamp(component, now, Revision::New)?;
+    take_out(document, &overridden);
+    Ok(())
+}
+
+/// Takes out the events at those places.
+pub(super) fn take_out(document: &mut Document, places: &[usize]) -> Vec<Component> {
+    let mut at = 0;
+    let mut taken = Vec::new();
+    for calendar in document.components_mut() {
+        taken.extend(calendar.take_components(|component| {
+            if !component.is_named(KIND) {
+                return false;
+            }
+            at += 1;
+            places.contains(&(at - 1))
+        }));
+    }
+    taken
+}
+
+/// The local start of an occurrence that the series has.
+pub(super) fn slot(series: &Series, id: RecurrenceId) -> Result<DateTime, SeriesEditError> {
+    let main = series.main.as_ref().ok_or(SeriesEditError::NoEvent)?;
+    let start = &main.event.start;
+    let id = id.normal(start);
+    let local = id.local(start);
+    // A day's worth around it: in a gap the clock shows another time than the rule says.
+    let window = Window { from: local.date().at(0, 0, 0, 0), to: local.date().at(23, 59, 59, 0) };
+    let slots = main.slots(window, &mut Budget::default())?;
+    let found = slots.iter().find(|slot| {
+        let own = start.id(slot.local);
+        (own == id || id == RecurrenceId::Day(slot.local.date())) && !main.excluded.contains(&own)
+    });
+    found.map(|slot| slot.local).ok_or(SeriesEditError::NoOccurrence { id })
+}
+
+fn override_place(
+    document: &Document,
+    uid: &str,
+    id: RecurrenceId,
+) -> Result<Option<usize>, SeriesEditError> {
+    let series = Series::find(document, KIND, uid).ok_or(SeriesEditError::NoEvent)??;
+    let found = series.overrides().iter().find(|over| {
+        let start = series.event().map_or(&over.event.start, |event| &event.start);
+        over.id == id.normal(start)
+    });
+    Ok(found.map(|over| over.event.place))
+}
+
+/// Makes an override of an occurrence that has none, as the event stands, and says where.
+fn add_override(document: &mut Document, uid: &str, id: RecurrenceId) -> Result<usize, SeriesEditError> {
+    let series = series(document, uid)?;
+    if series.overrides().iter().any(|over| over.scope == crate::recurrence::Scope::ThisAndFuture) {
+        return Err(SeriesEditError::HasFutureRange);
+    }
+    let event = series.event().ok_or(SeriesEditError::NoEvent)?;
+    let local = slot(&series, id)?;
+    let made = made_override(document, event, local)?;
+    let mut at = 0;
+    for calendar in document.components_mut() {
+        let here = calendar.components().filter(|component| component.is_named(KIND)).count();
+        at += here;
+        if event.place < at {
+            calendar.push(made);
+            return Ok(at);
+        }
+    }
+    Err(SeriesEditError::NoEvent)
+}
+
+fn made_override(document: &Document, event: &Event, local: DateTime) -> Result<Component, SeriesEditError> {
+    let mut zones = ZoneTable::of(document);
+    let original = document.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?;
+    let form = Form::of(original).ok_or(SeriesEditError::NoEvent)?;
+    let mut made = original.clone();
+    for name in ["RRULE", "RDATE", "EXDATE", "EXRULE"] {
+        made.remove(name);
+    }
+    move_to(&mut made, event, local, end_zone(original, &mut zones))?;
+    // In a gap the id is what the clock shows, as every reader computes it.
+    let shown = match &event.start {
+        Start::Day(_) => local,
+        start @ Start::Time { .. } => start.id(local).local(start),
+    };
+    made.add(&form.property("RECURRENCE-ID", &[form.value(shown)])?);
+    Ok(made)
+}
