@@ -234,8 +234,8 @@ impl Handler for Guarded {
             Verdict::Trusted => None,
             // The gate knows the definition as it is now, and let it pass: what is old is this one.
             Verdict::Changed { .. } => Some(format!(
-                "`{}` has changed since Helve was started, and what was trusted is not what would run; \
-                 restart `helve up`, or whatever else serves it, and it runs as it is trusted now",
+                "`{}` has changed, and what was trusted is not what would run; whatever serves it takes that up in \
+                 a moment, or `helve doctor` says why not",
                 self.brought.name
             )),
             Verdict::Unknown => self.brought.refusal(),

@@ -321,7 +321,7 @@ fn a_test_shows_what_a_hook_that_lets_pass_wrote_to_stderr() {
 }
 
 #[test]
-fn broken_hooks_are_refused_with_their_place() {
+fn broken_hooks_deny_and_say_their_place() {
     let home =
         project("[[hooks.PreToolUse]]\nmatcher = '('\nhooks = [{ type = 'command', command = 'x' }]\n");
     home.settled(|home| {
