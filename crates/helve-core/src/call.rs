@@ -137,7 +137,7 @@ impl Call {
 }
 
 /// What the calling agent decided about its own call. It can make the gate stricter, never laxer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
     /// What to do.

@@ -200,7 +200,7 @@ impl fmt::Display for Unit {
 }
 
 /// What a call cost.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Millionths of the unit.
     pub micros: u64,

@@ -193,8 +193,9 @@ impl fmt::Display for Stage {
 }
 
 /// A tool's own code for what went wrong, such as `FILE_EXISTS`: capital letters, digits and `_`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String")]
 pub struct ToolCode(Box<str>);
 
 impl ToolCode {
@@ -256,9 +257,10 @@ pub struct ToolError(Box<Detail>);
 struct Detail {
     /// What went wrong, in a word that never changes.
     code: ErrorCode,
-    /// Where it went wrong.
+    /// The tool's own code for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tool_code: Option<ToolCode>,
+    /// Where it went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stage: Option<Stage>,
     /// What went wrong, for the model.

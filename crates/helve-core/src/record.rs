@@ -370,7 +370,7 @@ pub struct AttachedRecord {
 }
 
 /// What is kept of arguments that are too long for a journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CutRecord {
     /// Their size as JSON, secrets removed.
     pub bytes: u64,

@@ -65,7 +65,10 @@ pub(super) fn may_fit(query: &AuditQuery, entries: &[StoredEntry]) -> bool {
             | Kind::Unanchored
             | Kind::Accepted
             | Kind::Migrated
-            | Kind::Vouched,
+            | Kind::Vouched
+            | Kind::Adopted
+            | Kind::Spent
+            | Kind::Keyed,
         ) => false,
         None => true,
     })

@@ -89,7 +89,10 @@ fn tells_of_a_run(kind: Option<Kind>, head: &[u8]) -> bool {
             | Kind::Unanchored
             | Kind::Accepted
             | Kind::Migrated
-            | Kind::Vouched,
+            | Kind::Vouched
+            | Kind::Adopted
+            | Kind::Spent
+            | Kind::Keyed,
         )
         | None => false,
     }
