@@ -401,11 +401,14 @@ fn pages_of_runs(up: &Up, key: &str, first: &str) -> Vec<Vec<String>> {
     let (mut pages, mut query) = (Vec::new(), first.to_owned());
     loop {
         let line = format!("GET /v1/runs?{query}");
-        let (status, head, runs) = up.send(&line, &[("Authorization", &format!("Bearer {key}"))], &Value::Null);
+        let (status, head, runs) =
+            up.send(&line, &[("Authorization", &format!("Bearer {key}"))], &Value::Null);
         assert_eq!(status, 200, "{runs}");
         let ids = runs.as_array().unwrap().iter().map(|run| run["call_id"].as_str().unwrap().to_owned());
         pages.push(ids.collect());
-        let link = head.lines().find_map(|line| line.to_ascii_lowercase().starts_with("link:").then(|| line[5..].trim()));
+        let link = head
+            .lines()
+            .find_map(|line| line.to_ascii_lowercase().starts_with("link:").then(|| line[5..].trim()));
         let Some(link) = link else { return pages };
         let next = link.strip_prefix("<?").and_then(|link| link.strip_suffix(">; rel=\"next\""));
         query = next.unwrap_or_else(|| panic!("{link}")).to_owned();
