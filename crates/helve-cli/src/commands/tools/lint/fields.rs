@@ -108,7 +108,7 @@ fn unknown(field: &str, fields: &[&str]) -> Option<String> {
     if fields.contains(&field) {
         return None;
     }
-    let meant = suggest::nearest(field, &mut fields.iter().copied());
+    let meant = suggest::nearest(field, fields.iter().copied());
     Some(meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default())
 }
 
