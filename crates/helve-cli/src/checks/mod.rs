@@ -116,7 +116,7 @@ pub(crate) fn all(app: &App<'_>, purpose: Purpose) -> Vec<Check> {
         Purpose::Look => {
             let (of_store, glance) = store::look(&loaded);
             checks.extend(of_store);
-            checks.extend(glance.iter().flat_map(|glance| runs::look(glance)));
+            checks.extend(glance.iter().flat_map(runs::look));
         }
         Purpose::Try | Purpose::Serve => {
             checks.extend(store::checks(&loaded));
