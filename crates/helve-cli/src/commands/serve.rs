@@ -220,7 +220,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 () = stop.cancelled() => Ok(()),
             }
         };
-        let ended = interrupt::until_interrupt(running, app.ui, async || stop.cancel()).await;
+        let ended = interrupt::until_interrupt(Box::pin(running), app.ui, async || stop.cancel()).await;
         hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         hooked.flush_traces(wire::TRACES_WAIT).await;
