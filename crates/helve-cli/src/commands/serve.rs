@@ -225,7 +225,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         };
         let stopping =
             Stopping { runtime: &hooked, grace: stop_grace(&loaded), begins: || {}, ends: || stop.cancel() };
-        let ended = stopping.serve(running, app.ui).await;
+        let ended = stopping.serve(Box::pin(running), app.ui).await;
         hooked.hooks().stop(SESSION_END_WAIT).await;
         upstream.servers.close().await;
         hooked.flush_traces(wire::TRACES_WAIT).await;

@@ -73,3 +73,47 @@ impl BrokenTools {
         self.0.iter().any(|one| layer < one.layer && one.has(tool.as_str()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use helve_core::Tool;
+    use serde_json::json;
+
+    use super::*;
+    use crate::registry::{LayerChange, Registry, RegistryError};
+
+    fn tool(name: &str) -> Tool {
+        Tool::builder(name).description("Answers.").handler(|_, _| async { Ok(json!(1)) }).build().unwrap()
+    }
+
+    fn broken(layer: Layer, covers: Covers) -> Broken {
+        Broken { layer, covers, reason: "why".to_owned() }
+    }
+
+    #[test]
+    fn nothing_answers_in_the_place_of_a_broken_tool_until_it_is_mended() {
+        let registry = Registry::default();
+        registry.register(Layer::BuiltIn, tool("a")).unwrap();
+        registry.register(Layer::Org, tool("api/x")).unwrap();
+        registry.set_broken(vec![
+            broken(Layer::Project, Covers::Tool("a".to_owned())),
+            broken(Layer::Project, Covers::Namespace("api".to_owned())),
+        ]);
+        assert!(!registry.has("a") && !registry.has("api/x"));
+        assert!(registry.broken("api/y").is_some() && registry.broken("apis").is_none());
+        let refused = registry.register(Layer::Project, tool("a"));
+        assert!(matches!(refused, Err(RegistryError::Broken { .. })));
+        registry.register(Layer::Project, tool("api/z")).unwrap();
+        let back = LayerChange { layer: Layer::BuiltIn, out: Vec::new(), tools: vec![tool("a")] };
+        assert!(registry.update([back], Vec::new()).is_empty());
+        assert!(registry.has("a") && registry.broken("a").is_none());
+    }
+
+    #[test]
+    fn a_good_tool_of_a_later_layer_stands() {
+        let registry = Registry::default();
+        registry.register(Layer::Project, tool("a")).unwrap();
+        registry.set_broken(vec![broken(Layer::Org, Covers::Tool("a".to_owned()))]);
+        assert!(registry.has("a"));
+    }
+}
