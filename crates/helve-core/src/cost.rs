@@ -217,22 +217,59 @@ impl fmt::Display for Cost {
 /// What a tool costs: a price for each call, one that it reports, or both together.
 ///
 /// In a file: `cost = "0.004 USD"`, or `cost = { per_call = "0.004", reported = "/usage/cost", unit = "USD" }`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(with = "Written")]
 pub struct Price {
     /// What each call costs whose tool was started, unless it says that nothing was done.
-    #[schemars(default)]
-    #[serde(default)]
     pub per_call: Amount,
-    /// The currency, or another unit. Left out: `USD`.
-    #[schemars(default)]
-    #[serde(default)]
+    /// The currency, or another unit.
     pub unit: Unit,
     /// Where in the result the tool reports what the call cost, as a JSON Pointer: `/usage/cost`. In Rust a tool can
     /// report it with [`Context::charge`](crate::Context::charge) instead.
-    #[schemars(default)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<String>,
+}
+
+/// A price as people write it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a price such as `0.004 USD`, or a table with `per_call`, `unit` and `reported`"
+)]
+enum Written {
+    Text(String),
+    Table(Table),
+}
+
+/// What a tool costs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    /// What each call costs.
+    #[serde(default)]
+    per_call: Amount,
+    /// The currency, or another unit. Left out: `USD`.
+    #[serde(default)]
+    unit: Unit,
+    /// Where in the result the tool reports what the call cost: `/usage/cost`.
+    reported: Option<String>,
+}
+
+impl TryFrom<Written> for Price {
+    type Error = CostError;
+
+    fn try_from(written: Written) -> Result<Self, CostError> {
+        match written {
+            Written::Text(text) => text.parse(),
+            Written::Table(Table { per_call, unit, reported }) => match reported {
+                Some(at) if !at.is_empty() && !at.starts_with('/') => {
+                    Err(CostError::new(&at, "no JSON Pointer, as `reported` must be: `/usage/cost`"))
+                }
+                reported => Ok(Self { per_call, unit, reported }),
+            },
+        }
+    }
 }
 
 impl Price {
@@ -275,40 +312,6 @@ impl FromStr for Price {
 fn amount_and_unit(text: &str) -> Result<(Amount, Unit), CostError> {
     let (amount, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), "USD"));
     Ok((amount.parse()?, unit.trim().parse()?))
-}
-
-impl<'de> Deserialize<'de> for Price {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Table {
-            #[serde(default)]
-            per_call: Amount,
-            #[serde(default)]
-            unit: Unit,
-            reported: Option<String>,
-        }
-        #[derive(Deserialize)]
-        #[serde(
-            untagged,
-            expecting = "a price such as `0.004 USD`, or a table with `per_call`, `unit` and `reported`"
-        )]
-        enum Written {
-            Text(String),
-            Table(Table),
-        }
-        match Written::deserialize(deserializer)? {
-            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
-            Written::Table(Table { per_call, unit, reported }) => {
-                if reported.as_ref().is_some_and(|at| !at.is_empty() && !at.starts_with('/')) {
-                    return Err(serde::de::Error::custom(
-                        "`reported` is a JSON Pointer, as in `/usage/cost`",
-                    ));
-                }
-                Ok(Self { per_call, unit, reported })
-            }
-        }
-    }
 }
 
 /// How much may be spent: `5 USD/1d` in any day, `0.50 USD` once and for all.

@@ -128,7 +128,9 @@ fn trust(loaded: &Loaded) -> Option<Check> {
 /// Accounts that some tool needs and that are not connected.
 fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
     let known = ByVariable::new(&loaded.config);
-    let tools = registry.list(&Filter::default());
+    let mut tools = registry.list(&Filter::default());
+    // What ships is there for whoever wants it: nobody asked for it yet.
+    tools.retain(|one| one.layer != Layer::BuiltIn);
     let mut needed: Vec<_> = tools.iter().flat_map(|one| &one.tool.definition().integrations).collect();
     needed.sort();
     needed.dedup();

@@ -529,7 +529,7 @@ mod tests {
         insta::assert_snapshot!(refused("by = 'colour'\nconcurrency = 0\nat_once = 1"), @r#"
         DIR/helve.toml:3:1  `limits.calls[0].by`: expected one of "tool", "caller", "session" or array, received "colour"
         DIR/helve.toml:4:1  `limits.calls[0].concurrency`: expected a number of at least 1, received 0
-        DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: tool, by, rate, burst, concurrency
+        DIR/helve.toml:5:1  `limits.calls[0].at_once` is not a key; known here: tool, by, rate, burst, concurrency, cost
         "#);
         insta::assert_snapshot!(refused("rate = '1/3d'"), @"DIR/helve.toml:1:10  `limits.calls`: `1/3d` is not a rate: write a count and a time, such as `100/1m`, `5/s` or `1000/1h`; the time is from a millisecond to a day");
     }

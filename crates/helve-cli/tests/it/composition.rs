@@ -61,7 +61,10 @@ fn the_seeds_sequence_with_its_options() {
     let ran = home.run(&["call", "--json", "stops", r#"{"n": 3}"#]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("step `fail` failed"), "{}", ran.all());
-    let result = result("continues")["result"].clone();
+    let ran = home.run(&["call", "continues", r#"{"n": 3}"#, "--json"]);
+    assert_eq!(ran.code, 1, "it went on, and has not succeeded");
+    let outcome: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let result = outcome["result"].clone();
     assert_eq!(result["results"], json!({ "echo": { "n": 3 } }));
     assert_eq!(result["errors"]["fail"]["code"], "execution_failed");
 }
@@ -86,7 +89,10 @@ fn the_seeds_parallel_with_its_options() {
         steps = [{ tool = "fail" }, { tool = "echo" }]
         "#,
     );
-    let outcome = home.json(&["call", "all", r#"{"text": "a b"}"#]);
+    let ran = home.run(&["call", "all", r#"{"text": "a b"}"#, "--json"]);
+    assert_eq!(ran.code, 1, "as in the seed, one that failed keeps the whole from success");
+    let outcome: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(outcome["degraded"], serde_json::json!(["step `fail` failed (execution_failed)"]));
     let result = &outcome["result"];
     assert_eq!(result["echo"]["text"], "a b");
     assert_eq!(result["text_stats"]["words"], 2);

@@ -196,8 +196,7 @@ impl Rule {
     fn wait(&self, account: &Account, now: Timestamp) -> Option<Duration> {
         let period = self.limit.period?;
         let oldest = Timestamp::from_millisecond(*account.pieces.keys().next()?).ok()?;
-        let piece =
-            Duration::from_millis(u64::try_from(period.as_millis()).ok()? / 256).max(Duration::from_secs(1));
+        let piece = (period / u32::try_from(PIECES).ok()?).max(Duration::from_secs(1));
         let over = oldest.checked_add(period).ok()?.checked_add(piece).ok()?;
         Duration::try_from(over.duration_since(now)).ok()
     }
