@@ -2,7 +2,7 @@
 
 use super::timeline::{Interval, Part, State, Timeline};
 use super::weigh::{Weight, weigh};
-use crate::ical::Document;
+use crate::ical::{Component, Document};
 use crate::recurrence::{Range, Series};
 use crate::rule::Budget;
 use crate::text::Address;
@@ -92,10 +92,11 @@ impl Sight {
         let range = Range { from: range.from, to: range.to, asker: zone.clone() };
         let (mut parts, mut why) = (Vec::new(), Vec::new());
         for object in objects {
+            let components: Vec<&Component> = object.events("VEVENT").collect();
             for (uid, series) in Series::read_all(object, "VEVENT") {
                 let seen = series
                     .map_err(|error| error.to_string())
-                    .and_then(|series| time_of(&series, object, &range, addresses));
+                    .and_then(|series| time_of(&series, &components, &range, addresses));
                 match seen {
                     Ok(seen) => parts.extend(seen),
                     Err(error) if why.len() < REASONS_MAX => {
@@ -115,15 +116,11 @@ impl Sight {
 
 fn time_of(
     series: &Series,
-    object: &Document,
+    components: &[&Component],
     range: &Range,
     addresses: &[Address],
 ) -> Result<Vec<Part>, String> {
     let occurrences = series.expand(range, &mut Budget::default()).map_err(|error| error.to_string())?;
-    if occurrences.is_empty() {
-        return Ok(Vec::new());
-    }
-    let components: Vec<_> = object.events("VEVENT").collect();
     let mut parts = Vec::new();
     for occurrence in occurrences {
         let Some(component) = components.get(occurrence.place) else { continue };

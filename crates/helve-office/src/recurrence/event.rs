@@ -147,7 +147,9 @@ impl Event {
         place: usize,
         zones: &mut ZoneTable<'_>,
     ) -> Result<Self, Unreadable> {
-        let property = component.property("DTSTART").ok_or(Unreadable::NoStart)?;
+        // A task may have nothing but the time at which it is due.
+        let property = component.property("DTSTART").or_else(|| component.property("DUE"));
+        let property = property.ok_or(Unreadable::NoStart)?;
         let start = Start::of(DateValue::parse(property.value())?, zone_of(&property, zones)?);
         let length = length(component, &start, zones)?;
         let status = component.property("STATUS").map_or(Status::Confirmed, |status| {
@@ -161,9 +163,9 @@ impl Event {
     }
 }
 
-/// `DTEND`, else `DURATION`, else what the standard says of neither.
+/// `DTEND` (`DUE` of a task), else `DURATION`, else what the standard says of neither.
 fn length(component: &Component, start: &Start, zones: &mut ZoneTable<'_>) -> Result<Length, Unreadable> {
-    if let Some(property) = component.property("DTEND") {
+    if let Some(property) = component.property("DTEND").or_else(|| component.property("DUE")) {
         let end = Start::of(DateValue::parse(property.value())?, zone_of(&property, zones)?);
         return Ok(until(start, &end));
     }

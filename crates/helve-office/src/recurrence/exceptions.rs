@@ -31,7 +31,7 @@ pub(super) fn extras(
     let mut extras = Vec::new();
     for property in component.all("RDATE") {
         let zone = zone_of(&property, zones)?;
-        for item in split_list(property.value()) {
+        for item in split_list(property.value()).filter(|item| !item.trim().is_empty()) {
             let (start, end) = match item.contains('/') {
                 true => PeriodValue::parse(item).map(|period| (period.start, Some(period.end)))?,
                 false => (DateValue::parse(item)?, None),

@@ -31,6 +31,7 @@ impl Series {
             budget.work(1)?;
             let when = over.event.length.from(&over.event.start, &range.asker);
             if when.overlaps(range) {
+                budget.occurrence()?;
                 let source = match over.scope {
                     Scope::This => Source::Override,
                     Scope::ThisAndFuture => Source::ThisAndFuture,

@@ -9,6 +9,9 @@ use crate::ical::{Component, DateValue, Document, ValueError};
 use crate::rule::{Rule, RuleError};
 use crate::zones::{UnknownZone, ZoneTable};
 
+/// How many overrides one event may have.
+const OVERRIDES_MAX: usize = 20_000;
+
 /// Why the times of an event cannot be known. It must be shown as such: to leave it out would make its time free.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
@@ -73,7 +76,7 @@ pub(super) struct Main {
 
 impl Series {
     /// Every series among a document's events of that kind, `VEVENT` or `VTODO`, in their order. One that cannot
-    /// be read does not keep the others from it.
+    /// be read does not keep the others from it. Of several revisions in one document the highest counts.
     pub fn read_all(document: &Document, kind: &str) -> Vec<(String, Result<Self, Unreadable>)> {
         let mut zones = ZoneTable::of(document);
         let mut order: Vec<String> = Vec::new();
@@ -112,12 +115,31 @@ impl Series {
         parts: &[(usize, &Component)],
         zones: &mut ZoneTable<'_>,
     ) -> Result<Self, Unreadable> {
-        let is_override = |component: &Component| component.property("RECURRENCE-ID").is_some();
-        let main = parts.iter().find(|(_, part)| !is_override(part));
-        let main = main.map(|(place, part)| Main::read(part, *place, zones)).transpose()?;
-        let mut overrides = Vec::new();
-        for (place, part) in parts.iter().filter(|(_, part)| is_override(part)) {
-            overrides.push(read_override(part, *place, main.as_ref().map(|main| &main.event.start), zones)?);
+        let (overriding, main): (Vec<_>, Vec<_>) =
+            parts.iter().partition(|(_, part)| part.property("RECURRENCE-ID").is_some());
+        if overriding.len() > OVERRIDES_MAX {
+            return Err(Unreadable::TooMany { max: OVERRIDES_MAX });
+        }
+        // `max_by_key` takes the last of those that are alike.
+        let main = main.into_iter().max_by_key(|(_, part)| revision(part));
+        let main = main.map(|(place, part)| Main::read(part, place, zones)).transpose()?;
+        let mut latest: HashMap<RecurrenceId, (u32, usize)> = HashMap::new();
+        let mut overrides: Vec<Override> = Vec::new();
+        for (place, part) in overriding {
+            let read = read_override(part, place, main.as_ref().map(|main| &main.event.start), zones)?;
+            let revision = revision(part);
+            match latest.get(&read.id) {
+                Some((known, _)) if *known > revision => {}
+                Some((_, at)) => {
+                    let at = *at;
+                    latest.insert(read.id, (revision, at));
+                    overrides[at] = read;
+                }
+                None => {
+                    latest.insert(read.id, (revision, overrides.len()));
+                    overrides.push(read);
+                }
+            }
         }
         Ok(Self { uid, main, overrides })
     }
@@ -157,6 +179,11 @@ impl Main {
             event,
         })
     }
+}
+
+/// Which revision of an event or an override it is: the highest counts (RFC 5546 2.1.5).
+fn revision(component: &Component) -> u32 {
+    component.property("SEQUENCE").and_then(|sequence| sequence.value().trim().parse().ok()).unwrap_or(0)
 }
 
 fn read_override(

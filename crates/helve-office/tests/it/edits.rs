@@ -202,6 +202,28 @@ fn all_occurrences_take_a_new_value_unless_one_has_its_own() {
 }
 
 #[test]
+fn an_override_that_keeps_its_own_value_is_not_touched() {
+    let mut document = stored();
+    change_all(&mut document, "a", &setting("SUMMARY", "Daily")).unwrap();
+    let (mut gone, _) = difference(&printed(&stored()), &printed(&document));
+    gone.sort();
+    assert_eq!(gone, ["DTSTAMP:20260101T000000Z", "LAST-MODIFIED:20260101T000000Z", "SUMMARY:Stand-up"]);
+}
+
+#[test]
+fn several_properties_of_one_name_replace_all_of_that_name() {
+    let mut document = calendar(&STORED.replace("LOCATION:Room 1", "ATTENDEE:mailto:x@example.org"));
+    let mut people = changes();
+    for address in ["mailto:bob@example.org", "mailto:carol@example.org"] {
+        people.set.push(NewProperty::raw("ATTENDEE", address).unwrap());
+    }
+    change_all(&mut document, "a", &people).unwrap();
+    let text = printed(&document);
+    assert_eq!((text.matches("mailto:bob").count(), text.matches("mailto:carol").count()), (2, 2));
+    assert!(!text.contains("mailto:x@"));
+}
+
+#[test]
 fn when_all_occurrences_move_their_exceptions_move_along() {
     let mut document = stored();
     change_all(&mut document, "a", &moving("20260316T160000", "20260316T170000")).unwrap();

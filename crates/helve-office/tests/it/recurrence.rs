@@ -275,6 +275,51 @@ fn cancelled_orphaned_and_excluded_overrides_are_told_apart() {
 }
 
 #[test]
+fn of_several_revisions_the_highest_counts() {
+    let revision = |sequence: &str, hour: &str, id: &str| {
+        format!(
+            "BEGIN:VEVENT\nUID:a\nSEQUENCE:{sequence}\n{id}DTSTART:20260302T{hour}0000Z\nRRULE:FREQ=DAILY;COUNT=1\nEND:VEVENT\n"
+        )
+    };
+    let march = range("20260301T000000", "20260401T000000", "UTC");
+    let id = "RECURRENCE-ID:20260302T120000Z\n";
+    for (parts, expected) in [
+        ([revision("0", "10", ""), revision("2", "12", ""), revision("1", "11", "")], "2026-03-02T12:00:00"),
+        ([revision("0", "12", ""), revision("2", "14", id), revision("1", "13", id)], "2026-03-02T14:00:00"),
+        ([revision("0", "12", ""), revision("1", "13", id), revision("1", "15", id)], "2026-03-02T15:00:00"),
+    ] {
+        assert_eq!(starts(&expand(&calendar(&parts.concat()), &march)), [expected]);
+    }
+}
+
+#[test]
+fn tasks_repeat_by_their_start_or_by_when_they_are_due() {
+    let document = calendar(
+        "BEGIN:VTODO\nUID:a\nDTSTART:20260302T090000Z\nDUE:20260302T170000Z\nRRULE:FREQ=WEEKLY;COUNT=2\nEND:VTODO\n\
+         BEGIN:VTODO\nUID:b\nDUE;VALUE=DATE:20260305\nEND:VTODO\nBEGIN:VTODO\nUID:c\nEND:VTODO\n",
+    );
+    let march = range("20260301T000000", "20260401T000000", "UTC");
+    let mut found = Vec::new();
+    for (uid, series) in Series::read_all(&document, "VTODO") {
+        match series {
+            Ok(series) => {
+                found.extend(series.expand(&march, &mut Budget::default()).unwrap().iter().map(shown))
+            }
+            Err(error) => found.push(format!("{uid}: {error}")),
+        }
+    }
+    assert_eq!(
+        found,
+        [
+            "2026-03-02T09:00:00+00:00[UTC]/2026-03-02T17:00:00+00:00[UTC]",
+            "2026-03-09T09:00:00+00:00[UTC]/2026-03-09T17:00:00+00:00[UTC]",
+            "2026-03-05/2026-03-06",
+            "c: it has no start",
+        ]
+    );
+}
+
+#[test]
 fn this_and_future_moves_all_later_occurrences() {
     let document = with_override(
         ";RANGE=THISANDFUTURE;TZID=Europe/Berlin:20260309T100000",

@@ -26,17 +26,23 @@ pub fn change_all(document: &mut Document, uid: &str, changes: &Changes) -> Resu
     let before = series(document, uid)?;
     let event = before.event().ok_or(SeriesEditError::NoEvent)?;
     check_rule(document, event, changes)?;
-    let old = document.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?.clone();
+    let stored = document.clone();
+    let old = stored.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?;
     let revision = if changes.is_revision() { Revision::New } else { Revision::Same };
     for over in before.overrides() {
-        let mut known = same_values(event_mut(document, over.event.place)?, &old, changes);
+        let known = same_values(event_mut(document, over.event.place)?, old, changes);
         let component = event_mut(document, over.event.place)?;
-        changes.write(component, |name| !known.remove(&name.to_ascii_uppercase()).unwrap_or(false));
-        stamp(component, changes.now, revision)?;
+        changes.write(component, |name| !known.get(&name.to_ascii_uppercase()).copied().unwrap_or(false));
     }
     if let Some(time) = &changes.time {
         let form = Form::new(time.start, time.tzid.clone());
         shift(document, &before, event, &form, changes)?;
+    }
+    for over in before.overrides() {
+        let component = event_mut(document, over.event.place)?;
+        if stored.events(KIND).nth(over.event.place) != Some(&*component) {
+            stamp(component, changes.now, revision)?;
+        }
     }
     let component = event_mut(document, event.place)?;
     changes.write(component, is_identity);
