@@ -125,9 +125,10 @@ enum Stop {
 }
 
 impl Audit {
-    /// Checks every entry against the chain, the chain against the anchor, the file's structure and
-    /// tables, and idempotency keys, open runs, questions, API keys and sessions against the entries. Reads the file a few times and keeps
-    /// little of it in memory. `progress` is told from time to time how many entries were checked.
+    /// Checks every entry against the chain, the chain against the anchor, the file's structure and tables, and
+    /// whatever decides against the entries: idempotency keys, open runs, questions, rules, API keys, sessions,
+    /// memory, what effects would restore, and the key that signs. Reads the file a few times and keeps little of it
+    /// in memory: the digests of what is remembered. `progress` is told from time to time how many entries were checked.
     pub fn verify(&self, progress: impl FnMut(i64)) -> Result<Verification, StoreError> {
         // Before the database is looked at: the anchor may lag behind it, never the other way.
         let reading = anchor::read(&self.path)

@@ -374,29 +374,30 @@ fn bytes_at(db: &Connection, place: &MemoryPlace) -> rusqlite::Result<Option<usi
     Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)))
 }
 
-/// Every value with its place.
-fn all(db: &Connection) -> rusqlite::Result<Vec<(MemoryPlace, Stored)>> {
-    db.prepare(
-        "SELECT value, version, changed_at, expires_at, id, salt, scope, owner, key FROM memory ORDER BY id",
-    )?
-    .query_map([], |row| {
-        let scope: i64 = row.get(6)?;
-        let scope = MemoryScope::ALL.into_iter().find(|known| number(*known) == scope);
-        // Of no scope that is kept here: nobody vouches for that.
-        let scope = scope.unwrap_or(MemoryScope::Working);
-        let place = MemoryPlace { scope, owner: row.get(7)?, key: row.get(8)? };
-        Ok((place, Stored::read(row)?))
-    })?
-    .collect()
+const PLACED: &str = "SELECT value, version, changed_at, expires_at, id, salt, scope, owner, key FROM memory";
+
+/// A value with its place.
+fn read_placed(row: &Row<'_>) -> rusqlite::Result<(MemoryPlace, Stored)> {
+    let scope: i64 = row.get(6)?;
+    let scope = MemoryScope::ALL.into_iter().find(|known| number(*known) == scope);
+    // Of no scope that is kept here: nobody vouches for that.
+    let scope = scope.unwrap_or(MemoryScope::Working);
+    let place = MemoryPlace { scope, owner: row.get(7)?, key: row.get(8)? };
+    Ok((place, Stored::read(row)?))
 }
 
 /// What an entry is to tell of every value that an earlier format kept without one, each with a salt of its own.
 pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
+    let ids: Vec<i64> = db
+        .prepare("SELECT id FROM memory ORDER BY id")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
     let mut vouchers = Vec::new();
-    for (place, mut stored) in all(db)? {
-        stored.salt = vouch::salt()?.to_vec();
+    for id in ids {
         db.prepare_cached("UPDATE memory SET salt = ?2 WHERE id = ?1")?
-            .execute(params![stored.id, stored.salt])?;
+            .execute(params![id, vouch::salt()?])?;
+        let (place, stored) =
+            db.prepare_cached(&format!("{PLACED} WHERE id = ?1"))?.query_one([id], read_placed)?;
         vouchers.push(stored.voucher(&place));
     }
     Ok(vouchers)
@@ -406,7 +407,10 @@ pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
 /// somebody took the journal as it was, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let mut told = Register::of(db, TABLE)?;
-    for (place, stored) in all(db)? {
+    let mut select = db.prepare(&format!("{PLACED} ORDER BY id"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let (place, stored) = read_placed(row)?;
         let last = told.take(&row_name(stored.id));
         if !vouch::tells(last.as_ref(), &stored.seal(&place)) {
             let what =

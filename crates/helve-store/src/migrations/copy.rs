@@ -17,8 +17,8 @@ const COPIES_MAX: usize = 100;
 
 /// Makes the copy, and returns where it stands. `db` holds the lock by which nobody else writes.
 ///
-/// A copy that stands there already is kept where the file has not changed since, because somebody tried before
-/// and failed; any other keeps its name, and the new one takes the next.
+/// A copy that stands there already is replaced where its chain ends in the same place: somebody tried before and
+/// failed, or put it back. Any other keeps its name, and the new one takes the next.
 pub(super) fn make(
     db: &Connection,
     path: &Path,
@@ -27,10 +27,7 @@ pub(super) fn make(
     pages_max: u32,
 ) -> Result<PathBuf, StoreError> {
     let position = schema::position(db).map_err(|source| StoreError::sqlite(path, source))?;
-    let copy = match place(path, format, position)? {
-        Place::Taken(copy) => return Ok(copy),
-        Place::Free(copy) => copy,
-    };
+    let copy = place(path, format, position)?;
     check_pages(db, path, pages_max)?;
     let new = with_ending(&copy, ".new");
     let made = write(path, &new).and_then(|()| {
@@ -45,29 +42,18 @@ pub(super) fn make(
     made.map(|()| copy)
 }
 
-/// Where a copy may be put.
-enum Place {
-    Free(PathBuf),
-    /// The same is there.
-    Taken(PathBuf),
-}
-
-fn place(path: &Path, format: i64, position: Position) -> Result<Place, StoreError> {
-    for number in 1..=COPIES_MAX {
-        let ending = match number {
-            1 => format!(".format-{format}"),
-            number => format!(".format-{format}-{number}"),
-        };
-        let copy = with_ending(path, &ending);
-        if !copy.exists() {
-            return Ok(Place::Free(copy));
-        }
-        let stands_at = open_to_read(&copy).and_then(|db| schema::position(&db));
-        if stands_at.is_ok_and(|stands_at| stands_at == position) {
-            return Ok(Place::Taken(copy));
-        }
-    }
-    Err(StoreError::io("keep one more copy of", path, io::ErrorKind::AlreadyExists.into()))
+/// Where the copy may be put.
+fn place(path: &Path, format: i64, position: Position) -> Result<PathBuf, StoreError> {
+    let is_free = |copy: &PathBuf| {
+        let stands_at = || open_to_read(copy).and_then(|db| schema::position(&db));
+        !copy.exists() || stands_at().is_ok_and(|stands_at| stands_at == position)
+    };
+    let endings = (1..=COPIES_MAX).map(|number| match number {
+        1 => format!(".format-{format}"),
+        number => format!(".format-{format}-{number}"),
+    });
+    let full = || StoreError::io("keep one more copy of", path, io::ErrorKind::AlreadyExists.into());
+    endings.map(|ending| with_ending(path, &ending)).find(is_free).ok_or_else(full)
 }
 
 /// The rehearsed disk holds file and copy.
@@ -89,10 +75,12 @@ fn write(path: &Path, new: &Path) -> Result<(), StoreError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
         Ok(()) | Err(_) => {}
     }
+    // SQLite names files by text alone.
+    let name = new.to_str().ok_or_else(|| io(io::ErrorKind::InvalidFilename.into()))?;
     let file = private(new).map_err(io)?;
     let source = open_to_read(path).map_err(|source| StoreError::sqlite(path, source))?;
     // SQLite takes an empty file that is there.
-    let copied = source.execute("VACUUM INTO ?1", [new.to_string_lossy()]);
+    let copied = source.execute("VACUUM INTO ?1", [name]);
     copied.map_err(|error| StoreError::sqlite(new, error))?;
     file.sync_all().map_err(io)
 }
