@@ -418,7 +418,9 @@ pub struct CostTotal {
 
 /// Adds up what was spent, by tool, caller or session; the largest first. Units are never mixed.
 pub fn totals(spent: impl IntoIterator<Item = Spending>, by: CountBy) -> Vec<CostTotal> {
-    let mut sums: BTreeMap<([Option<String>; 3], Unit), (u64, Amount)> = BTreeMap::new();
+    /// Tool, caller and session, as far as it is counted by them, and the unit.
+    type Key = ([Option<String>; 3], Unit);
+    let mut sums: BTreeMap<Key, (u64, Amount)> = BTreeMap::new();
     for Spending { tool, principal, session, cost, .. } in spent {
         let (caller, session) = (Some(principal.unwrap_or_default()), Some(session.unwrap_or_default()));
         let key = match by {
