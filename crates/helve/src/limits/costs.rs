@@ -131,7 +131,7 @@ impl Costs {
             }
             Ok(())
         };
-        self.known.get_or_try_init(learn).await.map(|()| ())
+        self.known.get_or_try_init(learn).await.copied()
     }
 
     /// How far back a rule looks.

@@ -180,7 +180,7 @@ async fn the_encodings_that_people_have_are_found_out_or_can_be_named() {
 #[tokio::test]
 async fn a_wrong_encoding_is_refused_or_said_and_hostile_names_are_errors() {
     let world = World::new();
-    world.put("root/f", b"\x81\xFF\xFE plain \x80".to_vec());
+    world.put("root/f", b"\x81\xFF\xFE plain \x80");
     let error = world.fails("file-read", json!({ "path": "f", "encoding": "shift_jis" })).await;
     assert!(error.message().contains("is not shift_jis"), "{error}");
     for wrong in ["klingon", "replacement", "../etc", "utf-7", ""] {
@@ -193,7 +193,7 @@ async fn a_wrong_encoding_is_refused_or_said_and_hostile_names_are_errors() {
     assert_eq!(piece["length"], 4);
     // Sequences without an end, and half of one.
     for bytes in [&b"\x1B$B\x46"[..], b"\x1B$", b"\x1B(J\xFF", &b"\x1B$B".repeat(5_000)] {
-        world.put("root/f", bytes.to_vec());
+        world.put("root/f", bytes);
         let answer = read(&world, json!({ "encoding": "base64" })).await;
         assert_eq!(answer["length"], bytes.len());
         let _any = world.call("file-read", json!({ "path": "f" })).await;

@@ -207,10 +207,11 @@ async fn a_key_alone_makes_it_work() {
     assert!(tool.definition().integrations.is_empty());
     let answer = call(&tool, json!({ "query": "rust" })).await.unwrap();
     assert_eq!((&answer["provider"], &answer["results"][0]["title"]), (&json!("tavily"), &json!("Rust")));
-    let asked = seen.lock().unwrap();
-    assert_eq!(asked.len(), 1, "the others have no key");
-    assert_eq!(asked[0].headers["authorization"], "Bearer tvly-s3cret");
-    drop(asked);
+    {
+        let asked = seen.lock().unwrap();
+        assert_eq!(asked.len(), 1, "the others have no key");
+        assert_eq!(asked[0].headers["authorization"], "Bearer tvly-s3cret");
+    }
 
     let empty = WebBackend { variables: Variables::fixed([("TAVILY_API_KEY", " ")]), ..backend() };
     let tool = named(tools(config, address, &empty), "web-search");
