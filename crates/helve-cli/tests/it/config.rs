@@ -152,6 +152,6 @@ fn what_a_key_takes_is_said_in_words_of_toml() {
         "helve.toml",
         "[[tool.program]]\nname = 'x'\ndescription = 'y'\ncommand = 'z'\nmemory_mb = 'much'\n",
     );
-    let ran = home.run(&["config", "show"]);
+    let ran = home.run(&["tools", "list"]);
     assert!(ran.stderr.contains("memory_mb`: expected integer, received \"much\""), "{}", ran.stderr);
 }

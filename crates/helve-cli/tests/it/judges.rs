@@ -201,7 +201,7 @@ fn nothing_is_downloaded_to_where_helves_own_files_are() {
         assert_eq!(home.run(&["call", "time-now"]).code, 0);
         let ran = home.run(&["call", "http-get", "url=http://127.0.0.1:9/", "save_as=x.txt"]);
         assert_eq!(
-            !ran.all().contains("no folder that answers can be saved in"),
+            !ran.all().contains("it holds what is Helve's own, or lies in it"),
             is_fine,
             "{folder}: {}",
             ran.all()

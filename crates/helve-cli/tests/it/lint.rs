@@ -166,6 +166,8 @@ fn the_documentations_examples_are_valid() {
         "sandbox",
         "code",
         "telemetry",
+        "store",
+        "operating",
     ]
     .map(|name| format!("docs/{name}.md"));
     for page in pages.into_iter().chain(["README.md".to_owned()]) {

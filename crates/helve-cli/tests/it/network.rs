@@ -81,7 +81,7 @@ fn a_document_that_cannot_be_fetched_is_named_with_its_place() {
     );
     assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     let ran = home.run(&["tools", "list"]);
-    assert_eq!(ran.code, 2);
+    assert_eq!(ran.code, 0, "the other tools are there");
     assert!(ran.stderr.contains("helve.toml:3:1") && ran.stderr.contains("cannot fetch"), "{}", ran.stderr);
 }
 
