@@ -96,11 +96,13 @@ pub(crate) enum Kind {
     Migrated = 7,
     /// A row that nothing vouched for is taken as it was found.
     Vouched = 8,
+    /// The oldest entries were removed, or what was said in some. About no call.
+    Pruned = 9,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 9] = [
+        const ALL: [Kind; 10] = [
             Kind::Started,
             Kind::Finished,
             Kind::Erased,
@@ -110,6 +112,7 @@ impl Kind {
             Kind::Step,
             Kind::Migrated,
             Kind::Vouched,
+            Kind::Pruned,
         ];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }

@@ -28,6 +28,7 @@ mod anchor;
 mod chain;
 mod migrations;
 mod owners;
+mod prune;
 mod quarantine;
 mod reserve;
 mod schema;
@@ -43,6 +44,9 @@ pub use audit::{
 };
 pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
 pub use error::StoreError;
+pub use prune::{
+    Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, PrunedUpTo, Range, Retention,
+};
 pub use quarantine::{Quarantine, Trouble};
 pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 mod history;
+mod pruned;
 mod query;
 mod record;
 mod rows;

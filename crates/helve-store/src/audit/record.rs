@@ -173,9 +173,8 @@ fn read(entry: &StoredEntry) -> Result<Told, Damage> {
         Some(Kind::Started | Kind::Finished) => entry.parse_head().map(Told::Passage),
         Some(Kind::Step) => entry.parse_head().map(Told::Step),
         Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| Told::Erased(head.at)),
-        Some(Kind::Released | Kind::Unanchored | Kind::Accepted | Kind::Migrated | Kind::Vouched) => {
-            Ok(Told::Nothing)
-        }
+        Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(Told::Nothing),
+        Some(Kind::Migrated | Kind::Vouched | Kind::Pruned) => Ok(Told::Nothing),
         None => Err(entry.damage("kind", "no such kind")),
     }
 }

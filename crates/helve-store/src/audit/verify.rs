@@ -5,6 +5,7 @@ use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::{Deserialize, Serialize};
 
+use super::pruned::{self, Gone};
 use super::{Audit, Opened};
 use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
@@ -13,6 +14,7 @@ use crate::error::StoreError;
 use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
 use crate::migrations::Migrated;
+use crate::prune::PrunedUpTo;
 use crate::runs::table as runs;
 use crate::schema;
 use crate::sessions::verify as sessions;
@@ -42,6 +44,9 @@ pub struct Verification {
     /// What that is wrong with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concern: Option<Concern>,
+    /// What was pruned from its beginning, by the signed word of who did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<PrunedUpTo>,
 }
 
 impl Verification {
@@ -134,6 +139,7 @@ impl Audit {
             format: None,
             format_1_until: 0,
             after_format_1: false,
+            gone: Gone::default(),
             calls: 0,
             progress,
         };
@@ -151,6 +157,7 @@ impl Audit {
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
             concern,
+            pruned: walk.gone.cut,
         })
     }
 
@@ -231,6 +238,10 @@ impl Audit {
                  WHERE made_ms = ?1 AND call_id = CAST(?2 AS TEXT) AND kind = 2 AND seq > ?3",
             )
             .map_err(failed)?;
+        match pruned::look(db, &self.path).map_err(failed)? {
+            Ok((begin, gone)) => (walk.position, walk.gone) = (begin, gone),
+            Err(problem) => return Err(Stop::Found(Concern::Entries, problem)),
+        }
         let mut rows: Rows<'_> = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             walk.check_entry(row, &mut erasure)?;
@@ -255,6 +266,8 @@ struct Walk<P> {
     format_1_until: i64,
     /// Whether there was an entry that format 1 did not have.
     after_format_1: bool,
+    /// What was pruned.
+    gone: Gone,
     calls: i64,
     progress: P,
 }
@@ -281,7 +294,7 @@ impl<P: FnMut(i64)> Walk<P> {
         if !entry.stands_at_its_time() {
             return wrong(expected, "the time by which the entry is found was changed");
         }
-        entry.check_payload(erasure).or_else(|what| wrong(expected, what))?;
+        entry.check_payload(erasure, &self.gone).or_else(|what| wrong(expected, what))?;
         if let Reading::At(anchor) = self.anchor
             && anchor.seq == next.seq
             && anchor != next
@@ -300,7 +313,7 @@ impl<P: FnMut(i64)> Walk<P> {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
             Kind::Accepted => (self.unanchored_at, self.accepted_at) = (None, next.seq),
             Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
-            Kind::Migrated | Kind::Vouched => {}
+            Kind::Migrated | Kind::Vouched | Kind::Pruned => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
@@ -421,12 +434,12 @@ impl<'a> EntryBytes<'a> {
         const DIGEST: &[u8] = b"\"digest\":";
         match self.link.kind {
             Kind::Started => self.link.head.windows(DIGEST.len()).any(|part| part == DIGEST),
-            Kind::Step | Kind::Migrated | Kind::Vouched => true,
+            Kind::Step | Kind::Migrated | Kind::Vouched | Kind::Pruned => true,
             Kind::Finished | Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted => false,
         }
     }
 
-    fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
+    fn check_payload(&self, erasure: &mut Statement<'_>, gone: &Gone) -> Result<(), &'static str> {
         // A step may have nothing to say, and then commits to nothing.
         let has_payload = match self.link.kind {
             Kind::Started | Kind::Finished => true,
@@ -436,12 +449,18 @@ impl<'a> EntryBytes<'a> {
             | Kind::Unanchored
             | Kind::Accepted
             | Kind::Migrated
-            | Kind::Vouched => false,
+            | Kind::Vouched
+            | Kind::Pruned => false,
         };
         match (has_payload, self.salt, self.payload) {
             (true, Some(salt), Some(payload)) => {
                 let sound = commit_to(salt, payload).as_slice() == self.link.commitment;
                 if sound { Ok(()) } else { Err("the payload was changed") }
+            }
+            (true, None, None)
+                if gone.covers(self.seq, self.link.kind, self.link.run_id.is_some(), self.link.head) =>
+            {
+                Ok(())
             }
             (true, None, None) => {
                 let recorded = erasure.exists(rusqlite::params![self.made_ms, self.link.call_id, self.seq]);

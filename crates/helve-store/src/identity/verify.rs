@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::keys::Disagreement;
+use crate::writer::key_seal;
 
 /// What the chain tells of keys. A caller may well ask for a tool of such a name, but there is none,
 /// so that their call never ends well.
@@ -26,6 +27,8 @@ struct Story {
     made_at: Option<i64>,
     /// What it was when it was made. None where that was erased.
     told: Option<Value>,
+    /// Its digest, where the entry that made it was pruned.
+    seal: Option<String>,
     revoked_at: Option<i64>,
     signed_in_at: Option<i64>,
 }
@@ -67,6 +70,10 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
     }))
 }
 
+/// What vouches for keys whose first entries were pruned.
+const VOUCHED: &str = "SELECT seq, head ->> 'key_id', head ->> 'key_seal' FROM entries \
+    WHERE kind = 8 AND head ->> 'key_id' IS NOT NULL ORDER BY seq";
+
 fn stories(db: &Connection) -> rusqlite::Result<HashMap<String, Story>> {
     let mut stories = HashMap::<String, Story>::new();
     let mut select = db.prepare(STORIES)?;
@@ -83,6 +90,12 @@ fn stories(db: &Connection) -> rusqlite::Result<HashMap<String, Story>> {
             "keys revoke" => story.revoked_at = Some(seq),
             _ => story.signed_in_at = Some(seq),
         }
+    }
+    let mut select = db.prepare(VOUCHED)?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let story = stories.entry(row.get(1)?).or_default();
+        (story.made_at, story.seal) = (story.made_at.or(Some(row.get(0)?)), row.get(2)?);
     }
     Ok(stories)
 }
@@ -109,6 +122,9 @@ impl Story {
     }
 
     fn is_as_told(&self, key: &Key) -> bool {
+        if self.seal.as_ref().is_some_and(|seal| *seal != key_seal(key)) {
+            return false;
+        }
         let Some(told) = self.told.as_ref().and_then(Value::as_object) else { return true };
         let now = key.told();
         told.iter().all(|(field, value)| now[field] == *value)
@@ -117,7 +133,8 @@ impl Story {
     /// The entry that made it, where its row should be there. Codes are forgotten after a while.
     fn missed(&self, accepted_at: i64) -> Option<i64> {
         let sign_in = serde_json::json!(Purpose::SignIn);
-        let is_code = self.told.as_ref().is_none_or(|told| told["purpose"] == sign_in);
+        // Of codes nobody vouches anew.
+        let is_code = self.told.as_ref().map_or(self.seal.is_none(), |told| told["purpose"] == sign_in);
         self.made_at.filter(|seq| *seq > accepted_at && !is_code)
     }
 }

@@ -17,10 +17,12 @@ use crate::keys::Disagreement;
 /// Every label that rose, and whose session it was: the call's own entry says it.
 const RISES: &str = "
     SELECT rise.seq, rise.call_id, rise.head -> '$.labels', rise.head -> '$.at',
+           CASE kind WHEN 8 THEN rise.head -> 'session' ELSE
            (SELECT head -> '$.facts.caller' FROM entries
-            WHERE made_ms = rise.made_ms AND call_id = rise.call_id AND kind IN (0, 1) LIMIT 1)
+            WHERE made_ms = rise.made_ms AND call_id = rise.call_id AND kind IN (0, 1) LIMIT 1) END
     FROM entries AS rise
-    WHERE kind = 6 AND head ->> 'step' = 'labelled' AND seq > ?1 ORDER BY seq";
+    WHERE (kind = 6 AND head ->> 'step' = 'labelled' OR kind = 8 AND head ->> 'session' IS NOT NULL)
+      AND seq > ?1 ORDER BY seq";
 
 /// Compares sessions and chain, which must be sound, from the entry after `accepted_at` on. Returns
 /// the first difference.
@@ -62,8 +64,8 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
 
 /// Every session that was ended. No call of a tool ends well under such a name.
 const ENDS: &str = "
-    SELECT seq, payload -> '$.arguments' FROM entries
-    WHERE kind = 1 AND head ->> '$.facts.tool' = 'session end'
+    SELECT seq, CASE kind WHEN 8 THEN head -> 'session' ELSE payload -> '$.arguments' END FROM entries
+    WHERE kind = 8 AND head ->> 'ended' = 1 OR kind = 1 AND head ->> '$.facts.tool' = 'session end'
       AND head ->> '$.facts.resolved' = 0 AND head ->> '$.ending.status' = 'done' ORDER BY seq";
 
 /// A session that was ended and seems open.

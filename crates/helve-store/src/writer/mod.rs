@@ -17,6 +17,7 @@ mod identity;
 mod json;
 mod ledger;
 mod log;
+mod prune;
 mod rows;
 mod serve;
 
@@ -30,12 +31,14 @@ use helve_core::record::Entry;
 use helve_core::run::StepKind;
 
 pub(crate) use self::ledger::Ledger;
+pub(crate) use self::prune::key_seal;
 use self::ledger::Verdict;
 use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
 use crate::quarantine::{self, Standing};
 use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
+use crate::request::Response;
 use crate::reserve::Reserve;
 
 /// Most jobs in one transaction. More would save little and keep the first ones waiting.
@@ -133,6 +136,11 @@ impl Writer {
                     "erased payloads stay in the log until the next checkpoint"
                 );
             }
+        }
+        if verdicts.iter().any(is_pruning)
+            && let Err(error) = self.ledger.give_back().and_then(|()| self.ledger.checkpoint())
+        {
+            tracing::warn!(error = error.chain(), "space is not given back yet; new entries use it");
         }
         self.deliver(verdicts);
         Ok(())
@@ -372,6 +380,11 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Whether entries were removed, or much of them.
+fn is_pruning(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Answered(Response::Pruned(Some(_)) | Response::ReadsErased(1..)))
 }
 
 /// Whether this process is no longer at the run after an entry.

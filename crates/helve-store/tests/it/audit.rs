@@ -156,7 +156,7 @@ async fn a_damaged_record_is_marked_and_hides_no_other() {
     };
     damage("head", "'no JSON'", 1);
     damage("payload", "'{\"arguments\": '", 2);
-    damage("kind", "9", 4);
+    damage("kind", "99", 4);
     damage("head", "CAST(x'ff00' AS TEXT)", 5);
     let records = store.audit().list(&AuditQuery::default()).unwrap();
     assert_eq!(records.len(), 10);

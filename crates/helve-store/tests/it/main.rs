@@ -9,6 +9,7 @@
 //! - `tampering`: everything that `verify` must notice
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `formats`: ledgers of earlier formats, which are migrated
+//! - `prune`: taking the oldest entries off
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
 //! - `backup`: copies of a ledger in use, and putting one in place
@@ -30,6 +31,7 @@ mod journal;
 mod keys;
 mod memory;
 mod model;
+mod prune;
 mod quarantine;
 mod replaced;
 mod runs;

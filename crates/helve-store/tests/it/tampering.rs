@@ -74,7 +74,7 @@ async fn every_change_is_found_where_it_was_made() {
         ("UPDATE entries SET commitment = randomblob(32) WHERE seq = 9", 9, "does not fit"),
         ("UPDATE entries SET hash = randomblob(32) WHERE seq = 10", 10, "does not fit"),
         ("UPDATE entries SET kind = 1 WHERE seq = 5", 5, "does not fit"),
-        ("UPDATE entries SET kind = 9 WHERE seq = 5", 5, "cannot be read"),
+        ("UPDATE entries SET kind = 99 WHERE seq = 5", 5, "cannot be read"),
         ("UPDATE entries SET call_id = 'call_x' WHERE seq = 5", 5, "does not fit"),
         ("UPDATE entries SET made_ms = made_ms + 1 WHERE seq = 5", 5, "the time by which the entry is found"),
         ("UPDATE entries SET payload = NULL WHERE seq = 6", 6, "removed or added"),
