@@ -44,9 +44,7 @@ pub use audit::{
 };
 pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
 pub use error::StoreError;
-pub use prune::{
-    Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, PrunedUpTo, Range, Retention,
-};
+pub use prune::{Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, PrunedUpTo, Range, Retention};
 pub use quarantine::{Quarantine, Trouble};
 pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

@@ -13,8 +13,8 @@ use crate::anchor::{self, Anchor, Reading};
 use crate::audit::{Audit, Head, open_to_read};
 use crate::chain::Position;
 use crate::error::StoreError;
-use crate::{migrations, schema};
 use crate::writer::Ledger;
+use crate::{migrations, schema};
 
 /// Why nothing is done with a journal until a person accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

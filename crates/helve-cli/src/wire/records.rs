@@ -126,7 +126,8 @@ impl AuditRecords {
         let pruned = self.store.prune(retention, &Arc::new(key), now, |_| {}).await;
         let report = pruned.map_err(|error| error.to_string())?;
         let asked = retention.clone();
-        let plan = self.read(move |audit| audit.prune_plan(&asked)).await.map_err(|error| error.to_string())?;
+        let plan =
+            self.read(move |audit| audit.prune_plan(&asked)).await.map_err(|error| error.to_string())?;
         Ok((report, plan.held.map(|hold| hold.to_string())))
     }
 

@@ -12,6 +12,7 @@
 //! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `audit`: the record afterwards;
+//! - `store`: backups, restoring one, pruning;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
 //! - `clients`: MCP clients that others wrote, and calls that fail;
@@ -72,6 +73,7 @@ mod secrets;
 mod serve;
 mod session;
 mod start;
+mod store;
 #[cfg(unix)]
 mod telemetry;
 mod tools;

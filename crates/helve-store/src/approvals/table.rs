@@ -352,7 +352,8 @@ pub(crate) fn unsealed_rules(db: &Connection) -> rusqlite::Result<Vec<Rule>> {
 
 /// The rows that can be read.
 fn readable<T: DeserializeOwned>(db: &Connection, select: &str) -> rusqlite::Result<Vec<T>> {
-    let texts = db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    let texts =
+        db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
     Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }
 

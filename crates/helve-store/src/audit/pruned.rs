@@ -50,7 +50,9 @@ pub(super) fn look(db: &Connection, journal: &Path) -> rusqlite::Result<Result<(
         };
         let key = match SigningKey::find(journal) {
             Ok(Some(key)) => key.verifying(),
-            Ok(None) => return forged("the key that vouches for that, the `.key` file beside the journal, is gone"),
+            Ok(None) => {
+                return forged("the key that vouches for that, the `.key` file beside the journal, is gone");
+            }
             Err(error) => return forged(&format!("the key that vouches for that cannot be read: {error}")),
         };
         let Some(position) = cut.check(&key) else {

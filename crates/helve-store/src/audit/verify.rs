@@ -149,7 +149,8 @@ impl Audit {
             Err(Stop::Failed(error)) => (Some(Concern::Database), Some(finding(error, walk.position.seq)?)),
         };
         // What stands in a copy after that is the migration's.
-        let sound = walk.stood_at.filter(|stood_at| stood_at.seq < walk.position.seq).unwrap_or(walk.position);
+        let sound =
+            walk.stood_at.filter(|stood_at| stood_at.seq < walk.position.seq).unwrap_or(walk.position);
         Ok(Verification {
             entries: sound.seq,
             calls: walk.calls,

@@ -88,10 +88,8 @@ pub(crate) fn bring_up_to_date(path: &Path, anchor: Reading, pages_max: u32) -> 
     schema::configure(&db).map_err(sqlite).map_err(not_migrated)?;
     limit_pages(&db, pages_max).map_err(sqlite).map_err(not_migrated)?;
     // From here on nobody else writes; what others wrote is there.
-    let tx = db
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(sqlite)
-        .map_err(not_migrated)?;
+    let tx =
+        db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(sqlite).map_err(not_migrated)?;
     let Some(from) = older(&tx, path)? else { return Ok(()) };
     refuse_other(&tx, path, from, anchor)?;
     let kept = copy::make(&tx, path, from, anchor, pages_max).map_err(not_migrated)?;

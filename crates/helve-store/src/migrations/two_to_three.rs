@@ -24,8 +24,9 @@ pub(super) fn apply(tx: &Transaction<'_>) -> rusqlite::Result<()> {
 fn copy_entries(tx: &Transaction<'_>) -> rusqlite::Result<()> {
     let run_id = if has_column(tx, "entries_before", "run_id")? { "run_id" } else { "NULL" };
     let mut select = tx.prepare(&format!("SELECT {COLUMNS}, {run_id} FROM entries_before ORDER BY seq"))?;
-    let mut insert =
-        tx.prepare(&format!("INSERT INTO entries ({COLUMNS}, run_id, made_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"))?;
+    let mut insert = tx.prepare(&format!(
+        "INSERT INTO entries ({COLUMNS}, run_id, made_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    ))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let mut values = (0..9).map(|column| row.get(column)).collect::<rusqlite::Result<Vec<Value>>>()?;

@@ -18,8 +18,8 @@ use helve_core::CallId;
 use jiff::Timestamp;
 use serde::Serialize;
 
-pub(crate) use self::note::{PrunedHead, all, last_cut, remember};
 pub use self::note::{Cut, PrunedUpTo, Range};
+pub(crate) use self::note::{PrunedHead, all, last_cut, remember};
 pub(crate) use self::plan::open_from;
 use crate::audit::{Problem, SigningKey};
 use crate::error::StoreError;

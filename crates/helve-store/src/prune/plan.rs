@@ -96,8 +96,7 @@ fn first_that_stays(db: &Connection, undo_from: Timestamp) -> rusqlite::Result<O
 /// transaction that removes entries.
 pub(crate) fn open_from(db: &Connection) -> rusqlite::Result<Option<Hold>> {
     let runs = first_of(db, "SELECT run_id, run_id FROM runs", HoldReason::OpenRun)?;
-    let questions =
-        first_of(db, "SELECT call_id, id FROM approvals WHERE state < 2", HoldReason::Question)?;
+    let questions = first_of(db, "SELECT call_id, id FROM approvals WHERE state < 2", HoldReason::Question)?;
     Ok([runs, questions].into_iter().flatten().min_by_key(|hold| hold.seq))
 }
 

@@ -252,7 +252,8 @@ impl Ledger {
         self.sqlite(prune::gives_back(&self.db).and_then(|gives_back| {
             if gives_back {
                 // Each row that this returns is a page.
-                let mut vacuum = self.db.prepare(&format!("PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})"))?;
+                let mut vacuum =
+                    self.db.prepare(&format!("PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})"))?;
                 let mut pages = vacuum.query([])?;
                 while pages.next()?.is_some() {}
             }

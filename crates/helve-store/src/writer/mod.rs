@@ -31,8 +31,8 @@ use helve_core::record::Entry;
 use helve_core::run::StepKind;
 
 pub(crate) use self::ledger::Ledger;
-pub(crate) use self::prune::key_seal;
 use self::ledger::Verdict;
+pub(crate) use self::prune::key_seal;
 use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
@@ -137,10 +137,12 @@ impl Writer {
                 );
             }
         }
-        if verdicts.iter().any(is_pruning)
-            && let Err(error) = self.ledger.give_back().and_then(|()| self.ledger.checkpoint())
-        {
-            tracing::warn!(error = error.chain(), "space is not given back yet; new entries use it");
+        if verdicts.iter().any(is_pruning) {
+            if let Err(error) = self.ledger.give_back() {
+                tracing::warn!(error = error.chain(), "space is not given back yet; new entries use it");
+            }
+            // Waits for no reader, since everybody else waits for us.
+            self.ledger.reuse_log();
         }
         self.deliver(verdicts);
         Ok(())

@@ -92,7 +92,8 @@ fn sound(verification: &Verification, name: &str) {
 /// What the tables of a file look like.
 fn shape(path: &Path) -> Vec<String> {
     let db = Connection::open(path).unwrap();
-    let mut select = db.prepare("SELECT name || ': ' || ifnull(sql, '') FROM sqlite_schema ORDER BY name").unwrap();
+    let mut select =
+        db.prepare("SELECT name || ': ' || ifnull(sql, '') FROM sqlite_schema ORDER BY name").unwrap();
     select.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
 }
 
@@ -284,7 +285,12 @@ fn what_was_changed_before_the_step_is_found_after_it() {
             place.open().close().unwrap();
             let found = place.verify();
             let seq = found.first_problem.as_ref().and_then(|problem| problem.seq);
-            assert_eq!((found.concern, seq), (Some(Concern::Entries), Some(2)), "{}: {found:?}", fixture.name);
+            assert_eq!(
+                (found.concern, seq),
+                (Some(Concern::Entries), Some(2)),
+                "{}: {found:?}",
+                fixture.name
+            );
         }
     }
 }

@@ -181,10 +181,10 @@ async fn with_long_lives() -> Place {
     }
     let labels = LabelSet::NONE.with(Label::Untrusted);
     let read = SampleCall::at("page", days_ago(60));
-    let taint = Taint { labels, tool: "page".into(), call_id: read.id(), at: days_ago(60) };
+    let taint = Taint { labels, tool: "page".into(), call_id: read.id(), at: read.facts.received_at };
     let (now, change) = (Timestamp::now(), Box::new(SessionChange::Raise(taint)));
     let key = SessionKey::of(&read.facts.caller);
-    store.change_session(key, change, days_ago(60), Timestamp::MIN).await.unwrap();
+    store.change_session(key, change, read.facts.received_at, Timestamp::MIN).await.unwrap();
     store.commit(Entry::Step(read.step(StepKind::Labelled { labels }))).await.unwrap();
     store.commit(read.done(json!("read"))).await.unwrap();
     let ended = SessionKey { principal: Some("ada".into()), session: Some("s-2".into()) };
@@ -231,7 +231,10 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         ("DELETE FROM api_keys", Concern::ApiKeys),
         ("UPDATE approval_rules SET body = json_set(body, '$.tool', 'x')", Concern::Approvals),
         ("UPDATE sessions SET body = json_remove(body, '$.taints') WHERE session = 's-1'", Concern::Sessions),
-        ("UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-2'", Concern::Sessions),
+        (
+            "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-2'",
+            Concern::Sessions,
+        ),
     ] {
         assert_eq!(after(&place, sql).0, Some(concern), "{sql}");
     }
@@ -287,7 +290,10 @@ async fn a_cut_that_nobody_signed_is_found() {
     for (sql, what) in [
         ("DELETE FROM entries WHERE seq <= 21", "entries 1 to 21 are missing"),
         ("DELETE FROM entries WHERE seq = 22", "entry 22 is missing"),
-        ("UPDATE entries SET head = replace(head, '\"ada\"', '\"eve\"') WHERE seq = 25", "does not fit the chain"),
+        (
+            "UPDATE entries SET head = replace(head, '\"ada\"', '\"eve\"') WHERE seq = 25",
+            "does not fit the chain",
+        ),
         ("DELETE FROM meta WHERE name = 'last_cut'", ""),
     ] {
         let found = after(&place, sql).1;
@@ -320,7 +326,9 @@ fn append(place: &Place, kind: u8, head: &str) {
     use sha2::{Digest, Sha256};
     let db = Connection::open(place.db()).unwrap();
     let (seq, before): (i64, Vec<u8>) = db
-        .query_one("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1", [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_one("SELECT seq, hash FROM entries ORDER BY seq DESC LIMIT 1", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
         .unwrap();
     let hash = Sha256::new_with_prefix(b"helve journal entry v1\0")
         .chain_update(before)
@@ -446,7 +454,7 @@ async fn a_full_disk_in_the_middle_of_a_pruning_leaves_a_sound_journal() {
     reads(&store, 3_000, 60).await;
     store.close().unwrap();
     let mut options = StoreOptions::default();
-    (options.pages_max, options.reserve_bytes) = (Some(20), 0);
+    (options.pages_max, options.reserve_bytes) = (Some(80), 0);
     let store = Store::open(&place.db(), options).unwrap();
     // The journal takes no more, so nothing new starts; and neither does a pruning, which announces itself.
     let refused = prune(&place, &store, &month()).await;

@@ -65,7 +65,7 @@ impl Args {
             return Err(Failure::usage("nothing says what may go")
                 .hint("say it: `helve store prune --older-than 90d`, or in `[journal.retention]` of your helve.toml"));
         }
-        let by = local_user("store prune")?;
+        let by = local_user("prune the journal")?;
         let mut retention = section.at(now, &by);
         if is_typed {
             (retention.before, retention.bytes_max) = (self.older_than, self.larger_than);
@@ -122,7 +122,10 @@ fn tell(plan: &PrunePlan, app: &mut App<'_>) -> anyhow::Result<()> {
         ))?,
     }
     if plan.reads_last > plan.last {
-        app.ui.line(format!("what was said in calls that only read would go up to entry {}", plan.reads_last))?;
+        app.ui.line(format!(
+            "what was said in calls that only read would go up to entry {}",
+            plan.reads_last
+        ))?;
     }
     if let Some(hold) = &plan.held {
         app.ui.line(format!("{} {hold}", paint.warn("!")))?;
@@ -162,7 +165,10 @@ fn conclude(report: &PruneReport, app: &mut App<'_>) -> anyhow::Result<()> {
         app.ui.line(format!("  head at the cut {}:{}", cut.last, cut.hash))?;
     }
     if report.erased > 0 {
-        app.ui.line(format!("{sign} {} of calls that only read lost what was said", count(report.erased, "entry")))?;
+        app.ui.line(format!(
+            "{sign} {} of calls that only read lost what was said",
+            count(report.erased, "entry")
+        ))?;
     }
     app.ui.note("`helve audit verify` proves the rest, and says what is gone")?;
     Ok(())
