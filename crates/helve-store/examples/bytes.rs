@@ -3,6 +3,7 @@
 //! Three loads: calls that only read, eight to a group as an API gets them; the same as fast as they can be written; and
 //! composed calls of four parts, each of which changes something, eight at once.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,13 +40,14 @@ async fn measure<F: Future<Output = Result<(), Failed>>>(
     let ticks = self::cpu()? - cpu;
     store.close()?;
     let status = store.audit().status()?;
-    println!(
+    writeln!(
+        std::io::stdout(),
         "{name}: {} bytes kept, {} written, {:.1} µs of a processor",
         status.bytes / calls as u64,
         written / calls as u64,
         // A tick is 10 ms.
         ticks as f64 * 10_000.0 / calls as f64,
-    );
+    )?;
     Ok(())
 }
 
