@@ -52,7 +52,7 @@ fn child() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match task.as_str() {
-        "open" => println!("ack {}", CallId::new(jiff::Timestamp::now())),
+        "open" => acknowledge(CallId::new(jiff::Timestamp::now())),
         "commit" => runtime.block_on(commit_calls(store)),
         "claim" => runtime.block_on(claim_and_hang(store)),
         "effects" => runtime.block_on(apply_effects(store)),
