@@ -111,7 +111,7 @@ pub(crate) enum Command {
     /// Read and verify the record of every call
     #[command(subcommand)]
     Audit(audit::Command),
-    /// Back up and restore the record of calls, and see what it takes on disk
+    /// Back up, restore and prune the record of calls, and see what it takes on disk
     #[command(subcommand)]
     Store(store::Command),
     /// See what outgoing requests may reach

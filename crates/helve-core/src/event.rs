@@ -52,6 +52,7 @@ impl Event {
             EventKind::McpConnected { .. } => "tools.mcp-connected",
             EventKind::McpDisconnected { .. } => "tools.mcp-disconnected",
             EventKind::AuditVerified { .. } => "audit.verified",
+            EventKind::AuditPruned { .. } => "audit.pruned",
         }
     }
 }
@@ -160,6 +161,17 @@ pub enum EventKind {
         /// How many entries are sound.
         entries: u64,
         /// What is wrong. Absent: nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        problem: Option<String>,
+    },
+    /// The oldest entries of the journal were removed, as `[journal.retention]` says.
+    #[serde(rename = "audit.pruned")]
+    AuditPruned {
+        /// How many.
+        entries: u64,
+        /// How many entries of calls that only read lost what was said in them.
+        erased: u64,
+        /// Why not more went. Absent: nothing was in the way.
         #[serde(skip_serializing_if = "Option::is_none")]
         problem: Option<String>,
     },

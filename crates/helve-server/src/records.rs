@@ -197,6 +197,22 @@ pub trait Records: Send + Sync + 'static {
     fn verified(&self) -> Option<Verified> {
         None
     }
+
+    /// What the last scheduled pruning did. None: this process has made none.
+    fn pruned(&self) -> Option<Pruned> {
+        None
+    }
+}
+
+/// What a scheduled pruning did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pruned {
+    /// When it ended.
+    pub at: Timestamp,
+    /// How many entries went since this process started.
+    pub entries: u64,
+    /// Whether it did all that it should.
+    pub done: bool,
 }
 
 /// What a check of the whole journal found.

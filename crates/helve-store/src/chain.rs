@@ -102,11 +102,13 @@ pub(crate) enum Kind {
     Spent = 10,
     /// Which key signs for the journal. About no call.
     Keyed = 11,
+    /// The oldest entries were removed, or what was said in some. About no call.
+    Pruned = 12,
 }
 
 impl Kind {
     pub(crate) fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 12] = [
+        const ALL: [Kind; 13] = [
             Kind::Started,
             Kind::Finished,
             Kind::Erased,
@@ -119,6 +121,7 @@ impl Kind {
             Kind::Adopted,
             Kind::Spent,
             Kind::Keyed,
+            Kind::Pruned,
         ];
         ALL.into_iter().find(|kind| *kind as i64 == number)
     }

@@ -30,6 +30,7 @@ mod blocked;
 mod chain;
 mod migrations;
 mod owners;
+mod prune;
 mod quarantine;
 mod reserve;
 mod schema;
@@ -48,6 +49,7 @@ pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, 
 pub use blocked::Blocker;
 pub use error::StoreError;
 pub use glance::Glance;
+pub use prune::{Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, PrunedUpTo, Range, Retention};
 pub use quarantine::{Quarantine, Trouble};
 pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

@@ -11,6 +11,7 @@ use helve_core::{ApprovalId, CallId, Key, RuleId};
 use jiff::Timestamp;
 
 use crate::identity::KeyChange;
+use crate::prune::{Cut, EraseStep, PruneStep};
 use crate::queue::Reply;
 
 /// A change that somebody waits for.
@@ -47,6 +48,10 @@ pub(crate) enum Request {
     },
     /// Take back what was allowed for a session.
     Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
+    /// Remove some of the oldest entries.
+    Prune { step: Box<PruneStep>, reply: Reply<Option<Cut>> },
+    /// Erase what was said in some calls that only read.
+    EraseReads { step: Box<EraseStep>, reply: Reply<i64> },
     /// Change an API key.
     Keys { change: KeyChange, reply: Reply<Option<Key>> },
 }
@@ -62,6 +67,8 @@ pub(crate) enum Response {
     Swept(usize),
     Session(Box<SessionState>),
     Revoked(Option<Box<Rule>>),
+    Pruned(Option<Box<Cut>>),
+    ReadsErased(i64),
     Keys(Option<Box<Key>>),
 }
 
@@ -83,6 +90,8 @@ impl Request {
             (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
                 drop(reply.send(Ok(rule.map(|rule| *rule))));
             }
+            (Self::Prune { reply, .. }, Response::Pruned(cut)) => drop(reply.send(Ok(cut.map(|cut| *cut)))),
+            (Self::EraseReads { reply, .. }, Response::ReadsErased(count)) => drop(reply.send(Ok(count))),
             (Self::Keys { reply, .. }, Response::Keys(key)) => drop(reply.send(Ok(key.map(|key| *key)))),
             (
                 Self::Adopt { .. }
@@ -95,6 +104,8 @@ impl Request {
                 | Self::Sweep { .. }
                 | Self::ChangeSession { .. }
                 | Self::Revoke { .. }
+                | Self::Prune { .. }
+                | Self::EraseReads { .. }
                 | Self::Keys { .. },
                 _,
             ) => unreachable!("each request has its response"),
@@ -114,6 +125,8 @@ impl Request {
             Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
             Self::ChangeSession { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
+            Self::Prune { reply, .. } => drop(reply.send(Err(error))),
+            Self::EraseReads { reply, .. } => drop(reply.send(Err(error))),
             Self::Keys { reply, .. } => drop(reply.send(Err(error))),
         }
     }

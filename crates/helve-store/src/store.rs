@@ -56,7 +56,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             queue_entries_max: 65_536,
-            // Some hundred pages: what an end of a call takes is counted in these, and they have 16 KiB.
+            // Some hundred ends of calls, each of which touches a few pages.
             reserve_bytes: 4 << 20,
             pages_max: None,
             memory: MemoryLimits::default(),

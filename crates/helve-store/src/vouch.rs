@@ -37,6 +37,13 @@ pub(crate) struct Voucher {
     pub(crate) until_us: Option<i64>,
 }
 
+impl Voucher {
+    /// Whether the row must be there at a time.
+    pub(crate) fn is_due(&self, now_us: i64) -> bool {
+        self.seal.is_some() && self.until_us.is_none_or(|until| until > now_us)
+    }
+}
+
 /// The last that was told of a row.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
@@ -67,6 +74,23 @@ pub(crate) fn last(db: &Connection, row: &str) -> rusqlite::Result<Option<Told>>
     db.prepare_cached(LAST)?
         .query_one([row], |row| Ok(Told { seq: row.get(0)?, seal: row.get(1)?, until_us: row.get(2)? }))
         .optional()
+}
+
+/// What was last told of rows by entries up to `end`, each with the entry's number. Rows of which a later entry
+/// tells are left out, and so are those that were removed.
+pub(crate) fn told_up_to(db: &Connection, end: i64) -> rusqlite::Result<Vec<(i64, Voucher)>> {
+    // By number: the index would lead through all that there are.
+    db.prepare_cached(
+        "SELECT seq, head ->> 'row', head ->> 'row_seal', head ->> 'row_until_us' FROM entries AS told NOT INDEXED \
+         WHERE seq <= ?1 AND kind IN (6, 8) AND head ->> 'row' IS NOT NULL AND head ->> 'row_seal' IS NOT NULL \
+           AND NOT EXISTS (SELECT 1 FROM entries WHERE kind IN (6, 8) AND head ->> 'row' IS NOT NULL \
+                           AND head ->> 'row' = told.head ->> 'row' AND seq > told.seq) \
+         ORDER BY seq",
+    )?
+    .query_map([end], |row| {
+        Ok((row.get(0)?, Voucher { row: row.get(1)?, seal: row.get(2)?, until_us: row.get(3)? }))
+    })?
+    .collect()
 }
 
 /// What the chain tells of the rows of a table.

@@ -16,6 +16,7 @@ use helve_tools::files::FilesConfig;
 use helve_tools::web::config::{HttpConfig, ProviderConfig, ScrapeConfig, SearchConfig};
 use serde_json::Value;
 
+use super::RetentionSection;
 use super::types::*;
 
 /// What a key counts for in a project's file.
@@ -185,7 +186,7 @@ fn calls(table: &mut HashMap<&'static str, Standing>) {
 
 /// Who may do what, and what is kept of it.
 fn gate(table: &mut HashMap<&'static str, Standing>) {
-    use Standing::{Harmless, Inside, OwnOnly, Stricter, Waits};
+    use Standing::{Elsewhere, Harmless, Inside, OwnOnly, Stricter, Waits};
     keys!(
         table,
         "/journal",
@@ -196,6 +197,19 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
             keep_results_bytes: Waits(less),
             keep_run_results_bytes: Waits(less),
             verify_every_s: OwnOnly,
+            retention: Elsewhere,
+        }
+    );
+    // A project's folder does not say how long its user keeps the record of what it did.
+    keys!(
+        table,
+        "/journal/retention",
+        RetentionSection {
+            older_than_days: OwnOnly,
+            size_bytes: OwnOnly,
+            reads_older_than_days: OwnOnly,
+            undo_days: OwnOnly,
+            every_s: OwnOnly,
         }
     );
     keys!(table, "/redact", Redact { names: Stricter(lacks) });

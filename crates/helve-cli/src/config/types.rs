@@ -13,6 +13,8 @@ use helve_tools::composed::ComposedToolConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::RetentionSection;
+
 /// Helve's configuration.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -276,6 +278,8 @@ pub(crate) struct JournalSection {
     /// How often `helve up` checks the whole journal, as `helve audit verify` does, in seconds. The first
     /// time is a minute after its start. 0: never.
     pub(crate) verify_every_s: u64,
+    /// How long it is kept.
+    pub(crate) retention: RetentionSection,
 }
 
 impl Default for JournalSection {
@@ -287,6 +291,7 @@ impl Default for JournalSection {
             keep_results_bytes: Settings::default().journal_result_bytes_max,
             keep_run_results_bytes: Settings::default().run_result_bytes_max,
             verify_every_s: 86_400,
+            retention: RetentionSection::default(),
         }
     }
 }

@@ -6,9 +6,14 @@ use std::time::Duration;
 use helve::event::EventKind;
 use helve::ports::{Journal, JournalError};
 use helve::{BoxFuture, CallId, Runtime};
-use helve_server::records::{self, Record, RecordError, RecordQuery, Records, Verified};
-use helve_store::{Among, Audit, AuditQuery, CallRecord, CallStatus, Shown, Store, StoreError};
+use helve_server::records::{self, Pruned, Record, RecordError, RecordQuery, Records, Verified};
+use helve_store::{
+    Among, Audit, AuditQuery, CallRecord, CallStatus, PruneReport, Retention, Shown, SigningKey, Store,
+    StoreError,
+};
 use jiff::Timestamp;
+
+use crate::config::RetentionSection;
 
 /// When a new process first checks the whole journal: not while everything else starts.
 const VERIFY_FIRST: Duration = Duration::from_secs(60);
@@ -17,6 +22,7 @@ const VERIFY_FIRST: Duration = Duration::from_secs(60);
 pub(crate) struct AuditRecords {
     store: Arc<Store>,
     verified: Mutex<Option<Verified>>,
+    pruned: Mutex<Option<Pruned>>,
 }
 
 impl Records for AuditRecords {
@@ -40,11 +46,15 @@ impl Records for AuditRecords {
     fn verified(&self) -> Option<Verified> {
         *self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn pruned(&self) -> Option<Pruned> {
+        *self.pruned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl AuditRecords {
     pub(crate) fn new(store: Arc<Store>) -> Self {
-        Self { store, verified: Mutex::new(None) }
+        Self { store, verified: Mutex::new(None), pruned: Mutex::new(None) }
     }
 
     /// Checks the whole journal every so often, and tells whoever listens what was found. Never ends.
@@ -74,6 +84,52 @@ impl AuditRecords {
         let verified = Verified { at: Timestamp::now(), entries, sound };
         *self.verified.lock().unwrap_or_else(PoisonError::into_inner) = Some(verified);
         runtime.registry().announce(|| EventKind::AuditVerified { entries, problem });
+    }
+
+    /// Prunes the journal every so often, as the configuration says, and tells whoever listens. Never ends.
+    pub(crate) async fn keep_pruning(&self, retention: &RetentionSection, runtime: &Runtime) {
+        if retention.every_s == 0 || !retention.is_set() {
+            return std::future::pending().await;
+        }
+        let every = Duration::from_secs(retention.every_s);
+        tokio::time::sleep(VERIFY_FIRST.min(every)).await;
+        loop {
+            self.prune(retention, runtime).await;
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    async fn prune(&self, retention: &RetentionSection, runtime: &Runtime) {
+        let now = Timestamp::now();
+        let asked = retention.at(now, "[journal.retention]");
+        let (report, problem) = match self.try_prune(&asked, now).await {
+            Ok((report, held)) => (report, held),
+            Err(problem) => (PruneReport::default(), Some(problem)),
+        };
+        if let Some(problem) = &problem {
+            tracing::warn!(problem, "the journal could not be pruned as `[journal.retention]` says");
+        }
+        let count = |count: i64| u64::try_from(count).unwrap_or_default();
+        let (entries, erased) = (count(report.entries), count(report.erased));
+        let total = self.pruned().map_or(0, |before| before.entries) + entries;
+        let pruned = Pruned { at: Timestamp::now(), entries: total, done: problem.is_none() };
+        *self.pruned.lock().unwrap_or_else(PoisonError::into_inner) = Some(pruned);
+        runtime.registry().announce(|| EventKind::AuditPruned { entries, erased, problem });
+    }
+
+    /// What went, and what held the rest; or why nothing went.
+    async fn try_prune(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+    ) -> Result<(PruneReport, Option<String>), String> {
+        let key = SigningKey::open(self.store.path()).map_err(|error| error.to_string())?;
+        let pruned = self.store.prune(retention, &Arc::new(key), now, |_| {}).await;
+        let report = pruned.map_err(|error| error.to_string())?;
+        let asked = retention.clone();
+        let plan =
+            self.read(move |audit| audit.prune_plan(&asked)).await.map_err(|error| error.to_string())?;
+        Ok((report, plan.held.map(|hold| hold.to_string())))
     }
 
     /// Reads on a thread that may block, after what is queued is on disk: whoever has made a call

@@ -16,6 +16,7 @@
 //! - `stop`: SIGTERM, with calls under way (`load` makes them);
 //! - `takeover`: what dead processes left, and one that is suspended;
 //! - `audit`: the record afterwards;
+//! - `store`: backups, restoring one, pruning;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
 //! - `clients`: MCP clients that others wrote, and calls that fail;
@@ -85,6 +86,7 @@ mod specs;
 mod start;
 #[cfg(unix)]
 mod stop;
+mod store;
 #[cfg(unix)]
 mod takeover;
 #[cfg(unix)]

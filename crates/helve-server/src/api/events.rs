@@ -112,7 +112,9 @@ impl Listener {
             EventKind::McpConnected { tools, .. } => tools.iter().any(may_know) || administers(),
             // Why it ended may be its own words.
             EventKind::McpDisconnected { .. } => administers(),
-            EventKind::AuditVerified { .. } => self.visitor.may(Action::Inspect, &api.runtime),
+            EventKind::AuditVerified { .. } | EventKind::AuditPruned { .. } => {
+                self.visitor.may(Action::Inspect, &api.runtime)
+            }
             _ => self.visitor.sees(event.principal.as_deref(), &api.runtime),
         }
     }

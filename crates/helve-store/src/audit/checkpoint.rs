@@ -25,6 +25,8 @@ use crate::error::StoreError;
 const NAME: &str = "helve-audit";
 /// The first line of every checkpoint.
 const ORIGIN: &str = "helve-audit/1";
+/// The first line of every note that vouches for a cut, so that neither passes for the other.
+const CUT_ORIGIN: &str = "helve-prune/1";
 /// What C2SP calls Ed25519.
 const ALGORITHM: u8 = 1;
 /// Longest checkpoint or key that is read.
@@ -95,6 +97,11 @@ impl SigningKey {
         path.into()
     }
 
+    /// The key of a journal, if there is one.
+    pub(crate) fn find(journal: &Path) -> Result<Option<Self>, CheckpointError> {
+        if Self::path(journal).exists() { Self::open(journal).map(Some) } else { Ok(None) }
+    }
+
     /// The key of a journal, which is made where there is none. One that is not the key that the journal
     /// [tells of](crate::Store::tell_key) is refused.
     pub fn open(journal: &Path) -> Result<Self, CheckpointError> {
@@ -143,7 +150,15 @@ impl SigningKey {
     }
 
     fn sign(&self, checkpoint: &Checkpoint) -> String {
-        let text = checkpoint.text();
+        self.sign_text(&checkpoint.text(ORIGIN))
+    }
+
+    /// Vouches for it that everything up to there was removed.
+    pub(crate) fn sign_cut(&self, cut: &Checkpoint) -> String {
+        self.sign_text(&cut.text(CUT_ORIGIN))
+    }
+
+    fn sign_text(&self, text: &str) -> String {
         let mut signature = self.verifying().id().to_vec();
         signature.extend_from_slice(self.pair.sign(text.as_bytes()).as_ref());
         format!("{text}\n\u{2014} {NAME} {}\n", BASE64.encode(signature))
@@ -186,6 +201,15 @@ impl VerifyingKey {
 
     /// What a signed note says, if this key signed it.
     pub fn check(&self, note: &str) -> Result<Checkpoint, CheckpointError> {
+        self.check_as(ORIGIN, note)
+    }
+
+    /// Up to where entries were removed, if this key vouches for it.
+    pub(crate) fn check_cut(&self, note: &str) -> Result<Checkpoint, CheckpointError> {
+        self.check_as(CUT_ORIGIN, note)
+    }
+
+    fn check_as(&self, origin: &str, note: &str) -> Result<Checkpoint, CheckpointError> {
         if note.len() > NOTE_BYTES_MAX {
             return Err(CheckpointError::Malformed("it is too long"));
         }
@@ -201,7 +225,7 @@ impl VerifyingKey {
         UnparsedPublicKey::new(&ED25519, self.0)
             .verify(text.as_bytes(), &signature)
             .map_err(|_| CheckpointError::Signature)?;
-        Checkpoint::read(&text)
+        Checkpoint::read(&text, origin)
     }
 }
 
@@ -232,14 +256,18 @@ impl FromStr for VerifyingKey {
 }
 
 impl Checkpoint {
-    fn text(&self) -> String {
-        format!("{ORIGIN}\n{}\n{}\n{}\n", self.head.seq, self.head.hash, self.at)
+    pub(crate) fn new(head: Head, at: Timestamp) -> Self {
+        Self { head, at }
     }
 
-    fn read(text: &str) -> Result<Self, CheckpointError> {
+    fn text(&self, origin: &str) -> String {
+        format!("{origin}\n{}\n{}\n{}\n", self.head.seq, self.head.hash, self.at)
+    }
+
+    fn read(text: &str, origin: &str) -> Result<Self, CheckpointError> {
         let mut lines = text.lines();
         let mut line = || lines.next().ok_or(CheckpointError::Malformed("it has too few lines"));
-        if line()? != ORIGIN {
+        if line()? != origin {
             return Err(CheckpointError::Malformed("it is of another program or version"));
         }
         let seq = line()?.parse().map_err(|_| CheckpointError::Malformed("its number is none"))?;

@@ -68,7 +68,8 @@ pub(super) fn may_fit(query: &AuditQuery, entries: &[StoredEntry]) -> bool {
             | Kind::Vouched
             | Kind::Adopted
             | Kind::Spent
-            | Kind::Keyed,
+            | Kind::Keyed
+            | Kind::Pruned,
         ) => false,
         None => true,
     })

@@ -75,7 +75,9 @@ fn parse(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
         Some(Kind::Step) => step(stored).map(Some),
         Some(Kind::Finished) => finished(stored),
         Some(Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(None),
-        Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed) => Ok(None),
+        Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned) => {
+            Ok(None)
+        }
         None => Err(stored.damage("kind", "no such kind")),
     }
 }

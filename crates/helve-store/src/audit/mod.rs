@@ -8,6 +8,7 @@ mod costs;
 mod glance;
 mod history;
 pub(crate) mod key_file;
+mod pruned;
 mod query;
 mod record;
 mod rows;

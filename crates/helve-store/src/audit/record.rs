@@ -174,7 +174,9 @@ fn read(entry: &StoredEntry) -> Result<Told, Damage> {
         Some(Kind::Step) => entry.parse_head().map(Told::Step),
         Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| Told::Erased(head.at)),
         Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(Told::Nothing),
-        Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed) => Ok(Told::Nothing),
+        Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned) => {
+            Ok(Told::Nothing)
+        }
         None => Err(entry.damage("kind", "no such kind")),
     }
 }

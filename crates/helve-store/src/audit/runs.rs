@@ -92,7 +92,8 @@ fn tells_of_a_run(kind: Option<Kind>, head: &[u8]) -> bool {
             | Kind::Vouched
             | Kind::Adopted
             | Kind::Spent
-            | Kind::Keyed,
+            | Kind::Keyed
+            | Kind::Pruned,
         )
         | None => false,
     }

@@ -5,6 +5,7 @@ use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
 use serde::{Deserialize, Serialize};
 
+use super::pruned::{self, Gone};
 use super::{Audit, Opened, key_file};
 use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
@@ -14,6 +15,7 @@ use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
 use crate::memory::{effects, values};
 use crate::migrations::Migrated;
+use crate::prune::PrunedUpTo;
 use crate::runs::table as runs;
 use crate::schema;
 use crate::sessions::verify as sessions;
@@ -43,6 +45,9 @@ pub struct Verification {
     /// What that is wrong with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concern: Option<Concern>,
+    /// What was pruned from its beginning, by the signed word of who did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pruned: Option<PrunedUpTo>,
 }
 
 impl Verification {
@@ -142,6 +147,7 @@ impl Audit {
             format: None,
             format_1_until: 0,
             least_format: 1,
+            gone: Gone::default(),
             calls: 0,
             progress,
         };
@@ -160,6 +166,7 @@ impl Audit {
             anchored: if reading == Reading::Absent { Anchored::No } else { Anchored::Yes },
             first_problem,
             concern,
+            pruned: walk.gone.cut,
         })
     }
 
@@ -249,6 +256,10 @@ impl Audit {
                  WHERE made_ms = ?1 AND call_id = CAST(?2 AS TEXT) AND kind = 2 AND seq > ?3",
             )
             .map_err(failed)?;
+        match pruned::look(db, &self.path).map_err(failed)? {
+            Ok((begin, gone)) => (walk.position, walk.format, walk.gone) = (begin, gone.format, gone),
+            Err(problem) => return Err(Stop::Found(Concern::Entries, problem)),
+        }
         let mut rows: Rows<'_> = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             walk.check_entry(row, &mut erasure)?;
@@ -273,6 +284,8 @@ struct Walk<P> {
     format_1_until: i64,
     /// The least format that has all entries so far.
     least_format: i64,
+    /// What was pruned.
+    gone: Gone,
     calls: i64,
     progress: P,
 }
@@ -299,7 +312,7 @@ impl<P: FnMut(i64)> Walk<P> {
         if !entry.stands_at_its_time() {
             return wrong(expected, "the time by which the entry is found was changed");
         }
-        entry.check_payload(erasure).or_else(|what| wrong(expected, what))?;
+        entry.check_payload(erasure, &self.gone).or_else(|what| wrong(expected, what))?;
         if let Reading::At(anchor) = self.anchor
             && anchor.seq == next.seq
             && anchor != next
@@ -318,7 +331,7 @@ impl<P: FnMut(i64)> Walk<P> {
             Kind::Unanchored => self.unanchored_at = Some(next.seq),
             Kind::Accepted => (self.unanchored_at, self.accepted_at) = (None, next.seq),
             Kind::Started | Kind::Finished | Kind::Erased | Kind::Released | Kind::Step => {}
-            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed => {}
+            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned => {}
         }
         if next.seq % PROGRESS_EVERY == 0 {
             (self.progress)(next.seq);
@@ -444,11 +457,11 @@ impl<'a> EntryBytes<'a> {
             Kind::Started | Kind::Finished | Kind::Erased => 1,
             Kind::Released | Kind::Unanchored | Kind::Accepted => 1,
             Kind::Step => 2,
-            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed => 3,
+            Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned => 3,
         }
     }
 
-    fn check_payload(&self, erasure: &mut Statement<'_>) -> Result<(), &'static str> {
+    fn check_payload(&self, erasure: &mut Statement<'_>, gone: &Gone) -> Result<(), &'static str> {
         // A step may have nothing to say, and then commits to nothing.
         let has_payload = match self.link.kind {
             Kind::Started | Kind::Finished => true,
@@ -461,12 +474,18 @@ impl<'a> EntryBytes<'a> {
             | Kind::Vouched
             | Kind::Adopted
             | Kind::Spent
-            | Kind::Keyed => false,
+            | Kind::Keyed
+            | Kind::Pruned => false,
         };
         match (has_payload, self.salt, self.payload) {
             (true, Some(salt), Some(payload)) => {
                 let sound = commit_to(salt, payload).as_slice() == self.link.commitment;
                 if sound { Ok(()) } else { Err("the payload was changed") }
+            }
+            (true, None, None)
+                if gone.covers(self.seq, self.link.kind, self.link.run_id.is_some(), self.link.head) =>
+            {
+                Ok(())
             }
             (true, None, None) => {
                 let recorded = erasure.exists(rusqlite::params![self.made_ms, self.link.call_id, self.seq]);

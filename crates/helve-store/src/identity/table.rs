@@ -42,13 +42,35 @@ pub(crate) fn voucher(key: &Key) -> rusqlite::Result<Voucher> {
     let body = serde_json::to_string(&lasting)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let seal = vouch::digest(TABLE, &[], &[Some(body.as_bytes())]);
-    Ok(Voucher { row: row_name(&key.id), seal: Some(seal), until_us: None })
+    // Codes are forgotten.
+    let until_us = (key.purpose == Purpose::SignIn).then(|| key.made_at.as_microsecond());
+    Ok(Voucher { row: row_name(&key.id), seal: Some(seal), until_us })
 }
 
-const TABLE: &str = "api_keys";
+pub(super) const TABLE: &str = "api_keys";
 
 fn row_name(id: &KeyId) -> String {
     format!("{TABLE}/{id}")
+}
+
+/// How entries name the rows that are there.
+pub(crate) fn row_names(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    db.prepare_cached("SELECT id FROM api_keys")?
+        .query_map([], |row| Ok(format!("{TABLE}/{}", row.get::<_, String>(0)?)))?
+        .collect()
+}
+
+/// The key that an entry names so, if there is one that the journal vouches for.
+pub(crate) fn find_named(db: &Connection, row: &str) -> rusqlite::Result<Option<Key>> {
+    match row.strip_prefix(TABLE).and_then(|id| id.strip_prefix('/')).map(str::parse) {
+        Some(Ok(id)) => find_vouched(db, id),
+        Some(Err(_)) | None => Ok(None),
+    }
+}
+
+/// Forgets a key.
+pub(crate) fn forget(db: &Connection, id: KeyId) -> rusqlite::Result<()> {
+    db.prepare_cached("DELETE FROM api_keys WHERE id = ?1")?.execute([id.to_string()]).map(drop)
 }
 
 /// Whether the journal vouches for a key as it is.

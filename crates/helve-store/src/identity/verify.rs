@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::table;
 use crate::keys::Disagreement;
-use crate::vouch::Voucher;
+use crate::vouch::{Register, Voucher};
 
 /// What the chain tells of keys. A caller may well ask for a tool of such a name, but there is none,
 /// so that their call never ends well.
@@ -36,11 +36,13 @@ struct Story {
 /// when somebody took the journal as it was, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let mut stories = stories(db)?;
+    let mut told = Register::of(db, table::TABLE)?;
     let mut select = db.prepare("SELECT id, purpose, expires_ms, body FROM api_keys ORDER BY id")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let id: String = row.get(0)?;
         let story = stories.remove(&id).unwrap_or_default();
+        told.take(&format!("{}/{id}", table::TABLE));
         let key: Option<Key> = serde_json::from_str(&row.get::<_, String>(3)?).ok();
         let found = match key {
             Some(key) => {
@@ -48,13 +50,13 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
                 let is_found_by = key.id.to_string() == id
                     && columns.0 == key.purpose.as_str()
                     && columns.1 == key.expires_at.map(|at| at.as_millisecond());
-                if is_found_by {
-                    let vouched = table::is_vouched(db, &key)?;
-                    story
+                let vouched = is_found_by && table::is_vouched(db, &key)?;
+                match story.made_at {
+                    // The entry that made it was pruned: what vouches for the row is all that is left.
+                    None if vouched => None,
+                    made_at => story
                         .difference(&key)
-                        .or_else(|| (!vouched).then_some((story.made_at, "its row was changed")))
-                } else {
-                    Some((story.made_at, "its row was changed"))
+                        .or_else(|| (!vouched).then_some((made_at, "its row was changed"))),
                 }
             }
             None => Some((story.made_at, "its row cannot be read: it was changed")),
@@ -66,8 +68,13 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
     }
     let missing =
         stories.into_iter().filter_map(|(id, story)| story.missed(accepted_at).map(|seq| (seq, id)));
-    Ok(missing.min().map(|(seq, id)| {
+    if let Some((seq, id)) = missing.min() {
         let what = format!("the key {id} was removed from the table `api_keys`");
+        return Ok(Some(Disagreement { seq: Some(seq), what }));
+    }
+    // One whose making was pruned.
+    Ok(told.missed(accepted_at).map(|seq| {
+        let what = "a key was removed from the table `api_keys`".to_owned();
         Disagreement { seq: Some(seq), what }
     }))
 }

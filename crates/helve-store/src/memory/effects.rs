@@ -138,6 +138,26 @@ pub(crate) fn erase(db: &Connection, call_id: CallId) -> rusqlite::Result<()> {
     db.prepare_cached("DELETE FROM effects WHERE call_id = ?1")?.execute([call_id.to_string()]).map(drop)
 }
 
+/// Forgets what it took to undo effects of which only entries up to `end` tell: these go.
+pub(crate) fn forget_up_to(db: &Connection, end: i64) -> rusqlite::Result<()> {
+    let told: Vec<(String, Option<u32>)> = db
+        .prepare_cached(
+            "SELECT DISTINCT call_id, ifnull(head ->> 'index', head ->> 'effect') FROM entries \
+             WHERE seq <= ?1 AND (kind = 6 AND head ->> 'step' = 'effect_applied' \
+                                  OR kind = 8 AND head ->> 'effect' IS NOT NULL)",
+        )?
+        .query_map([end], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut forget = db.prepare_cached("DELETE FROM effects WHERE call_id = ?1 AND number = ?2")?;
+    for (call_id, number) in told {
+        let (Ok(id), Some(number)) = (call_id.parse(), number) else { continue };
+        if last_told(db, id, number)?.is_none_or(|last| last.seq <= end) {
+            forget.execute(params![call_id, number])?;
+        }
+    }
+    Ok(())
+}
+
 impl Applied {
     /// Whether nobody has changed the value since.
     fn still_stands(&self, current: Option<&Remembered>, now: Timestamp) -> bool {

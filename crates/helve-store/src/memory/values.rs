@@ -374,6 +374,11 @@ fn bytes_at(db: &Connection, place: &MemoryPlace) -> rusqlite::Result<Option<usi
     Ok(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(0)))
 }
 
+/// How entries name the rows that are there.
+pub(crate) fn row_names(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    db.prepare_cached("SELECT id FROM memory")?.query_map([], |row| row.get(0).map(row_name))?.collect()
+}
+
 const PLACED: &str = "SELECT value, version, changed_at, expires_at, id, salt, scope, owner, key FROM memory";
 
 /// A value with its place.

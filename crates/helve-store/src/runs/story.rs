@@ -58,7 +58,8 @@ fn told(db: &Connection, run: CallId) -> rusqlite::Result<Option<Story>> {
                 | Kind::Vouched
                 | Kind::Adopted
                 | Kind::Spent
-                | Kind::Keyed,
+                | Kind::Keyed
+                | Kind::Pruned,
                 _,
             ) => {}
         }

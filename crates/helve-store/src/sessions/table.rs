@@ -53,6 +53,16 @@ pub(super) fn row_name(key: &SessionKey) -> String {
     format!("{TABLE}/{}", vouch::digest("session", &[], &names))
 }
 
+/// How entries name the rows that are there.
+pub(crate) fn row_names(db: &Connection) -> rusqlite::Result<Vec<String>> {
+    db.prepare_cached("SELECT principal, session FROM sessions")?
+        .query_map([], |row| {
+            let name = |index| row.get::<_, Option<String>>(index).map(|name| name.map(Into::into));
+            Ok(row_name(&SessionKey { principal: name(0)?, session: name(1)? }))
+        })?
+        .collect()
+}
+
 /// The last that the journal tells of every session, by row.
 pub(super) fn told(db: &Connection) -> rusqlite::Result<Register> {
     Register::of(db, TABLE)

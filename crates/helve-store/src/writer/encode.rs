@@ -189,6 +189,16 @@ impl RowText {
             .map_err(|error| unwritable("entry", error))
     }
 
+    /// A note with a head of its own.
+    pub(super) fn set_told(
+        &mut self,
+        call_id: Option<CallId>,
+        head: &impl Serialize,
+    ) -> Result<(), JournalError> {
+        self.set_ids(call_id, None);
+        serde_json::to_writer(&mut self.head, head).map_err(|error| unwritable("entry", error))
+    }
+
     fn set_head(&mut self, head: &Head<'_>) -> Result<(), JournalError> {
         self.set_ids(Some(head.facts.call_id), head.facts.part.as_ref().map(|part| part.run));
         head.write(&mut self.head, &self.call_id, &mut self.last).map_err(|error| unwritable("entry", error))

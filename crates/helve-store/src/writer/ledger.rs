@@ -12,6 +12,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::encode::{Fence, Note, Seals};
 use super::log::Log;
+use super::prune;
 use super::rows::Rows;
 use super::unwritable;
 use crate::approvals::table as approvals;
@@ -29,6 +30,9 @@ use crate::vouch::Voucher;
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
+
+/// Most pages that are given back at once: more than a step of a pruning frees.
+const PAGES_GIVEN_BACK: u32 = 4_096;
 
 /// The database as the writer sees it.
 pub(crate) struct Ledger {
@@ -243,6 +247,20 @@ impl Ledger {
     /// Moves everything into the database file and empties the log beside it.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
         self.sqlite(self.db.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
+    }
+
+    /// Gives pages that nothing uses back to the disk, a few at a time: nobody waits for long.
+    pub(super) fn give_back(&self) -> Result<(), StoreError> {
+        self.sqlite(prune::gives_back(&self.db).and_then(|gives_back| {
+            if gives_back {
+                // Each row that this returns is a page.
+                let mut vacuum =
+                    self.db.prepare(&format!("PRAGMA incremental_vacuum({PAGES_GIVEN_BACK})"))?;
+                let mut pages = vacuum.query([])?;
+                while pages.next()?.is_some() {}
+            }
+            Ok(())
+        }))
     }
 
     /// Moves what it can into the database file, so that the log beside it need not grow. On a full
@@ -483,6 +501,11 @@ impl Group<'_> {
         Ok(Verdict::Erased(erased))
     }
 
+    /// Where the chain has come to in this group.
+    pub(super) fn position(&self) -> Position {
+        self.position
+    }
+
     /// Appends a note that belongs to something else in this group.
     pub(super) fn note(&mut self, kind: Kind, call_id: Option<CallId>, told: &Note) -> rusqlite::Result<()> {
         self.note_at(Timestamp::now(), kind, call_id, told)
@@ -534,7 +557,7 @@ impl Group<'_> {
     }
 
     /// Appends what is encoded. With salt: it has a payload.
-    fn add(&mut self, kind: Kind, salt: Option<Salt>) -> rusqlite::Result<()> {
+    pub(super) fn add(&mut self, kind: Kind, salt: Option<Salt>) -> rusqlite::Result<()> {
         self.position = self.rows.add(self.tx, self.position, kind, salt)?;
         Ok(())
     }

@@ -17,6 +17,7 @@ mod identity;
 mod json;
 mod ledger;
 mod log;
+mod prune;
 mod rows;
 mod serve;
 
@@ -38,6 +39,7 @@ use crate::error::StoreError;
 use crate::keys::Found;
 use crate::quarantine::{self, Standing};
 use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
+use crate::request::Response;
 use crate::reserve::Reserve;
 use crate::schema;
 
@@ -139,6 +141,13 @@ impl Writer {
                     "erased payloads stay in the log until the next checkpoint"
                 );
             }
+        }
+        if verdicts.iter().any(is_pruning) {
+            if let Err(error) = self.ledger.give_back() {
+                tracing::warn!(error = error.chain(), "space is not given back yet; new entries use it");
+            }
+            // Waits for no reader, since everybody else waits for us.
+            self.ledger.reuse_log();
         }
         self.deliver(verdicts);
         Ok(())
@@ -391,6 +400,11 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Whether entries were removed, or much of them.
+fn is_pruning(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Answered(Response::Pruned(Some(_)) | Response::ReadsErased(1..)))
 }
 
 /// Whether this process is no longer at the run after an entry.

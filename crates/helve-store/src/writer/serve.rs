@@ -73,6 +73,12 @@ impl Group<'_> {
             Request::Revoke { id, by, at, .. } => {
                 return answered(self.revoke(*id, by, *at)?, |rule| Response::Revoked(rule.map(Box::new)));
             }
+            Request::Prune { step, .. } => {
+                return answered(self.prune(step)?, |cut| Response::Pruned(cut.map(Box::new)));
+            }
+            Request::EraseReads { step, .. } => {
+                return answered(self.erase_reads(step)?, Response::ReadsErased);
+            }
             Request::Keys { change, .. } => {
                 return answered(self.change_keys(change)?, |key| Response::Keys(key.map(Box::new)));
             }

@@ -12,7 +12,7 @@ use helve_testkit::entries::{SampleCall, claim};
 use serde_json::json;
 
 use crate::support::{Place, show};
-use crate::{backup, memory};
+use crate::{backup, memory, prune};
 
 const DATABASE: &str = "HELVE_TEST_CHILD_DATABASE";
 const TASK: &str = "HELVE_TEST_CHILD_TASK";
@@ -47,6 +47,9 @@ fn child() {
         return backup::restore_and_die(database.as_ref(), dies_at.parse().unwrap());
     }
     let store = Arc::new(Store::open(database.as_ref(), StoreOptions::default()).unwrap());
+    if let Some(dies_at) = task.strip_prefix("prune ") {
+        return prune::prune_and_die(&store, dies_at.parse().unwrap());
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match task.as_str() {
         "open" => acknowledge(CallId::new(jiff::Timestamp::now())),

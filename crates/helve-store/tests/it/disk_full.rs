@@ -18,15 +18,15 @@ use crate::support::{Place, show, wait_until};
 
 fn open_small(place: &Place) -> Store {
     let mut options = StoreOptions::default();
-    options.pages_max = Some(40);
+    options.pages_max = Some(160);
     options.reserve_bytes = 0;
     Store::open(&place.db(), options).unwrap()
 }
 
-/// Room for 40 pages beside the reserve.
+/// Room for 160 pages beside the reserve.
 fn open_with_reserve(place: &Place) -> Store {
     let mut options = StoreOptions::default();
-    options.pages_max = Some(40 + u32::try_from(options.reserve_bytes / 16_384).unwrap());
+    options.pages_max = Some(160 + u32::try_from(options.reserve_bytes / 4_096).unwrap());
     Store::open(&place.db(), options).unwrap()
 }
 
@@ -87,7 +87,7 @@ async fn a_disk_that_is_full_from_the_beginning_can_be_read() {
     std::fs::remove_file(place.reserve()).unwrap();
     let mut options = StoreOptions::default();
     // Fewer than the reserve takes.
-    options.pages_max = Some(60);
+    options.pages_max = Some(240);
     let store = Store::open(&place.db(), options).unwrap();
     assert!(store.check().unwrap_err().to_string().contains("is full"));
     assert!(!place.reserve().exists());

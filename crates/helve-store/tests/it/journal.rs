@@ -160,9 +160,11 @@ fn what_cannot_be_opened_is_explained() {
 async fn a_file_with_other_pages_than_ours_keeps_them_and_is_written_all_the_same() {
     let place = Place::new();
     let db = rusqlite::Connection::open(place.db()).unwrap();
-    // As it was made before pages grew.
-    db.execute_batch("PRAGMA page_size = 4096; PRAGMA journal_mode = wal; CREATE TABLE t (x); DROP TABLE t;")
-        .unwrap();
+    // As earlier versions made it.
+    db.execute_batch(
+        "PRAGMA page_size = 16384; PRAGMA journal_mode = wal; CREATE TABLE t (x); DROP TABLE t;",
+    )
+    .unwrap();
     drop(db);
     let store = place.open();
     let call = SampleCall::new("mail/send");
@@ -170,7 +172,7 @@ async fn a_file_with_other_pages_than_ours_keeps_them_and_is_written_all_the_sam
     store.commit(call.done(json!("x".repeat(10_000)))).await.unwrap();
     store.close().unwrap();
     let db = rusqlite::Connection::open(place.db()).unwrap();
-    assert_eq!(db.query_one("PRAGMA page_size", [], |row| row.get(0)), Ok(4_096));
+    assert_eq!(db.query_one("PRAGMA page_size", [], |row| row.get(0)), Ok(16_384));
     assert!(place.verify().is_sound());
     assert_eq!(show(&place.audit(), call.id()).unwrap().status, CallStatus::Done);
 }

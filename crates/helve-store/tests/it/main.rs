@@ -11,6 +11,7 @@
 //! - `behind_our_back`: the same for API keys and sessions, which the chain does not cover
 //! - `deciding`: every column that decides, changed: found by `verify`, and refused when it is used
 //! - `formats`: ledgers of earlier formats, which are migrated
+//! - `prune`: taking the oldest entries off
 //! - `quarantine`: a journal that its anchor does not know
 //! - `replaced`: files that are removed, cut or replaced while in use, and damaged pages
 //! - `backup`: copies of a ledger in use, and putting one in place
@@ -34,6 +35,7 @@ mod journal;
 mod keys;
 mod memory;
 mod model;
+mod prune;
 mod quarantine;
 mod replaced;
 mod runs;

@@ -77,7 +77,7 @@ async fn working_memory_is_none_of_the_stores() {
 async fn a_full_disk_refuses_effects_and_leaves_nothing_half_written() {
     let place = Place::new();
     let mut options = StoreOptions::default();
-    (options.pages_max, options.reserve_bytes) = (Some(60), 0);
+    (options.pages_max, options.reserve_bytes) = (Some(240), 0);
     let store = Store::open(&place.db(), options).unwrap();
     let mut applied = Vec::new();
     let error = loop {

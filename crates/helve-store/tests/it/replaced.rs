@@ -80,7 +80,7 @@ async fn a_log_that_another_process_empties_is_not_missed() {
 
 #[tokio::test]
 async fn of_a_damaged_file_everything_up_to_the_damage_is_exported_and_verified() {
-    const PAGE: usize = 16_384;
+    const PAGE: usize = 4_096;
     let (place, store) = filled(400).await;
     store.close().unwrap();
     let sql = "SELECT call_id FROM entries WHERE seq = 200";

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use helve_store::{Anchored, Concern, Head, Problem, Verification, VerifyingKey};
+use helve_store::{Anchored, Concern, Head, Problem, PrunedUpTo, Verification, VerifyingKey};
 use serde_json::json;
 
 use crate::app::App;
+use crate::commands::when;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{Ui, count, escape};
@@ -64,7 +65,11 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
     if let Some(expected) = expected.as_ref().filter(|_| found.is_sound()) {
         let now = audit.head_at(expected.seq).map_err(|error| super::unreadable(&error))?;
-        found.first_problem = compare(expected, now.as_ref());
+        found.first_problem = match &found.pruned {
+            // What was pruned proves itself by its signature; the last of it can still be compared.
+            Some(pruned) if expected.seq <= pruned.last => compare_pruned(expected, pruned),
+            Some(_) | None => compare(expected, now.as_ref()),
+        };
     }
     if app.ui.is_json() {
         let mut document = serde_json::to_value(&found)?;
@@ -84,6 +89,19 @@ fn compare(expected: &Head, now: Option<&Head>) -> Option<Problem> {
         None => "the expected entry is missing: the chain was cut",
     };
     Some(Problem { seq: Some(expected.seq), what: what.to_owned() })
+}
+
+/// A head that was kept of entries that are pruned now.
+fn compare_pruned(expected: &Head, pruned: &PrunedUpTo) -> Option<Problem> {
+    if expected.seq == pruned.last && expected.hash == pruned.hash {
+        return None;
+    }
+    let what = format!(
+        "the expected entry cannot be compared: entries 1 to {} were pruned; keep the head that this prints without \
+         --expect-head instead",
+        pruned.last
+    );
+    Some(Problem { seq: Some(expected.seq), what })
 }
 
 /// What is wrong, in a few words: a lost anchor proves nothing about the journal itself.
@@ -120,6 +138,14 @@ fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
     ))?;
     if let Some(head) = &found.head {
         ui.line(format!("  head {}:{}", head.seq, head.hash))?;
+    }
+    if let Some(pruned) = &found.pruned {
+        let (when, by) = (when::shown(pruned.at), escape::one_line(&pruned.by, 200));
+        let last = pruned.last;
+        ui.line(format!(
+            "  entries 1 to {last} were pruned at {when} by {by}, under the signed checkpoint in entry {}",
+            pruned.entry
+        ))?;
     }
     match found.anchored {
         Anchored::Yes => {}

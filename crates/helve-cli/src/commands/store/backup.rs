@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{bytes, failed, said};
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::progress::Line;
 use crate::config::origin::short;
 use crate::exit::Exit;
@@ -36,6 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    local_user("back up the journal")?;
     let loaded = app.load_config()?;
     wire::refuse_brought(&loaded)?;
     let to = std::path::absolute(&args.to)?;

@@ -1,6 +1,7 @@
-//! `helve store`: keeping a ledger for years. Backups, restoring one, and what it takes on disk.
+//! `helve store`: keeping a ledger for years. Backups, restoring one, pruning, and what it takes on disk.
 
 mod backup;
+mod prune;
 mod restore;
 mod status;
 
@@ -10,7 +11,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Back up and restore the record of calls, and see what it takes on disk.
+/// Back up, restore and prune the record of calls, and see what it takes on disk.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// What the record takes on disk, and how old it is
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Backup(backup::Args),
     /// Put a backup in place of the record
     Restore(restore::Args),
+    /// Remove the oldest records, provably
+    Prune(prune::Args),
 }
 
 pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
@@ -26,6 +29,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Command::Status(args) => status::run(&args, app),
         Command::Backup(args) => backup::run(&args, app),
         Command::Restore(args) => restore::run(&args, app),
+        Command::Prune(args) => prune::run(&args, app),
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{bytes, failed, said};
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::progress::Line;
 use crate::commands::when;
@@ -44,6 +45,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    local_user("restore a journal")?;
     let loaded = app.load_config()?;
     wire::refuse_brought(&loaded)?;
     let journal = &loaded.journal_path;

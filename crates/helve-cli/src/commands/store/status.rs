@@ -1,13 +1,14 @@
 //! `helve store status`: what the ledger takes on disk.
 
-use helve_store::StoreStatus;
+use helve_store::{PrunePlan, StoreStatus};
+use jiff::Timestamp;
 
 use super::{bytes, failed};
 use crate::app::App;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::ui::Ui;
+use crate::ui::{Ui, count};
 use crate::wire;
 
 #[derive(Debug, clap::Args)]
@@ -16,15 +17,22 @@ pub(crate) struct Args {}
 pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let unreadable = |error| -> Failure { failed("the journal cannot be read", &error) };
-    let status = wire::open_audit(&loaded)?.and_then(|audit| audit.status()).map_err(unreadable)?;
-    match app.ui.is_json() {
-        true => app.ui.json(&status)?,
-        false => print(&status, app.ui)?,
+    let audit = wire::open_audit(&loaded)?.map_err(unreadable)?;
+    let status = audit.status().map_err(unreadable)?;
+    let retention = &loaded.config.journal.retention;
+    let plan = retention.is_set().then(|| audit.prune_plan(&retention.at(Timestamp::now(), "")));
+    let plan = plan.transpose().map_err(unreadable)?;
+    if app.ui.is_json() {
+        let mut document = serde_json::to_value(&status)?;
+        document["prunable"] = serde_json::to_value(&plan)?;
+        app.ui.json(&document)?;
+    } else {
+        print(&status, plan.as_ref(), app.ui)?;
     }
     Ok(Exit::Done)
 }
 
-fn print(status: &StoreStatus, ui: &mut Ui) -> anyhow::Result<()> {
+fn print(status: &StoreStatus, plan: Option<&PrunePlan>, ui: &mut Ui) -> anyhow::Result<()> {
     let entries = match status.first_entry {
         0 => "none".to_owned(),
         first => format!("{first} to {}", status.last_entry),
@@ -38,6 +46,11 @@ fn print(status: &StoreStatus, ui: &mut Ui) -> anyhow::Result<()> {
         ("bytes a call", status.bytes_per_call.to_string()),
         ("kept files", bytes(status.files_bytes)),
     ];
+    rows.push(match plan {
+        None => ("prunable", "nothing says what may go; see `[journal.retention]`".to_owned()),
+        Some(plan) => ("prunable", format!("{}, {}", count(plan.entries(), "entry"), bytes(plan.bytes))),
+    });
+    rows.extend(plan.and_then(|plan| plan.held.as_ref()).map(|hold| ("held", hold.to_string())));
     if status.aside_bytes > 0 {
         rows.push((
             "put aside",

@@ -194,6 +194,14 @@ async fn write_ledger(api: &Api, text: &mut Text) {
         let at = verified.at.as_second();
         text.single("helve_journal_verified_timestamp_seconds", "gauge", help, at);
     }
+    if let Some(pruned) = api.records.as_ref().and_then(|records| records.pruned()) {
+        let help = "Whether the last scheduled pruning removed all that it should.";
+        text.single("helve_journal_pruned", "gauge", help, u8::from(pruned.done));
+        let help = "When the journal was last pruned.";
+        text.single("helve_journal_pruned_timestamp_seconds", "gauge", help, pruned.at.as_second());
+        let help = "Entries that were pruned since this process started.";
+        text.single("helve_journal_pruned_entries_total", "counter", help, pruned.entries);
+    }
 }
 
 fn write_figures(figures: &LedgerFigures, text: &mut Text) {
