@@ -121,8 +121,7 @@ impl Mail {
         if bytes.len() > BYTES_MAX {
             return Err(ReadError::TooLarge { found: bytes.len() });
         }
-        let parts = count_parts(bytes);
-        let reads_body = parts <= PARTS_MAX && parts.saturating_mul(bytes.len()) <= WORK_MAX;
+        let reads_body = is_sane(bytes);
         let parser = MessageParser::default();
         let message = match reads_body {
             true => parser.parse(bytes),
@@ -165,12 +164,18 @@ impl Mail {
 
     /// The bytes of an attachment, decoded, from the message that the mail was read from.
     pub fn attachment(message: &[u8], part: u32) -> Option<Vec<u8>> {
-        if message.len() > BYTES_MAX || count_parts(message) > PARTS_MAX {
+        if message.len() > BYTES_MAX || !is_sane(message) {
             return None;
         }
         let read = MessageParser::default().parse(message)?;
         read.part(part).map(|part| part.contents().to_vec())
     }
+}
+
+/// Whether a message can be read as a whole at a cost that is known.
+fn is_sane(bytes: &[u8]) -> bool {
+    let parts = count_parts(bytes);
+    parts <= PARTS_MAX && parts.saturating_mul(bytes.len()) <= WORK_MAX
 }
 
 /// No message has more parts than this: each one that is no plain text says its type. Counted before the message is

@@ -6,6 +6,7 @@ use helve_office::recurrence::edit::{
     Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
     remove_following, remove_one,
 };
+use proptest::prelude::*;
 use similar_lines::difference;
 
 use crate::{calendar, expand, local, printed, range, starts, utc, zone};
@@ -403,4 +404,72 @@ fn a_zone_is_defined_once() {
         helve_office::zones::Zone::from(zone).instant(local("20260701T120000")),
         utc("20260701T160000")
     );
+}
+
+/// A series of some kind, and one of its occurrences.
+fn any_series() -> impl Strategy<Value = (String, usize)> {
+    let start = prop_oneof![
+        Just("DTSTART;TZID=Europe/Berlin:20260302T023000\nDTEND;TZID=Europe/Berlin:20260302T040000"),
+        Just("DTSTART:20260302T100000Z\nDURATION:PT30M"),
+        Just("DTSTART:20260302T233000\nDTEND:20260303T003000"),
+        Just("DTSTART;VALUE=DATE:20260302\nDTEND;VALUE=DATE:20260304"),
+        Just("DTSTART;TZID=W. Europe Standard Time:20260302T090000"),
+    ];
+    let rule = prop_oneof![
+        Just("FREQ=DAILY;INTERVAL=3"),
+        Just("FREQ=WEEKLY;BYDAY=MO,TH"),
+        Just("FREQ=MONTHLY;BYDAY=1MO"),
+        Just("FREQ=DAILY;BYDAY=MO,TU,WE,TH,FR;COUNT=30"),
+        Just("FREQ=WEEKLY;COUNT=7"),
+        Just("FREQ=DAILY;UNTIL=20260420"),
+        Just("FREQ=WEEKLY;UNTIL=20260501T120000Z"),
+    ];
+    let exceptions = proptest::collection::vec(0..60u8, 0..6).prop_map(|days| {
+        let day = |day: u8| format!("EXDATE;VALUE=DATE:2026{:02}{:02}\n", 3 + day / 28, day % 28 + 1);
+        days.into_iter().map(day).collect::<String>()
+    });
+    (start, rule, exceptions, 0..40usize)
+        .prop_map(|(start, rule, exceptions, at)| (format!("{start}\nRRULE:{rule}\n{exceptions}"), at))
+}
+
+/// What the events of a document do in three months, with what each occurrence is known by.
+fn occurrences(document: &Document) -> Vec<(RecurrenceId, String)> {
+    let found = expand(document, &range("20260301T000000", "20260601T000000", "Europe/Berlin"));
+    found.iter().map(|occurrence| (occurrence.id.unwrap(), crate::shown(occurrence))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    /// A split neither loses an occurrence nor makes one up, and what is taken out is what was named.
+    #[test]
+    fn edits_keep_every_occurrence_that_they_do_not_name((lines, at) in any_series()) {
+        let document = calendar(&format!("BEGIN:VEVENT\nUID:a\n{lines}END:VEVENT\n"));
+        let before = occurrences(&document);
+        prop_assume!(!before.is_empty());
+        let at = at % before.len();
+        let id = before[at].0;
+
+        let mut old = document.clone();
+        match change_following(&mut old, "a", id, &setting("SUMMARY", "x"), "b").unwrap() {
+            Split::Whole => prop_assert_eq!(&occurrences(&old), &before),
+            Split::New(new) => {
+                let mut both = occurrences(&old);
+                prop_assert_eq!(&both[..], &before[..at]);
+                both.extend(occurrences(&new));
+                prop_assert_eq!(&both, &before);
+            }
+        }
+
+        let mut fewer = document.clone();
+        remove_one(&mut fewer, "a", id, changes().now).unwrap();
+        let mut expected = before.clone();
+        expected.remove(at);
+        prop_assert_eq!(&occurrences(&fewer), &expected);
+
+        let mut overridden = document.clone();
+        change_one(&mut overridden, "a", id, &setting("SUMMARY", "x")).unwrap();
+        prop_assert_eq!(&occurrences(&overridden), &before);
+        prop_assert_eq!(printed(&overridden).matches("SUMMARY:x").count(), 1);
+    }
 }
