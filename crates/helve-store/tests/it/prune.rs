@@ -5,19 +5,23 @@ use std::sync::Arc;
 use helve_core::approval::{ApprovalState, Asked, Grant, Rule, Same};
 use helve_core::identity::{Key, Purpose};
 use helve_core::label::{Label, LabelSet, Taint};
-use helve_core::ports::{Approvals, Begun, Journal, Keys, Sessions};
+use helve_core::memory::{MemoryChange, Operation};
+use helve_core::ports::{Approvals, Begun, Journal, Keys, Memory, Sessions};
 use helve_core::record::Entry;
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::session::{SessionChange, SessionKey};
 use helve_core::{CallId, Caller, RuleId};
-use helve_store::{Concern, HoldReason, PruneError, PruneReport, Retention, SigningKey, Store, StoreOptions};
+use helve_store::{
+    CheckpointError, Concern, HoldReason, PruneError, PruneReport, Retention, SigningKey, Store, StoreOptions,
+};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::approvals::{ask, question, verdict};
+use crate::approvals::{question, verdict};
 use crate::crash::{acknowledged, start_child};
+use crate::memory::{place_of, read, write};
 use crate::support::{Place, show};
 
 fn days_ago(days: i64) -> Timestamp {
@@ -191,7 +195,9 @@ async fn with_long_lives() -> Place {
     let end = Box::new(SessionChange::End { by: ada() });
     store.change_session(ended, end, now, Timestamp::MIN).await.unwrap();
 
-    let asked = ask(&store, "b").await;
+    let mut old = question("b");
+    old.approval.call_id = CallId::new(days_ago(60));
+    let Asked::New(asked) = Approvals::ask(&store, old).await.unwrap() else { panic!("it was asked before") };
     let mut decided = verdict(ApprovalState::Approved, "ada", "b");
     let (arguments, until) = (json!({ "to": "ada@example.com" }), days_ago(-90));
     let rule = Rule::new(RuleId::new(now), &asked, Same::Everything, &arguments, &decided.ruling, until);
@@ -203,6 +209,13 @@ async fn with_long_lives() -> Place {
     started.grant = Some(Grant { approval_id: asked.id, binding: "b".to_owned(), asked: None });
     store.commit(Entry::Started(started)).await.unwrap();
     store.commit(call.done(json!(1))).await.unwrap();
+    // What is remembered, and which key signs.
+    for name in ["name", "removed"] {
+        store.change(place_of(name), write(json!(name))).await.unwrap();
+    }
+    store.change(place_of("removed"), MemoryChange::new(Operation::Delete)).await.unwrap();
+    store.tell_key(&SigningKey::open(&place.db()).unwrap().verifying());
+    store.flush().await.unwrap();
     reads(&store, 2, 0).await;
     store.close().unwrap();
     assert_eq!(sound(&place).0, 0);
@@ -222,6 +235,12 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         assert_eq!(store.rules(None, 9).await.unwrap().len(), 1, "the rule is good");
         let keys = store.keys().await.unwrap();
         assert_eq!(keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["ci"]);
+        assert!(store.key(keys[0].id).await.unwrap().is_some(), "the key lets in");
+        let labelled = SessionKey::of(&SampleCall::new("page").facts.caller);
+        let session = store.session(labelled).await.unwrap().unwrap();
+        assert!(session.labels().has(Label::Untrusted));
+        assert_eq!(read(&store, "name").await.map(|found| found.value), Some(json!("name")));
+        assert_eq!(read(&store, "removed").await, None);
         reads(&store, 2, 0).await;
         store.close().unwrap();
         sound(&place);
@@ -235,9 +254,19 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
             "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-2'",
             Concern::Sessions,
         ),
+        ("DELETE FROM sessions WHERE session = 's-1'", Concern::Sessions),
+        ("UPDATE memory SET value = '7' WHERE key = 'name'", Concern::Memory),
+        ("DELETE FROM memory WHERE key = 'name'", Concern::Memory),
     ] {
         assert_eq!(after(&place, sql).0, Some(concern), "{sql}");
     }
+    // Another key in the place of the one that signed.
+    let copy = place.copy();
+    let other = Place::new();
+    SigningKey::open(&other.db()).unwrap();
+    std::fs::copy(SigningKey::path(&other.db()), SigningKey::path(&copy.db())).unwrap();
+    assert!(!copy.verify().is_sound());
+    assert!(matches!(SigningKey::open(&copy.db()), Err(CheckpointError::Replaced(_))));
 }
 
 /// What `verify` finds once a copy was changed.
