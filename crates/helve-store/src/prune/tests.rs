@@ -31,7 +31,7 @@ async fn end_all(store: &Store) {
         call.facts.call_id = open.run;
         store.commit(call.done(json!("at last"))).await.unwrap();
     }
-    let later = Timestamp::now() + SignedDuration::from_hours(1_000 * 24);
+    let later = Timestamp::now() + SignedDuration::from_hours(5_000 * 365 * 24);
     store.sweep_approvals(later, Timestamp::UNIX_EPOCH, 100).await.unwrap();
 }
 

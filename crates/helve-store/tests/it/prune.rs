@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::approval::{ApprovalState, Asked, Grant, Rule, Same};
+use helve_core::cost::Cost;
 use helve_core::identity::{Key, Purpose};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::memory::{MemoryChange, Operation};
@@ -166,6 +167,27 @@ async fn nothing_that_is_open_or_could_be_undone_goes() {
         assert_eq!(cut, if expected.is_some() { 8 } else { 16 });
         store.close().unwrap();
         assert_eq!(sound(&place).0, cut);
+    }
+}
+
+#[tokio::test]
+async fn what_counts_towards_a_limit_on_cost_stays() {
+    let place = Place::new();
+    let store = place.open();
+    reads(&store, 4, 60).await;
+    let mut paid = SampleCall::at("shop/find", days_ago(50)).done(json!(1));
+    if let Entry::Finished(end) = &mut paid {
+        end.ending.cost = Some(Box::new(Cost { unit: "USD".parse().unwrap(), micros: 5_000 }));
+    }
+    store.commit(paid).await.unwrap();
+    reads(&store, 4, 40).await;
+    reads(&store, 1, 1).await;
+    for (costs_from, last) in [(Some(days_ago(55)), 4), (Some(days_ago(45)), 9), (None, 9)] {
+        let mut retention = month();
+        retention.costs_from = costs_from;
+        let plan = store.audit().prune_plan(&retention).unwrap();
+        assert_eq!((plan.last, plan.held.is_some()), (last, last == 4), "{plan:?}");
+        assert!(plan.held.is_none_or(|hold| hold.why == HoldReason::Cost));
     }
 }
 
