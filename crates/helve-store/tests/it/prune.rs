@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::approvals::{question, verdict};
 use crate::crash::{acknowledged, start_child};
+use crate::deciding::{COLUMNS, Decision};
 use crate::memory::{place_of, read, write};
 use crate::support::{Place, show};
 
@@ -213,7 +214,7 @@ async fn with_long_lives() -> Place {
     store.change_session(key, change, read.facts.received_at, Timestamp::MIN).await.unwrap();
     store.commit(Entry::Step(read.step(StepKind::Labelled { labels }))).await.unwrap();
     store.commit(read.done(json!("read"))).await.unwrap();
-    let ended = SessionKey { principal: Some("ada".into()), session: Some("s-2".into()) };
+    let ended = SessionKey { principal: Some("ada".into()), session: Some("s-9".into()) };
     let end = Box::new(SessionChange::End { by: ada() });
     store.change_session(ended, end, now, Timestamp::MIN).await.unwrap();
 
@@ -273,7 +274,7 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         ("UPDATE approval_rules SET body = json_set(body, '$.tool', 'x')", Concern::Approvals),
         ("UPDATE sessions SET body = json_remove(body, '$.taints') WHERE session = 's-1'", Concern::Sessions),
         (
-            "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-2'",
+            "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-9'",
             Concern::Sessions,
         ),
         ("DELETE FROM sessions WHERE session = 's-1'", Concern::Sessions),
@@ -281,6 +282,17 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         ("DELETE FROM memory WHERE key = 'name'", Concern::Memory),
     ] {
         assert_eq!(after(&place, sql).0, Some(concern), "{sql}");
+    }
+    // Each column that decides, in rows that outlived their entries.
+    for (table, column, decision) in COLUMNS {
+        let only = match *table {
+            "memory" | "memory_totals" | "approval_rules" | "api_keys" => "true",
+            "sessions" => "session = 's-1'",
+            _ => continue,
+        };
+        let Decision::Found(value, concern) = decision else { continue };
+        let sql = format!("UPDATE {table} SET {column} = {value} WHERE {only}");
+        assert_eq!(after(&place, &sql).0, Some(*concern), "{sql}");
     }
     // Another key in the place of the one that signed.
     let copy = place.copy();
