@@ -101,7 +101,7 @@ pub(crate) fn http(
         let deciding = follow_decisions(runtime.clone());
         let records = Arc::new(AuditRecords::new(Arc::clone(&store)));
         let verifying = records.keep_verifying(loaded.config.journal.verify_every_s, &runtime);
-        let pruning = records.keep_pruning(&loaded.config.journal.retention, &runtime);
+        let pruning = records.keep_pruning(&loaded.config, &runtime);
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
         let config = ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() };

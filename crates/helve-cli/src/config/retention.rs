@@ -1,5 +1,8 @@
 //! `[journal.retention]`: how long the record of calls is kept.
 
+use std::time::Duration;
+
+use helve::limit::LimitRule;
 use helve_store::Retention;
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
@@ -37,13 +40,14 @@ impl RetentionSection {
     }
 
     /// What may go now.
-    pub(crate) fn at(&self, now: Timestamp, by: &str) -> Retention {
+    pub(crate) fn at(&self, limits: &[LimitRule], now: Timestamp, by: &str) -> Retention {
         let set = |days: u32| (days > 0).then(|| ago(now, days));
         let mut retention = Retention::default();
         retention.before = set(self.older_than_days);
         retention.bytes_max = (self.size_bytes > 0).then_some(self.size_bytes);
         retention.reads_before = set(self.reads_older_than_days);
         retention.undo_from = ago(now, self.undo_days);
+        retention.costs_from = costs_from(limits, now);
         retention.by = by.to_owned();
         retention
     }
@@ -51,4 +55,11 @@ impl RetentionSection {
 
 fn ago(now: Timestamp, days: u32) -> Timestamp {
     now.saturating_sub(SignedDuration::from_hours(24 * i64::from(days))).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Since when costs count towards a limit: for its longest time, or from the beginning where it has none.
+fn costs_from(limits: &[LimitRule], now: Timestamp) -> Option<Timestamp> {
+    let since = |period: Option<Duration>| period.and_then(|period| now.checked_sub(period).ok());
+    let costs = limits.iter().filter_map(|rule| rule.cost.as_ref());
+    costs.map(|cost| since(cost.period).unwrap_or(Timestamp::UNIX_EPOCH)).min()
 }

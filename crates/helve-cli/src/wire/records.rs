@@ -13,7 +13,7 @@ use helve_store::{
 };
 use jiff::Timestamp;
 
-use crate::config::RetentionSection;
+use crate::config::Config;
 
 /// When a new process first checks the whole journal: not while everything else starts.
 const VERIFY_FIRST: Duration = Duration::from_secs(60);
@@ -87,21 +87,22 @@ impl AuditRecords {
     }
 
     /// Prunes the journal every so often, as the configuration says, and tells whoever listens. Never ends.
-    pub(crate) async fn keep_pruning(&self, retention: &RetentionSection, runtime: &Runtime) {
+    pub(crate) async fn keep_pruning(&self, config: &Config, runtime: &Runtime) {
+        let retention = &config.journal.retention;
         if retention.every_s == 0 || !retention.is_set() {
             return std::future::pending().await;
         }
         let every = Duration::from_secs(retention.every_s);
         tokio::time::sleep(VERIFY_FIRST.min(every)).await;
         loop {
-            self.prune(retention, runtime).await;
+            self.prune(config, runtime).await;
             tokio::time::sleep(every).await;
         }
     }
 
-    async fn prune(&self, retention: &RetentionSection, runtime: &Runtime) {
+    async fn prune(&self, config: &Config, runtime: &Runtime) {
         let now = Timestamp::now();
-        let asked = retention.at(now, "[journal.retention]");
+        let asked = config.journal.retention.at(&config.limits.calls, now, "[journal.retention]");
         let (report, problem) = match self.try_prune(&asked, now).await {
             Ok((report, held)) => (report, held),
             Err(problem) => (PruneReport::default(), Some(problem)),

@@ -102,22 +102,22 @@ fn pruning_shows_what_would_go_and_asks() {
     let nothing = prune(&[]);
     assert!(nothing.code == 2 && nothing.stderr.contains("nothing says what may go"), "{}", nothing.all());
     let shown = prune(&["--older-than", "2099-01-01", "--dry-run"]);
-    assert!(shown.code == 0 && shown.stdout.starts_with("2 entries would go: 1 to 2"), "{}", shown.all());
+    assert!(shown.code == 0 && shown.stdout.starts_with("3 entries would go: 1 to 3"), "{}", shown.all());
     assert!(shown.stderr.contains("helve audit export"), "{}", shown.all());
     assert_eq!(prune(&["--older-than", "2099-01-01"]).code, 3, "nobody is there to be asked");
     assert_eq!(prune(&["--older-than", "90d", "--yes"]).stdout, "no entry goes\n");
     assert_eq!(calls(&home), 3);
     let pruned = prune(&["--older-than", "2099-01-01", "--yes"]);
-    assert!(pruned.code == 0 && pruned.stdout.contains("2 entries removed"), "{}", pruned.all());
+    assert!(pruned.code == 0 && pruned.stdout.contains("3 entries removed"), "{}", pruned.all());
     assert_eq!(calls(&home), 1);
     let verified = home.run(&["audit", "verify"]);
     assert!(
-        verified.code == 0 && verified.stdout.contains("entries 1 to 2 were pruned at"),
+        verified.code == 0 && verified.stdout.contains("entries 1 to 3 were pruned at"),
         "{}",
         verified.all()
     );
     let status = home.json(&["store", "status"]);
-    assert_eq!((&status["first_entry"], &status["calls"]), (&json!(3), &json!(1)));
+    assert_eq!((&status["first_entry"], &status["calls"]), (&json!(4), &json!(1)));
 
     // A head that was kept of what is gone, and the one at the cut.
     let cut = home.json(&["audit", "verify"])["pruned"].clone();

@@ -10,6 +10,9 @@ use super::rows::{COLUMNS, Damage, StoredEntry};
 use crate::chain::Kind;
 use crate::error::StoreError;
 
+/// Stands in the head of an end that cost something.
+pub(crate) const COST_MARK: &str = "\"cost\":{";
+
 impl Audit {
     /// The calls that came since then and cost something, oldest first. Ends that do not count, because another process
     /// had taken the run over by then, are left out.
@@ -29,8 +32,7 @@ pub(crate) fn read_spending(
     let mut select = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM entries WHERE made_ms >= ?1 AND kind = ?2 AND instr(head, ?3) > 0 ORDER BY seq"
     ))?;
-    let marked = "\"cost\":{";
-    let mut rows = select.query(params![since.as_millisecond(), Kind::Finished as i64, marked])?;
+    let mut rows = select.query(params![since.as_millisecond(), Kind::Finished as i64, COST_MARK])?;
     let mut spent = Vec::new();
     while let Some(row) = rows.next()? {
         match parse(&StoredEntry::read(row)) {

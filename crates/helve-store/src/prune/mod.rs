@@ -11,6 +11,8 @@
 
 mod note;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ pub struct Retention {
     pub reads_before: Option<Timestamp>,
     /// Calls that may have changed the world since this time can still be undone, and stay.
     pub undo_from: Timestamp,
+    /// What calls cost since this time counts towards a limit, so these stay. None: nothing is limited.
+    pub costs_from: Option<Timestamp>,
     /// Who wants that, or which rule.
     pub by: String,
 }
@@ -95,6 +99,8 @@ pub enum HoldReason {
     Untold,
     /// Its call can still be undone.
     Undo,
+    /// What its call cost counts towards a limit.
+    Cost,
 }
 
 impl fmt::Display for Hold {
@@ -118,6 +124,10 @@ impl fmt::Display for Hold {
                 f,
                 "entry {seq} stays, and all after it: {of} can still be undone; `journal.retention.undo_days` says \
                  for how long"
+            ),
+            HoldReason::Cost => write!(
+                f,
+                "entry {seq} stays, and all after it: what {of} cost counts towards a limit in `[[limits.calls]]`"
             ),
         }
     }

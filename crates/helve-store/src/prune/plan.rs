@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Hold, HoldReason, PrunePlan, Retention, made_ms};
 use crate::anchor::{self, Reading};
-use crate::audit::Audit;
+use crate::audit::{Audit, COST_MARK};
 use crate::error::StoreError;
 use crate::schema;
 
@@ -35,7 +35,7 @@ fn plan(db: &Connection, retention: &Retention, anchored: i64) -> rusqlite::Resu
     let end = schema::position(db)?.seq.min(anchored) - 1;
     let wanted = by_age.max(by_size).min(end);
     let held = match wanted >= first {
-        true => first_that_stays(db, retention.undo_from)?.filter(|hold| hold.seq <= wanted),
+        true => first_that_stays(db, retention)?.filter(|hold| hold.seq <= wanted),
         false => None,
     };
     let last = held.as_ref().map_or(wanted, |hold| hold.seq - 1);
@@ -85,10 +85,11 @@ fn beyond(db: &Connection, bytes_max: u64) -> rusqlite::Result<i64> {
 }
 
 /// The first entry that must stay.
-fn first_that_stays(db: &Connection, undo_from: Timestamp) -> rusqlite::Result<Option<Hold>> {
+fn first_that_stays(db: &Connection, retention: &Retention) -> rusqlite::Result<Option<Hold>> {
     // Whoever repeats a call under its idempotency key gets its answer for a day at least.
-    let undo_from = undo_from.min(ago(24));
-    let holds = [open_from(db)?, untold_from(db, undo_from)?, undoable_from(db, undo_from)?];
+    let undo_from = retention.undo_from.min(ago(24));
+    let counted = retention.costs_from.map(|since| counted_from(db, since)).transpose()?.flatten();
+    let holds = [open_from(db)?, untold_from(db, undo_from)?, undoable_from(db, undo_from)?, counted];
     Ok(holds.into_iter().flatten().min_by_key(|hold| hold.seq))
 }
 
@@ -109,6 +110,17 @@ fn untold_from(db: &Connection, since: Timestamp) -> rusqlite::Result<Option<Hol
          body ->> '$.told_at' IS NULL AND body ->> '$.used_by' >= '{since}' ELSE 1 END"
     );
     first_of(db, &select, HoldReason::Untold)
+}
+
+/// The first end of a call since then that cost something.
+fn counted_from(db: &Connection, since: Timestamp) -> rusqlite::Result<Option<Hold>> {
+    db.query_one(
+        "SELECT seq, call_id FROM entries WHERE made_ms >= ?1 AND kind = 1 AND instr(head, ?2) > 0 \
+         ORDER BY seq LIMIT 1",
+        params![since.as_millisecond(), COST_MARK],
+        |row| Ok(Hold { seq: row.get(0)?, of: row.get(1)?, why: HoldReason::Cost }),
+    )
+    .optional()
 }
 
 /// The first entry of a call that began since, or ended since, and may have changed the world.

@@ -26,7 +26,7 @@ use crate::memory::{apply, place_of, read, undo, write};
 use crate::support::Place;
 
 /// What becomes of a change to a column.
-enum Decision {
+pub(crate) enum Decision {
     /// `verify` finds it: the column is set to this expression, and that is of this concern.
     Found(&'static str, Concern),
     /// Nothing is decided by it, because of this.
@@ -38,7 +38,7 @@ use Decision::{Found, Harmless};
 const ENTRIES: Concern = Concern::Entries;
 
 #[rustfmt::skip]
-const COLUMNS: &[(&str, &str, Decision)] = &[
+pub(crate) const COLUMNS: &[(&str, &str, Decision)] = &[
     ("meta", "name", Found("name || '2'", Concern::Database)),
     ("meta", "value", Harmless("each number has a test of its own: see `numbers`")),
     ("entries", "seq", Found("seq + 100", ENTRIES)),

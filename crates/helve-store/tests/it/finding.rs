@@ -137,7 +137,7 @@ async fn an_outline_is_a_run_s_history_without_what_was_said() {
 /// The pages of what was said are destroyed: whoever reads one of them fails.
 #[tokio::test]
 async fn a_search_reads_nothing_that_was_said_in_calls_it_does_not_find() {
-    const PAGE: usize = 16_384;
+    const PAGE: usize = 4_096;
     let place = Place::new();
     let store = place.open();
     let filler = "y".repeat(20 * PAGE);

@@ -3,21 +3,27 @@
 use std::sync::Arc;
 
 use helve_core::approval::{ApprovalState, Asked, Grant, Rule, Same};
+use helve_core::cost::Cost;
 use helve_core::identity::{Key, Purpose};
 use helve_core::label::{Label, LabelSet, Taint};
-use helve_core::ports::{Approvals, Begun, Journal, Keys, Sessions};
+use helve_core::memory::{MemoryChange, Operation};
+use helve_core::ports::{Approvals, Begun, Journal, Keys, Memory, Sessions};
 use helve_core::record::Entry;
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::session::{SessionChange, SessionKey};
 use helve_core::{CallId, Caller, RuleId};
-use helve_store::{Concern, HoldReason, PruneError, PruneReport, Retention, SigningKey, Store, StoreOptions};
+use helve_store::{
+    CheckpointError, Concern, HoldReason, PruneError, PruneReport, Retention, SigningKey, Store, StoreOptions,
+};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::Connection;
 use serde_json::json;
 
-use crate::approvals::{ask, question, verdict};
+use crate::approvals::{question, verdict};
 use crate::crash::{acknowledged, start_child};
+use crate::deciding::{COLUMNS, Decision};
+use crate::memory::{place_of, read, write};
 use crate::support::{Place, show};
 
 fn days_ago(days: i64) -> Timestamp {
@@ -165,6 +171,27 @@ async fn nothing_that_is_open_or_could_be_undone_goes() {
     }
 }
 
+#[tokio::test]
+async fn what_counts_towards_a_limit_on_cost_stays() {
+    let place = Place::new();
+    let store = place.open();
+    reads(&store, 4, 60).await;
+    let mut paid = SampleCall::at("shop/find", days_ago(50)).done(json!(1));
+    if let Entry::Finished(end) = &mut paid {
+        end.ending.cost = Some(Box::new(Cost { unit: "USD".parse().unwrap(), micros: 5_000 }));
+    }
+    store.commit(paid).await.unwrap();
+    reads(&store, 4, 40).await;
+    reads(&store, 1, 1).await;
+    for (costs_from, last) in [(Some(days_ago(55)), 4), (Some(days_ago(45)), 9), (None, 9)] {
+        let mut retention = month();
+        retention.costs_from = costs_from;
+        let plan = store.audit().prune_plan(&retention).unwrap();
+        assert_eq!((plan.last, plan.held.is_some()), (last, last == 4), "{plan:?}");
+        assert!(plan.held.is_none_or(|hold| hold.why == HoldReason::Cost));
+    }
+}
+
 /// A ledger with what lives longer than its entries: a key, a rule, a session with a label, one that was ended; and a
 /// key that was taken back.
 async fn with_long_lives() -> Place {
@@ -187,11 +214,13 @@ async fn with_long_lives() -> Place {
     store.change_session(key, change, read.facts.received_at, Timestamp::MIN).await.unwrap();
     store.commit(Entry::Step(read.step(StepKind::Labelled { labels }))).await.unwrap();
     store.commit(read.done(json!("read"))).await.unwrap();
-    let ended = SessionKey { principal: Some("ada".into()), session: Some("s-2".into()) };
+    let ended = SessionKey { principal: Some("ada".into()), session: Some("s-9".into()) };
     let end = Box::new(SessionChange::End { by: ada() });
     store.change_session(ended, end, now, Timestamp::MIN).await.unwrap();
 
-    let asked = ask(&store, "b").await;
+    let mut old = question("b");
+    old.approval.call_id = CallId::new(days_ago(60));
+    let Asked::New(asked) = Approvals::ask(&store, old).await.unwrap() else { panic!("it was asked before") };
     let mut decided = verdict(ApprovalState::Approved, "ada", "b");
     let (arguments, until) = (json!({ "to": "ada@example.com" }), days_ago(-90));
     let rule = Rule::new(RuleId::new(now), &asked, Same::Everything, &arguments, &decided.ruling, until);
@@ -203,6 +232,13 @@ async fn with_long_lives() -> Place {
     started.grant = Some(Grant { approval_id: asked.id, binding: "b".to_owned(), asked: None });
     store.commit(Entry::Started(started)).await.unwrap();
     store.commit(call.done(json!(1))).await.unwrap();
+    // What is remembered, and which key signs.
+    for name in ["name", "removed"] {
+        store.change(place_of(name), write(json!(name))).await.unwrap();
+    }
+    store.change(place_of("removed"), MemoryChange::new(Operation::Delete)).await.unwrap();
+    store.tell_key(&SigningKey::open(&place.db()).unwrap().verifying());
+    store.flush().await.unwrap();
     reads(&store, 2, 0).await;
     store.close().unwrap();
     assert_eq!(sound(&place).0, 0);
@@ -222,6 +258,12 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         assert_eq!(store.rules(None, 9).await.unwrap().len(), 1, "the rule is good");
         let keys = store.keys().await.unwrap();
         assert_eq!(keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["ci"]);
+        assert!(store.key(keys[0].id).await.unwrap().is_some(), "the key lets in");
+        let labelled = SessionKey::of(&SampleCall::new("page").facts.caller);
+        let session = store.session(labelled).await.unwrap().unwrap();
+        assert!(session.labels().has(Label::Untrusted));
+        assert_eq!(read(&store, "name").await.map(|found| found.value), Some(json!("name")));
+        assert_eq!(read(&store, "removed").await, None);
         reads(&store, 2, 0).await;
         store.close().unwrap();
         sound(&place);
@@ -232,12 +274,33 @@ async fn what_lives_longer_than_its_entries_is_vouched_for_anew() {
         ("UPDATE approval_rules SET body = json_set(body, '$.tool', 'x')", Concern::Approvals),
         ("UPDATE sessions SET body = json_remove(body, '$.taints') WHERE session = 's-1'", Concern::Sessions),
         (
-            "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-2'",
+            "UPDATE sessions SET body = json_remove(body, '$.ended_at') WHERE session = 's-9'",
             Concern::Sessions,
         ),
+        ("DELETE FROM sessions WHERE session = 's-1'", Concern::Sessions),
+        ("UPDATE memory SET value = '7' WHERE key = 'name'", Concern::Memory),
+        ("DELETE FROM memory WHERE key = 'name'", Concern::Memory),
     ] {
         assert_eq!(after(&place, sql).0, Some(concern), "{sql}");
     }
+    // Each column that decides, in rows that outlived their entries.
+    for (table, column, decision) in COLUMNS {
+        let only = match *table {
+            "memory" | "memory_totals" | "approval_rules" | "api_keys" => "true",
+            "sessions" => "session = 's-1'",
+            _ => continue,
+        };
+        let Decision::Found(value, concern) = decision else { continue };
+        let sql = format!("UPDATE {table} SET {column} = {value} WHERE {only}");
+        assert_eq!(after(&place, &sql).0, Some(*concern), "{sql}");
+    }
+    // Another key in the place of the one that signed.
+    let copy = place.copy();
+    let other = Place::new();
+    SigningKey::open(&other.db()).unwrap();
+    std::fs::copy(SigningKey::path(&other.db()), SigningKey::path(&copy.db())).unwrap();
+    assert!(!copy.verify().is_sound());
+    assert!(matches!(SigningKey::open(&copy.db()), Err(CheckpointError::Replaced(_))));
 }
 
 /// What `verify` finds once a copy was changed.

@@ -23,9 +23,9 @@ Entries go from the oldest on. The cut is signed with `helve.db.key` and is an e
 `helve audit verify` proves the rest and says what is gone. To keep what goes, write it down first:
 `helve audit export --out calls.jsonl`, or `helve store backup FOLDER`.
 
-Never pruned: open runs, questions that wait, what can still be undone (`journal.retention.undo_days`), and all that
-came after the first of these. API keys, rules and sessions stay good. Without flags, what
-`[journal.retention]` says goes, which `helve up` does by itself.
+Never pruned: open runs, questions that wait, what can still be undone (`journal.retention.undo_days`), calls whose cost
+counts towards a limit, and all that came after the first of these. What agents remember, API keys, rules and
+sessions stay good. Without flags, what `[journal.retention]` says goes, which `helve up` does by itself.
 
 Exit codes:
   0 pruned, or nothing to prune   3 a person must say yes   4 somebody said no
@@ -66,7 +66,7 @@ impl Args {
                 .hint("say it: `helve store prune --older-than 90d`, or in `[journal.retention]` of your helve.toml"));
         }
         let by = local_user("prune the journal")?;
-        let mut retention = section.at(now, &by);
+        let mut retention = section.at(&loaded.config.limits.calls, now, &by);
         if is_typed {
             (retention.before, retention.bytes_max) = (self.older_than, self.larger_than);
             retention.reads_before = self.reads_older_than;

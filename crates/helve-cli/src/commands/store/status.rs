@@ -20,7 +20,9 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let audit = wire::open_audit(&loaded)?.map_err(unreadable)?;
     let status = audit.status().map_err(unreadable)?;
     let retention = &loaded.config.journal.retention;
-    let plan = retention.is_set().then(|| audit.prune_plan(&retention.at(Timestamp::now(), "")));
+    let plan = retention
+        .is_set()
+        .then(|| audit.prune_plan(&retention.at(&loaded.config.limits.calls, Timestamp::now(), "")));
     let plan = plan.transpose().map_err(unreadable)?;
     if app.ui.is_json() {
         let mut document = serde_json::to_value(&status)?;
