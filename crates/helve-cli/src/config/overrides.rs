@@ -41,13 +41,16 @@ pub(super) fn from_environment(
 }
 
 /// Variables without `__` that mean something, to us or to a tool that we run.
-const OTHER_VARIABLES: [&str; 6] = [
+const OTHER_VARIABLES: [&str; 8] = [
     "HELVE_LOG",
     "HELVE_UPDATE_DOCS",
     "HELVE_PYTHON_SDKS",
     "HELVE_MCP_PEERS",
     "HELVE_CALL_ID",
     "HELVE_IDEMPOTENCY_KEY",
+    // What clients read, as in docs/quickstart-python.md.
+    "HELVE_URL",
+    "HELVE_KEY",
 ];
 
 /// Whether a variable looks like ours and is not. One with `__` that is no key is refused.

@@ -112,7 +112,12 @@ impl Imported {
                 config.shell = config.args.is_none().then(|| PathBuf::from(shell()));
                 let line =
                     [config.command.clone().into_iter().collect(), config.args.clone().unwrap_or_default()];
-                let Needs { read, write } = needs(event, &line.concat().join(" "));
+                let line = line.concat().join(" ");
+                // It asks the very hooks that it would become one of.
+                if line.contains("helve hook fire") {
+                    return Err("it asks Helve's own hooks, which are in force here already".to_owned());
+                }
+                let Needs { read, write } = needs(event, &line);
                 (config.reach.read, config.reach.write) = (read, write);
                 &["type", "timeout", "async", "command", "args", "shell"]
             }
@@ -256,6 +261,15 @@ mod tests {
         for (line, expected) in imported.left_out.iter().zip([".if", "asks a model", "no list", ".once"]) {
             assert!(line.contains(expected), "{line}");
         }
+    }
+
+    #[test]
+    fn a_hook_that_asks_helve_is_not_asked_by_helve() {
+        let command = json!({ "type": "command", "command": "helve hook fire PreToolUse --input -" });
+        let settings = json!({ "hooks": { "PreToolUse": [{ "matcher": "*", "hooks": [command] }] } });
+        let imported = import(settings.to_string().as_bytes()).unwrap();
+        assert!(imported.groups.is_empty());
+        assert!(imported.left_out[0].contains("Helve's own hooks"), "{:?}", imported.left_out);
     }
 
     #[test]
