@@ -37,17 +37,21 @@ pub(crate) use self::session::{end_login, signed_in};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::Records;
+use crate::seats::Seats;
 
 /// What the HTTP API works with.
 pub(crate) struct Api {
     pub(crate) runtime: Runtime,
     pub(crate) records: Option<Arc<dyn Records>>,
     pub(crate) metrics: Metrics,
+    /// Messages of models whose calls are at work.
+    answering: Seats,
 }
 
 impl Api {
     pub(crate) fn new(runtime: Runtime) -> Self {
-        Self { runtime, records: None, metrics: Metrics::default() }
+        let answering = Seats::new(answers::AT_WORK_MAX, answers::OWN_AT_WORK_MAX);
+        Self { runtime, records: None, metrics: Metrics::default(), answering }
     }
 
     pub(crate) fn with_records(mut self, records: Arc<dyn Records>) -> Self {
