@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::limit::{CountBy, period};
+use crate::pattern;
 
 /// Millionths in one unit.
 const MICROS: u64 = 1_000_000;
@@ -394,6 +395,16 @@ pub struct Spending {
     pub cost: Cost,
 }
 
+impl Spending {
+    /// Whether it is of this tool or of one whose name fits (`mail/*`), of this principal and of this session. None:
+    /// of any.
+    pub fn is_of(&self, tool: Option<&str>, principal: Option<&str>, session: Option<&str>) -> bool {
+        tool.is_none_or(|tool| pattern::matches(tool, &self.tool))
+            && principal.is_none_or(|who| self.principal.as_deref() == Some(who))
+            && session.is_none_or(|id| self.session.as_deref() == Some(id))
+    }
+}
+
 /// What calls cost together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct CostTotal {
@@ -527,15 +538,30 @@ mod tests {
         assert_eq!(cost(Amount::ZERO, None, true), None, "but not where nothing was done");
     }
 
-    #[test]
-    fn totals_never_mix_units_and_know_sessions_of_one_caller_alone() {
-        let spent = |tool: &str, who: &str, session: &str, micros, unit: &str| Spending {
+    fn spent(tool: &str, who: &str, session: &str, micros: u64, unit: &str) -> Spending {
+        Spending {
             at: Timestamp::UNIX_EPOCH,
             tool: tool.to_owned(),
             principal: Some(who.to_owned()),
             session: Some(session.to_owned()),
             cost: Cost { micros, unit: unit.parse().unwrap() },
-        };
+        }
+    }
+
+    #[test]
+    fn what_was_spent_is_found_by_tool_principal_and_session() {
+        let one = spent("mail/send", "ada", "s", 1, "USD");
+        assert!(one.is_of(None, None, None) && one.is_of(Some("mail/*"), Some("ada"), Some("s")));
+        let others = [(Some("mail"), None, None), (None, Some("bob"), None), (None, None, Some("t"))];
+        assert!(!others.into_iter().any(|(tool, who, session)| one.is_of(tool, who, session)));
+        // Nobody's is nobody's, and outside of sessions is no session.
+        let nobodys = Spending { principal: None, session: None, ..one };
+        assert!(nobodys.is_of(Some("mail/send"), None, None));
+        assert!(!nobodys.is_of(None, Some(""), None) && !nobodys.is_of(None, None, Some("")));
+    }
+
+    #[test]
+    fn totals_never_mix_units_and_know_sessions_of_one_caller_alone() {
         let all = || {
             vec![
                 spent("a", "ada", "s", 1, "USD"),

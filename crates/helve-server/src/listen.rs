@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::Response;
 use axum::{Router, middleware, routing};
 use futures_util::TryFutureExt as _;
@@ -31,7 +31,7 @@ use crate::jwt::Issuer;
 use crate::keyring::Keyring;
 use crate::lines::{Line, Lines};
 use crate::mcp::App;
-use crate::problem::HasBegun;
+use crate::problem::{HasBegun, RETRY_AFTER_S};
 use crate::reading::Reading;
 use crate::records::Records;
 use crate::seats::Seats;
@@ -41,9 +41,6 @@ use crate::{legacy, mcp, page, place, ws};
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// When to come back, in seconds.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
-
 /// A server that has its address.
 pub struct HttpServer {
     listener: TcpListener,
@@ -82,7 +79,7 @@ impl HttpServer {
             guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
             sessions: Sessions::new(&config),
             links: legacy::Links::default(),
-            seats: Seats::new(&config),
+            seats: Seats::new(config.sessions_max, config.own_sessions_max()),
             reading: Reading::default(),
             servers: None,
             api: None,
@@ -253,7 +250,7 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
 fn say_when_to_come_back(mut response: Response) -> Response {
     let has_begun = response.extensions().get::<HasBegun>().is_some();
     if response.status() == StatusCode::SERVICE_UNAVAILABLE && !has_begun {
-        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_S.into());
     }
     response
 }

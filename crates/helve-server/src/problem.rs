@@ -11,6 +11,9 @@ use serde::Serialize;
 use crate::guard::json_response;
 use crate::reading::BodyError;
 
+/// When to come back for what cannot be had just now.
+pub(crate) const RETRY_AFTER_S: u32 = 5;
+
 /// Why there is no other answer. Boxed: it is rare, and large beside everything else.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem(Box<Details>);
@@ -65,6 +68,9 @@ pub(crate) struct Details {
     /// The call that it happened in.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<CallId>,
+    /// After how many seconds to come back, in the header `Retry-After`.
+    #[serde(skip)]
+    retry_after_s: Option<u32>,
 }
 
 impl Problem {
@@ -85,6 +91,7 @@ impl Problem {
             outcome_at: None,
             replayed: false,
             instance: None,
+            retry_after_s: None,
         }))
     }
 
@@ -96,6 +103,14 @@ impl Problem {
     /// The request is wrong.
     pub(crate) fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// The same visitor has as much at work as they may: it can be had later.
+    pub(crate) fn busy(detail: impl Into<String>) -> Self {
+        let mut problem = Self::new(StatusCode::TOO_MANY_REQUESTS, detail);
+        problem.0.retry_after_s = Some(RETRY_AFTER_S);
+        problem.0.retryable = Some(true);
+        problem
     }
 
     /// It is not for this visitor.
@@ -149,10 +164,14 @@ impl Problem {
     pub(crate) fn into_response(self) -> Response<Body> {
         let status = self.status();
         let place = self.0.outcome_at.as_deref().and_then(|place| HeaderValue::try_from(place).ok());
+        let retry_after = self.0.retry_after_s.map(HeaderValue::from);
         let text = serde_json::to_string(&self.0).unwrap_or_default();
         let mut response = json_response(status, text);
         let media = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, media);
+        if let Some(seconds) = retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         if let Some(place) = place {
             response.headers_mut().insert(header::LOCATION, place);
             response.extensions_mut().insert(HasBegun);

@@ -1,13 +1,12 @@
-//! Sessions that last as long as their connection, counted: WebSockets, and the HTTP transport of 2024.
+//! What lasts, counted by principal: sessions that live as long as their connection (WebSockets, and the HTTP
+//! transport of 2024), and messages of models that are being answered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use helve::Caller;
 
-use crate::config::ServerConfig;
-
-/// Who sits where. Nobody is moved for another: each has their connection open.
+/// Who sits where. Nobody is moved for another.
 pub(crate) struct Seats {
     taken: Arc<Taken>,
     max: usize,
@@ -31,8 +30,7 @@ pub(crate) struct Seat {
 }
 
 impl Seats {
-    pub(crate) fn new(config: &ServerConfig) -> Self {
-        let (max, per_principal_max) = (config.sessions_max, config.own_sessions_max());
+    pub(crate) fn new(max: usize, per_principal_max: usize) -> Self {
         Self { taken: Arc::default(), max, per_principal_max }
     }
 

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::login::Login;
 use crate::place::Place;
+use crate::problem::Problem;
 
 /// Roles that this server gives; what they are good for is the runtime's to say.
 const APPROVER: &str = "approver";
@@ -108,6 +109,19 @@ impl Visitor {
     /// Whether something of this principal is theirs to see.
     pub(crate) fn sees(&self, principal: Option<&str>, runtime: &Runtime) -> bool {
         self.owns(principal) || self.may(Action::Inspect, runtime)
+    }
+
+    /// Whose things a list shows: those that are asked for, to who may inspect; to other callers their own. None:
+    /// everybody's. Who decides has none of their own, whatever they are called.
+    pub(crate) fn whose(&self, asked: Option<String>, runtime: &Runtime) -> Result<Option<String>, Problem> {
+        if self.may(Action::Inspect, runtime) {
+            return Ok(asked);
+        }
+        match self {
+            // Of those who do not say who they are nobody has any.
+            Self::Caller(caller) => caller.principal.clone().map(Some).ok_or_else(Problem::not_found),
+            Self::Decider(_) => Err(Problem::not_found()),
+        }
     }
 
     /// Whether something of this principal is their own.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use helve::formats::{AnswerOptions, Answered, Format, FormatError, ProviderCall, Repeats, UnknownFormat};
@@ -15,6 +16,12 @@ use super::calls::{NAME_CHARS_MAX, WAIT_MAX, check_names, in_session};
 use super::extract::{Calling, Json, Traced};
 use crate::mcp::App;
 use crate::problem::Problem;
+use crate::visitor::Pass;
+
+/// Most messages at work at a time, of all callers and of each. A message is at work until its calls have ended,
+/// also where its loop hung up.
+pub(super) const AT_WORK_MAX: usize = 256;
+pub(super) const OWN_AT_WORK_MAX: usize = 16;
 
 /// A model's message.
 #[derive(Deserialize, JsonSchema)]
@@ -117,6 +124,7 @@ struct WaitingCall {
 pub(super) async fn answer(
     State(app): State<Arc<App>>,
     Calling(caller): Calling,
+    Extension(pass): Extension<Pass>,
     Traced(parent): Traced,
     Json(request): Json<AnswerRequest>,
 ) -> Result<Json<AnswerReply>, Problem> {
@@ -132,12 +140,32 @@ pub(super) async fn answer(
     options.repeats = Repeats::Once { turn: request.idempotency_key };
     options.approval_wait = request.wait_ms.map(|wait| Duration::from_millis(wait).min(WAIT_MAX));
     options.trace_parent = parent;
-    let runtime = app.api()?.runtime.clone();
+    let api = app.api()?;
+    let runtime = api.runtime.clone();
+    let seat = api.answering.take(&caller).ok_or_else(|| {
+        Problem::busy(format!(
+            "{OWN_AT_WORK_MAX} of your messages are at work, or {AT_WORK_MAX} of all callers"
+        ))
+        .suggest("post this one again once one of them has been answered")
+    })?;
     let message = request.message;
-    // To its end, also where the loop breaks off: it posts the message again and hears how each call went.
-    let answering = async move { runtime.answer_with(format, &message, caller, options).await };
+    let app = Arc::clone(&app);
+    // To its end, also where the loop breaks off: it posts the message again and hears how each call went. But
+    // not beyond the key that it came with: nothing more begins, and what runs is cancelled.
+    let answering = async move {
+        let _seat = seat;
+        tokio::select! {
+            biased;
+            () = app.guard.ended(&pass) => None,
+            answered = runtime.answer_with(format, &message, caller, options) => Some(answered),
+        }
+    };
     match tokio::spawn(answering).await {
-        Ok(answered) => Ok(Json(AnswerReply::new(format, answered?))),
+        Ok(Some(answered)) => Ok(Json(AnswerReply::new(format, answered?))),
+        Ok(None) => Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "the key or token of this message was taken back or its time is over; what ran was cancelled",
+        )),
         Err(_) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "it broke off; post the same message again for what became of its calls",

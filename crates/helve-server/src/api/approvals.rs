@@ -50,11 +50,7 @@ pub(super) async fn list(
     query.session = params.session;
     query.before = params.before;
     query.limit = params.limit.unwrap_or(PAGE).min(PAGE_MAX);
-    query.principal = match visitor.may(Action::Inspect, runtime) {
-        true => params.principal,
-        // Of those who do not say who they are nobody has any.
-        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
-    };
+    query.principal = visitor.whose(params.principal, runtime)?;
     Ok(Json(runtime.approvals().list(query).await?))
 }
 

@@ -54,9 +54,7 @@ pub(super) struct Found {
 /// Records that fit and that this visitor may see.
 pub(super) async fn records(api: &Api, visitor: &Visitor, mut query: RecordQuery) -> Result<Found, Problem> {
     let sees_all = visitor.may(Action::Inspect, &api.runtime);
-    if !sees_all {
-        query.principal = Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?);
-    }
+    query.principal = visitor.whose(query.principal, &api.runtime)?;
     let limit = query.limit.unwrap_or(PAGE).min(PAGE_MAX);
     query.limit = Some(limit);
     let mut records = api.records()?.list(query).await?;

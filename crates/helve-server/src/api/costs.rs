@@ -3,16 +3,21 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use helve::cost::{CostTotal, Spending};
+use axum::http::StatusCode;
+use helve::cost::CostTotal;
 use helve::limit::CountBy;
-use helve::{Action, pattern};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{Guest, Json, Params};
 use crate::mcp::App;
 use crate::problem::Problem;
+
+/// From when on costs are added up, where the query does not say.
+const SINCE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// The furthest back that a query may ask for.
+const SINCE_MAX: SignedDuration = SignedDuration::from_hours(366 * 24);
 
 /// Which costs.
 #[derive(Deserialize, JsonSchema)]
@@ -27,7 +32,7 @@ pub(super) struct CostQuery {
     principal: Option<String>,
     /// Only calls of this session.
     session: Option<String>,
-    /// Only calls from this time on, as in `2026-11-15T10:00:00Z`.
+    /// Only calls from this time on, as in `2026-11-15T10:00:00Z`; at most 366 days ago. Absent: 30 days ago.
     since: Option<String>,
 }
 
@@ -43,23 +48,31 @@ pub(super) async fn list(
     Guest(visitor): Guest,
     Params(query): Params<CostQuery>,
 ) -> Result<Json<Costs>, Problem> {
-    let runtime = &app.api()?.runtime;
-    let since = match query.since.as_deref() {
-        None => Timestamp::UNIX_EPOCH,
-        Some(text) => {
-            text.parse().map_err(|_| Problem::bad("`since` is a time, as in `2026-11-15T10:00:00Z`"))?
-        }
+    let api = app.api()?;
+    let CostQuery { by, tool, principal, session, since } = query;
+    let since = since_when(since.as_deref(), Timestamp::now())?;
+    let principal = visitor.whose(principal, &api.runtime)?;
+    let gone = || Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the costs could not be added up");
+    let turn = Arc::clone(&api.adding_up).acquire_owned().await.map_err(|_| gone())?;
+    let runtime = api.runtime.clone();
+    // The journal is read to the end also where the visitor hangs up, so that the turn lasts as long.
+    let adding_up = async move {
+        let _turn = turn;
+        let (tool, principal, session) = (tool.as_deref(), principal.as_deref(), session.as_deref());
+        runtime.costs(since, by.unwrap_or(CountBy::Tool), |spent| spent.is_of(tool, principal, session)).await
     };
-    let principal = match visitor.may(Action::Inspect, runtime) {
-        true => query.principal,
-        // Whoever may not look at others sees their own.
-        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
-    };
-    let fits = |spent: &Spending| {
-        query.tool.as_ref().is_none_or(|tool| pattern::matches(tool, &spent.tool))
-            && principal.as_ref().is_none_or(|who| spent.principal.as_ref() == Some(who))
-            && query.session.as_ref().is_none_or(|id| spent.session.as_ref() == Some(id))
-    };
-    let costs = runtime.costs(since, query.by.unwrap_or(CountBy::Tool), fits).await?;
+    let costs = tokio::spawn(adding_up).await.map_err(|_| gone())??;
     Ok(Json(Costs { costs }))
+}
+
+/// From when on to add up.
+fn since_when(asked: Option<&str>, now: Timestamp) -> Result<Timestamp, Problem> {
+    let Some(text) = asked else { return Ok(now - SINCE) };
+    let since: Timestamp =
+        text.parse().map_err(|_| Problem::bad("`since` is a time, as in `2026-11-15T10:00:00Z`"))?;
+    if now.duration_since(since) > SINCE_MAX {
+        return Err(Problem::bad("`since` is at most 366 days ago")
+            .suggest("`helve audit costs` adds up all that is in the journal"));
+    }
+    Ok(since)
 }

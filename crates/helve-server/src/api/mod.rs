@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use axum::http::{Method, StatusCode, Uri};
 use helve::Runtime;
+use tokio::sync::Semaphore;
 
 pub(crate) use self::approvals::{may_approve, may_remember};
 pub(crate) use self::extract::{Id, Params, chain};
@@ -37,17 +38,29 @@ pub(crate) use self::session::{end_login, signed_in};
 use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::Records;
+use crate::seats::Seats;
 
 /// What the HTTP API works with.
 pub(crate) struct Api {
     pub(crate) runtime: Runtime,
     pub(crate) records: Option<Arc<dyn Records>>,
     pub(crate) metrics: Metrics,
+    /// Messages of models whose calls are at work.
+    answering: Seats,
+    /// Costs are added up for one visitor at a time: each reads much of the journal.
+    adding_up: Arc<Semaphore>,
 }
 
 impl Api {
     pub(crate) fn new(runtime: Runtime) -> Self {
-        Self { runtime, records: None, metrics: Metrics::default() }
+        let answering = Seats::new(answers::AT_WORK_MAX, answers::OWN_AT_WORK_MAX);
+        Self {
+            runtime,
+            records: None,
+            metrics: Metrics::default(),
+            answering,
+            adding_up: Arc::new(Semaphore::new(1)),
+        }
     }
 
     pub(crate) fn with_records(mut self, records: Arc<dyn Records>) -> Self {

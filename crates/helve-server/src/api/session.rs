@@ -139,10 +139,7 @@ pub(super) async fn list(
     Params(params): Params<SessionParams>,
 ) -> Result<Json<Vec<SessionView>>, Problem> {
     let runtime = &app.api()?.runtime;
-    let principal = match visitor.may(Action::Inspect, runtime) {
-        true => params.principal,
-        false => Some(visitor.person().principal.clone().ok_or_else(Problem::not_found)?),
-    };
+    let principal = visitor.whose(params.principal, runtime)?;
     let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
     Ok(Json(found.into_iter().map(|(key, state)| SessionView::new(key, state)).collect()))
 }

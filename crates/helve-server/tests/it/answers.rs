@@ -5,14 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use helve::identity::Purpose;
-use helve::{Layer, Tool};
+use helve::{Caller, Layer, Tool};
 use helve_server::ServerConfig;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 
 use crate::harness::{ADA, BOB, Reply};
 use crate::identity::{Api, api, api_with};
+
+/// Longest that a test waits for what must come.
+const LONG: Duration = Duration::from_secs(10);
 
 /// Adds `mail/send`, `ping` and `pay`, and counts how often each ran.
 fn add_tools(api: &Api) -> [Arc<AtomicUsize>; 3] {
@@ -288,6 +294,83 @@ async fn a_loop_that_hangs_up_finds_what_it_began() {
     let said = post(&api, ADA, body).await.json();
     assert_eq!(said["messages"][0]["content"][0]["content"], "slept", "{said}");
     assert_eq!(ran.load(SeqCst), 1);
+}
+
+/// Adds `hold`, which ends once the gate lets it; how many have begun, and the gate.
+fn add_hold(api: &Api) -> (Arc<AtomicUsize>, Arc<Semaphore>) {
+    let (begun, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+    let (count, closed) = (Arc::clone(&begun), Arc::clone(&gate));
+    let hold = Tool::builder("hold").description("Waits.").input_schema(json!({ "type": "object" }));
+    let hold = hold.handler(move |_, _| {
+        count.fetch_add(1, SeqCst);
+        let gate = Arc::clone(&closed);
+        async move {
+            let _open = gate.acquire().await;
+            Ok(json!("held"))
+        }
+    });
+    api.server.registry.register(Layer::Project, hold.build().unwrap()).unwrap();
+    (begun, gate)
+}
+
+async fn until(begun: &AtomicUsize, count: usize) {
+    while begun.load(SeqCst) < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn hold(at: usize) -> Value {
+    tool_use(&format!("toolu_{at}"), "hold", json!({}))
+}
+
+#[tokio::test]
+async fn a_key_that_was_taken_back_begins_no_further_call_of_its_message() {
+    let api = api().await;
+    let (begun, gate) = add_hold(&api);
+    let (key, text) = api.key("ci", Purpose::Call).await;
+    let blocks: Vec<_> = (0..20).map(hold).collect();
+    let revoke = async {
+        until(&begun, 16).await;
+        let keys = api.server.runtime.keys();
+        keys.revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap().unwrap();
+    };
+    let said = tokio::time::timeout(LONG, post(&api, &text, json!({ "message": message(&blocks) })));
+    let (said, ()) = tokio::join!(said, revoke);
+    let said = said.expect("it goes on");
+    assert_eq!(said.status, 401, "{said:?}");
+    gate.add_permits(1);
+    // The tool works again, and for others only.
+    assert_eq!(post(&api, ADA, json!({ "message": message(&[hold(0)]) })).await.status, 200);
+    assert_eq!(begun.load(SeqCst), 17);
+}
+
+#[tokio::test]
+async fn a_loop_that_hangs_up_again_and_again_has_only_so_many_messages_at_work() {
+    let api = api().await;
+    let (begun, gate) = add_hold(&api);
+    for at in 0..16 {
+        let body = json!({ "message": message(&[hold(at)]) }).to_string();
+        let hung_up = api.server.open("POST /v1/answers", &[], &body).await;
+        until(&begun, at + 1).await;
+        drop(hung_up);
+    }
+    let one_more = || json!({ "message": message(&[hold(16)]) });
+    let refused = post(&api, ADA, one_more()).await;
+    assert_eq!((refused.status, refused.headers["retry-after"].as_str()), (429, "5"), "{refused:?}");
+    let other = post(&api, BOB, json!({ "message": message(&[tool_use("t", "echo", json!({}))]) })).await;
+    assert_eq!((other.status, begun.load(SeqCst)), (200, 16), "{other:?}");
+    // Once the others have ended there is room again.
+    gate.add_permits(1);
+    let answered = async {
+        loop {
+            match post(&api, ADA, one_more()).await {
+                reply if reply.status == 429 => tokio::task::yield_now().await,
+                reply => break reply,
+            }
+        }
+    };
+    let answered = tokio::time::timeout(LONG, answered).await.expect("no seat is free again");
+    assert_eq!((answered.status, begun.load(SeqCst)), (200, 17), "{answered:?}");
 }
 
 /// Runs the SDKs' own checks on what we write, and gets what they write.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use helve::ApprovalQuery;
 use helve::identity::Purpose;
 use helve_server::ServerConfig;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::harness::{ADA, BOB};
@@ -503,7 +504,10 @@ async fn costs_are_added_up_for_whoever_may_see_them() {
         assert_eq!(costs(nothing, ADA).await, json!([]), "{nothing}");
     }
     assert_eq!(costs("?principal=ada", BOB).await, json!([]), "others' are not told");
-    for wrong in ["?by=colour", "?since=yesterday", "?odd=1"] {
+    let day = |days: i64| Timestamp::now() - SignedDuration::from_hours(24 * days);
+    assert_eq!(costs(&format!("?since={}", day(365)), ADA).await, all);
+    let too_far = format!("?since={}", day(367));
+    for wrong in ["?by=colour", "?since=yesterday", "?odd=1", "?since=1970-01-01T00:00:00Z", &too_far] {
         assert_eq!(api.get(&format!("/v1/costs{wrong}"), ADA).await.status, 400, "{wrong}");
     }
 }

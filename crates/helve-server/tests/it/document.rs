@@ -222,6 +222,7 @@ fn every_event_is_in_the_document_by_name_with_its_payload() {
     assert_eq!(
         names,
         [
+            "audit.pruned",
             "audit.verified",
             "missed",
             "tools.executed",

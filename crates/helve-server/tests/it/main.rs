@@ -16,6 +16,7 @@ mod harness;
 mod hostile;
 mod http;
 mod identity;
+mod lists;
 mod lost_answers;
 mod page;
 mod raw;

@@ -13,7 +13,7 @@ use super::asked::Asked;
 use super::atomic::Locked;
 use super::change::{Change, Former, blocking, change, check_size, read_whole, spot_to_write};
 use super::setup::Files;
-use super::text::decode;
+use super::text::{Decoded, decode};
 use super::write::undoable;
 use crate::builtin::wrong_argument;
 
@@ -113,29 +113,17 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         return Err(ToolError::failed(format!("`{}` is growing while it is read", spot.shown)));
     };
     let former = Former { stat, content: Some(bytes.clone()) };
-    let named = match input.encoding {
-        Asked::Auto => None,
-        Asked::Utf8 | Asked::Ascii => Some(encoding_rs::UTF_8),
-        Asked::Named(encoding) => Some(encoding),
-        Asked::Base64 => {
-            let problem = "only text is edited; name its encoding, or leave it out";
-            return Err(wrong_argument("encoding", "the encoding of a text", "base64", problem));
-        }
-    };
-    let decoded = decode(bytes, named).map_err(|what| {
-        ToolError::failed(format!("`{}` is {what}, which is not edited", spot.shown))
-            .suggest("use `file-write` with overwrite to replace the whole file")
-    })?;
+    let decoded = decoded(bytes, input.encoding, &spot.shown)?;
     let endings = Endings::of(&decoded.text);
     let (mut text, mut replacements) = (decoded.text.clone(), 0);
     for (index, edit) in input.edits.iter().enumerate() {
         replacements += apply(edit, index, endings, &mut text)?;
         check_size(files, text.len() as u64, &spot.shown)?;
     }
-    let content = decoded.encode(&text).map_err(|alien| {
-        ToolError::failed(format!("`{}` is {}, which has no `{alien}`", spot.shown, decoded.encoding()))
-            .suggest("write it with other characters, or replace the whole file with `file-write`")
-    })?;
+    if let Some(alien) = text.chars().find(|char| input.encoding == Asked::Ascii && !char.is_ascii()) {
+        return Err(no_place(&spot.shown, "ascii", alien));
+    }
+    let content = decoded.encode(&text).map_err(|alien| no_place(&spot.shown, &decoded.encoding(), alien))?;
     let diff = diff(&decoded.text, &text, &spot.shown);
     let encoding = decoded.encoding();
     change(files, &locked, Some(&former), &content, context, |change| Output {
@@ -144,6 +132,37 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         diff,
         encoding,
     })
+}
+
+/// The file's text, in the encoding that was asked for and no other.
+fn decoded(bytes: Vec<u8>, asked: Asked, shown: &str) -> Result<Decoded, ToolError> {
+    let named = match asked {
+        Asked::Auto => None,
+        Asked::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
+            Some(at) => {
+                let message = format!("`{shown}` is not ASCII: byte {at} is something else");
+                let found_out = "leave `encoding` out, so that it is found out";
+                return Err(ToolError::failed(message).suggest(found_out));
+            }
+            None => Some(encoding_rs::UTF_8),
+        },
+        Asked::Utf8 => Some(encoding_rs::UTF_8),
+        Asked::Named(encoding) => Some(encoding),
+        Asked::Base64 => {
+            let problem = "only text is edited; name its encoding, or leave it out";
+            return Err(wrong_argument("encoding", "the encoding of a text", "base64", problem));
+        }
+    };
+    decode(bytes, named).map_err(|what| {
+        ToolError::failed(format!("`{shown}` is {what}, which is not edited"))
+            .suggest("use `file-write` with overwrite to replace the whole file")
+    })
+}
+
+/// The file's encoding cannot write a character.
+fn no_place(shown: &str, encoding: &str, alien: char) -> ToolError {
+    ToolError::failed(format!("`{shown}` is {encoding}, which has no `{alien}`"))
+        .suggest("write it with other characters, or replace the whole file with `file-write`")
 }
 
 /// How the lines of a file end.

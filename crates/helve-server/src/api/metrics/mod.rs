@@ -226,7 +226,8 @@ fn write_figures(figures: &LedgerFigures, text: &mut Text) {
     text.head(name, "histogram", "How long groups of entries took to reach the disk.");
     text.histogram(name, "", &figures.commits);
     let name = "helve_runs_open";
-    text.head(name, "gauge", "Runs that have not ended, by state.");
+    let help = "Runs that have not ended, by state. in_doubt: they wait, for nobody knows whether a call had its effect.";
+    text.head(name, "gauge", help);
     let runs = &figures.runs;
     for (state, count) in [
         ("running", runs.running),

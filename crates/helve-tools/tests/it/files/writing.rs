@@ -169,3 +169,18 @@ async fn an_edit_keeps_the_encodings_that_people_have_or_refuses() {
     let error = world.fails("file-edit", json!({ "path": "f", "encoding": "base64", "edits": edits })).await;
     assert!(error.message().contains("only text is edited"), "{error}");
 }
+
+#[tokio::test]
+async fn an_edit_of_ascii_is_refused_where_the_file_is_more_or_would_be() {
+    let world = World::new();
+    let edit =
+        |new: &str| json!({ "path": "f", "encoding": "ascii", "edits": [{ "old": "alt", "new": new }] });
+    for (content, new, why) in [("Grüße alt\n", "neu", "byte 2 "), ("alt\n", "für", "has no `ü`")] {
+        world.put("root/f", content);
+        let error = world.fails("file-edit", edit(new)).await;
+        assert!(error.message().contains(why), "{error}");
+        assert_eq!(std::fs::read_to_string(world.path("root/f")).unwrap(), content, "nothing was written");
+    }
+    world.ok("file-edit", edit("neu")).await;
+    assert_eq!(std::fs::read(world.path("root/f")).unwrap(), b"neu\n");
+}
