@@ -31,6 +31,8 @@ const HELD: &str = "the project's hooks are not trusted; a person must look at t
 /// The hooks of a configuration.
 pub(crate) struct Hooks {
     pub(crate) set: HookSet,
+    /// Those of the set that stand for hooks that cannot be used.
+    pub(crate) stand_ins: Vec<HookEntry>,
     /// What is wrong with those that cannot be used, each a line with its place.
     pub(crate) broken: Vec<String>,
 }
@@ -40,13 +42,14 @@ pub(crate) struct Hooks {
 pub(crate) fn set(loaded: &Loaded) -> Hooks {
     let folder = folder(loaded);
     let mut set = HookSet::default().in_folder(folder.to_string_lossy().as_ref());
-    let mut broken = Vec::new();
+    let (mut broken, mut stand_ins) = (Vec::new(), Vec::new());
     for one in &loaded.broken_hooks {
         broken.extend(one.problems.iter().map(|problem| problem.line()));
-        set = deny(&one.event, one.matcher.as_deref(), &one.origin).into_iter().fold(set, HookSet::with);
+        stand_ins.extend(deny(&one.event, one.matcher.as_deref(), &one.origin));
     }
+    set = stand_ins.iter().cloned().fold(set, HookSet::with);
     if loaded.hooks.is_empty() {
-        return Hooks { set, broken };
+        return Hooks { set, stand_ins, broken };
     }
     let sandbox = super::sandbox(loaded);
     let client = LazyClient::new(loaded.config.net.clone());
@@ -67,12 +70,14 @@ pub(crate) fn set(loaded: &Loaded) -> Hooks {
             Ok(entries) => entries,
             Err(problems) => {
                 broken.extend(problems);
-                deny(&section.event, section.group.matcher.as_deref(), &section.origin())
+                let denies = deny(&section.event, section.group.matcher.as_deref(), &section.origin());
+                stand_ins.extend(denies.iter().cloned());
+                denies
             }
         };
         set = entries.into_iter().fold(set, HookSet::with);
     }
-    Hooks { set, broken }
+    Hooks { set, stand_ins, broken }
 }
 
 /// What stands for hooks that cannot be used: it denies what they would look at, and where that cannot be read,
@@ -106,9 +111,11 @@ fn hold(entry: &HookEntry, why: &str) -> Vec<HookEntry> {
         HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)
     };
     match entry.event {
-        HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::UserPromptSubmit => {
-            vec![stand_in(entry.event.clone(), OnFailure::Block)]
-        }
+        HookEvent::PreToolUse
+        | HookEvent::PermissionRequest
+        | HookEvent::UserPromptSubmit
+        | HookEvent::PostToolBatch
+        | HookEvent::Elicitation => vec![stand_in(entry.event.clone(), OnFailure::Block)],
         HookEvent::PostToolUse => vec![stand_in(HookEvent::PreToolUse, OnFailure::Block)],
         _ => vec![stand_in(entry.event.clone(), OnFailure::Continue)],
     }
