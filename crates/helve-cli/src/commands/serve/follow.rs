@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use super::Opened;
 use super::upstream::Upstream;
 use crate::config::asked::AskedSettings;
-use crate::config::{Inputs, Loaded, PolicyPath, load};
+use crate::config::{Inputs, Loaded, PolicyPath, ProjectFile, adopted, find, load};
 use crate::failure::Failure;
 use crate::running::{Following, Note, Place};
 use crate::ui::escape;
@@ -31,10 +32,12 @@ use crate::wire::mcp::{self, Configured};
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// The sections that are followed. All others count after a restart: `net` and `sandbox` do for MCP servers that
-/// run.
+/// The sections that are followed. All others count after a restart.
 const FOLLOWED: [&str; 10] =
     ["tool", "openapi", "builtin", "files", "code", "web", "mcp", "rules", "policy", "hooks"];
+
+/// What tools are made with, and what else runs is not: it counts for tools at once.
+const PARTLY_FOLLOWED: [&str; 3] = ["net.", "sandbox.", "execution.default_timeout_ms"];
 
 /// The sections that tools are made with.
 const TOOLS_NEED: [&str; 9] =
@@ -121,6 +124,8 @@ pub(super) struct Follower<'a> {
     last: Option<Arc<Loaded>>,
     /// The one whose hooks are in force, if it is not the first.
     hooked: Option<Arc<Loaded>>,
+    /// A project's file that is found and not taken up.
+    stranger: Option<PathBuf>,
     following: Following,
     note: Option<(&'a Place, Note)>,
 }
@@ -134,7 +139,7 @@ impl<'a> Follower<'a> {
     ) -> Self {
         let mut mistakes = in_force.mistakes.clone();
         mistakes.extend(of_servers(first));
-        mistakes.extend(of_hooks(wire::hooks::set(first).broken));
+        mistakes.extend(wire::hooks::set(first).broken);
         Self {
             inputs,
             first,
@@ -146,6 +151,7 @@ impl<'a> Follower<'a> {
             seen,
             last: None,
             hooked: None,
+            stranger: None,
             // Said already, when it was started.
             following: Following { mistakes, restart: Vec::new() },
             note: None,
@@ -171,7 +177,7 @@ impl<'a> Follower<'a> {
                 continue;
             }
             self.seen = now;
-            let following = match load(self.inputs) {
+            let following = match load(&self.inputs_now()) {
                 Ok(loaded) => self.take_up(loaded).await,
                 Err(failure) => {
                     // Policies are followed: what somebody forbids does not wait until another file is mended.
@@ -184,6 +190,27 @@ impl<'a> Follower<'a> {
             };
             self.tell(following);
         }
+    }
+
+    /// What is read. A project that is not the one of the start counts if this machine knows it: a program in a
+    /// box can write a helve.toml, and must not bring tools into a server that runs.
+    fn inputs_now(&mut self) -> Inputs {
+        let mut inputs = self.inputs.clone();
+        let Ok(found) = find::project_file(&inputs.work_dir) else { return inputs };
+        let first = self.first.project_file.as_ref();
+        let is_stranger = |file: &PathBuf| {
+            Some(file) != first && Some(file) != find::user_file().as_ref() && !adopted::is_known(file)
+        };
+        let stranger = found.clone().filter(|file| inputs.config.is_none() && is_stranger(file));
+        inputs.project = ProjectFile::Only(match &stranger {
+            Some(_) => first.cloned().filter(|file| file.is_file()),
+            None => found,
+        });
+        if let Some(file) = stranger.as_ref().filter(|_| stranger != self.stranger) {
+            say(&format!("there is a new helve.toml at {}: restart to use it", file.display()));
+        }
+        self.stranger = stranger;
+        inputs
     }
 
     /// Takes up a configuration, and says what could not be.
@@ -209,7 +236,8 @@ impl<'a> Follower<'a> {
         // Policies are read against the tools that there are.
         self.follow_policies(&loaded);
         mistakes.extend(hooks.mistakes);
-        let restart = self.first.changed_keys(&loaded, &FOLLOWED);
+        let mut restart = self.first.changed_keys(&loaded, &FOLLOWED);
+        restart.extend(self.stranger.iter().map(|_| find::FILE_NAME.to_owned()));
         let loaded = Arc::new(loaded);
         if hooks.are_taken_up {
             self.hooked = Some(Arc::clone(&loaded));
@@ -331,7 +359,7 @@ impl<'a> Follower<'a> {
                 true
             }
         };
-        FollowedHooks { are_taken_up, mistakes: of_hooks(hooks.broken) }
+        FollowedHooks { are_taken_up, mistakes: hooks.broken }
     }
 
     /// The configuration whose hooks are in force.
@@ -353,7 +381,7 @@ impl<'a> Follower<'a> {
         let now = &self.following;
         if now.mistakes != before.mistakes {
             for line in &now.mistakes {
-                match line.ends_with(DENIES) {
+                match wire::hooks::has_consequence(line) {
                     true => say(&format!("a mistake in the configuration: {line}")),
                     false => say(&format!(
                         "a mistake in the configuration, and what it concerns stays as it was: {line}"
@@ -367,7 +395,7 @@ impl<'a> Follower<'a> {
         if now.restart != before.restart {
             match now.restart.is_empty() {
                 true => say("no restart is needed any more"),
-                false => say(&format!("needs a restart, and counts after it: {}", now.restart.join(", "))),
+                false => say_restart(&now.restart),
             }
         }
         if let Some((place, note)) = &mut self.note {
@@ -383,14 +411,6 @@ impl<'a> Follower<'a> {
 struct FollowedHooks {
     are_taken_up: bool,
     mistakes: Vec<String>,
-}
-
-/// What follows on the mistake in a hook.
-const DENIES: &str = "; what this hook would look at is denied";
-
-/// What is wrong with hooks.
-fn of_hooks(broken: Vec<String>) -> Vec<String> {
-    broken.into_iter().map(|line| line + DENIES).collect()
 }
 
 /// The servers that may be started.
@@ -430,6 +450,19 @@ fn say_tools(before: &InForce, now: &InForce) {
         if !tools.is_empty() {
             say(&format!("tools {what}: {}", tools.join(", ")));
         }
+    }
+}
+
+/// Says which keys need a restart, and for what.
+fn say_restart(keys: &[String]) {
+    let is_partly = |key: &String| PARTLY_FOLLOWED.iter().any(|start| key.starts_with(start));
+    let (partly, wholly): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(is_partly);
+    let said = [
+        ("counts for tools now, and for the rest after a restart", partly),
+        ("needs a restart, and counts after it", wholly),
+    ];
+    for (what, keys) in said.iter().filter(|(_, keys)| !keys.is_empty()) {
+        say(&format!("{what}: {}", keys.join(", ")));
     }
 }
 
