@@ -24,9 +24,9 @@ it, in `helve.db.before/`. Stop `helve up` first. A crash in the middle leaves t
 the new one.
 
 The anchor at the place (`helve.db.head`) stays, and says which entries the backup lacks. Then,
-and where no anchor is, as on a new machine, calls run again once you have looked: `helve audit
-accept`. To move to another machine without that, stop Helve, back up, and copy `helve.db.head`
-to the new place first.
+and where no anchor is, as on a new machine, calls run again once you have looked:
+`helve audit accept`. To move to another machine without that, stop Helve, back up, and copy
+`helve.db.head` to the new place first.
 
 Exit codes:
   0 restored   1 the backup cannot be used   3 a person must say yes   4 somebody said no
