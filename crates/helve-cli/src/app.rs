@@ -1,7 +1,7 @@
 //! What every command has at hand: the terminal and the configuration.
 
 use crate::args::Global;
-use crate::config::{Inputs, Loaded, load};
+use crate::config::{Inputs, Loaded, ProjectFile, load};
 use crate::failure::Failure;
 use crate::remark::Remark;
 use crate::ui::{Ui, escape};
@@ -20,7 +20,8 @@ impl<'u> App<'u> {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
-        let inputs = Inputs { work_dir, config: global.config, sets: global.sets, variables };
+        let project = ProjectFile::default();
+        let inputs = Inputs { work_dir, config: global.config, sets: global.sets, variables, project };
         Ok(Self { ui, inputs })
     }
 

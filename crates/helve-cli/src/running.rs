@@ -7,6 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helve::json::sha256_hex;
@@ -65,6 +66,8 @@ impl Following {
 /// drops when the process dies, however it dies: a note counts only while somebody does.
 pub(crate) struct Place {
     file: PathBuf,
+    /// Whether its note was taken away: a server that ends does not come back.
+    is_left: AtomicBool,
     // Held for the lock on it.
     _lock: File,
 }
@@ -77,20 +80,23 @@ impl Place {
         let taken = lock(&path)
             .map_err(|error| Failure::failed(format!("cannot lock {}", path.display())).because(&error))?;
         let Some(lock) = taken else { return Ok(None) };
-        let place = Self { file, _lock: lock };
         // One that a killed `helve up` has left would count from now on, and lead to whoever listens there.
-        place.withdraw();
-        Ok(Some(place))
+        let _ = fs::remove_file(&file);
+        Ok(Some(Self { file, is_left: AtomicBool::new(false), _lock: lock }))
     }
 
     /// Leaves a note for other commands, until it is withdrawn or the place is given up.
     pub(crate) fn announce(&self, note: &Note) -> Result<(), Failure> {
+        if self.is_left.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         write(&self.file, note)
             .map_err(|error| Failure::failed(format!("cannot write {}", self.file.display())).because(&error))
     }
 
-    /// Takes the note away.
+    /// Takes the note away, for good.
     pub(crate) fn withdraw(&self) {
+        self.is_left.store(true, Ordering::SeqCst);
         // There may be none. One that cannot be taken away counts no longer than the lock is held.
         let _ = fs::remove_file(&self.file);
     }
@@ -204,8 +210,10 @@ mod tests {
         assert_eq!(found(), Some(address));
         assert!(take().is_none(), "it is taken");
         assert_eq!(found(), Some(address), "and stays so");
+        first.withdraw();
+        first.announce(&note).unwrap();
+        assert!(!file.exists(), "one that ends does not announce itself again");
         drop(first);
-        assert!(!file.exists());
         assert!(take().is_some());
     }
 }

@@ -111,8 +111,8 @@ impl Signals {
     /// The next signal.
     async fn next(&mut self) -> Signal {
         let signal = self.any().await;
-        // A closing terminal may send more than one signal, and nobody is impatient.
-        self.asked += u32::from(signal != Signal::Hangup);
+        // The first one counts, whatever it is. A closing terminal may send more than one, and nobody is impatient.
+        self.asked += u32::from(signal != Signal::Hangup || self.asked == 0);
         if signal == Signal::Interrupt && self.asked > 2 {
             std::process::exit(INTERRUPTED);
         }

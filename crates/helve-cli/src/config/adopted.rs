@@ -26,6 +26,12 @@ pub(super) fn journal(project_file: &Path) -> Option<PathBuf> {
     is_same.then_some(journal)
 }
 
+/// Whether this machine knows the project: its user made it here, or decided something about it. What came to the
+/// folder in another way is not known, and neither is what a program in a box wrote.
+pub(crate) fn is_known(project_file: &Path) -> bool {
+    project_file.parent().and_then(find::local_file).is_some_and(|file| file.is_file())
+}
+
 /// What this machine has written down.
 pub(crate) fn kept(folder: &Path) -> Option<PathBuf> {
     rules::of_machine(&find::local_file(folder)?).ok()?.journal

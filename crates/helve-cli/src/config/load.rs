@@ -32,6 +32,17 @@ pub(crate) struct Inputs {
     /// `--set`, in order.
     pub(crate) sets: Vec<String>,
     pub(crate) variables: Vec<(String, String)>,
+    pub(crate) project: ProjectFile,
+}
+
+/// Which file is the project's, where `--config` names none.
+#[derive(Clone, Default)]
+pub(crate) enum ProjectFile {
+    /// The nearest one.
+    #[default]
+    Nearest,
+    /// This one, whatever else is found.
+    Only(Option<PathBuf>),
 }
 
 /// The configuration, with where each value came from.
@@ -267,10 +278,13 @@ fn documents(inputs: &Inputs) -> Result<Vec<(Layer, Arc<Document>)>, Failure> {
         Some(file) if find::is_there(&file)? => Some(file),
         Some(_) | None => None,
     };
-    let project = match &inputs.config {
-        Some(file) => Some(inputs.work_dir.join(file)),
-        None => find::project_file(&inputs.work_dir)?.filter(|file| Some(file) != user.as_ref()),
+    let project = match (&inputs.config, &inputs.project) {
+        (Some(file), _) => Some(inputs.work_dir.join(file)),
+        (None, ProjectFile::Nearest) => find::project_file(&inputs.work_dir)?,
+        (None, ProjectFile::Only(file)) => file.clone(),
     };
+    let is_named = inputs.config.is_some();
+    let project = project.filter(|file| is_named || Some(file) != user.as_ref());
     let mut documents = Vec::new();
     for (layer, file) in [(Layer::Org, user), (Layer::Project, project)] {
         if let Some(file) = file {
@@ -446,6 +460,7 @@ mod tests {
             config: Some("helve.toml".into()),
             sets: sets.iter().map(|s| (*s).to_owned()).collect(),
             variables: variables.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            project: ProjectFile::default(),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) mod trusted;
 
 pub(crate) use entry::{Sort, ToolEntry, ToolKind, tool_entries};
 pub(crate) use hooks::HookSection;
-pub(crate) use load::{Inputs, Loaded, load};
+pub(crate) use load::{Inputs, Loaded, ProjectFile, load};
 pub(crate) use origin::Origin;
 pub(crate) use parts::{Problem, problems_of};
 pub(crate) use policy::PolicyPath;

@@ -31,7 +31,9 @@ const HELD: &str = "the project's hooks are not trusted; a person must look at t
 /// The hooks of a configuration.
 pub(crate) struct Hooks {
     pub(crate) set: HookSet,
-    /// What is wrong with those that cannot be used, each a line with its place.
+    /// Those of the set that stand for hooks that cannot be used.
+    pub(crate) stand_ins: Vec<HookEntry>,
+    /// What is wrong with those that cannot be used, each a line with its place and what follows from it.
     pub(crate) broken: Vec<String>,
 }
 
@@ -40,13 +42,14 @@ pub(crate) struct Hooks {
 pub(crate) fn set(loaded: &Loaded) -> Hooks {
     let folder = folder(loaded);
     let mut set = HookSet::default().in_folder(folder.to_string_lossy().as_ref());
-    let mut broken = Vec::new();
+    let (mut broken, mut stand_ins) = (Vec::new(), Vec::new());
     for one in &loaded.broken_hooks {
-        broken.extend(one.problems.iter().map(|problem| problem.line()));
-        set = deny(&one.event, one.matcher.as_deref(), &one.origin).into_iter().fold(set, HookSet::with);
+        broken.extend(one.problems.iter().map(|problem| with_consequence(&one.event, &problem.line())));
+        stand_ins.extend(deny(&one.event, one.matcher.as_deref(), &one.origin));
     }
+    set = stand_ins.iter().cloned().fold(set, HookSet::with);
     if loaded.hooks.is_empty() {
-        return Hooks { set, broken };
+        return Hooks { set, stand_ins, broken };
     }
     let sandbox = super::sandbox(loaded);
     let client = LazyClient::new(loaded.config.net.clone());
@@ -66,13 +69,28 @@ pub(crate) fn set(loaded: &Loaded) -> Hooks {
             }
             Ok(entries) => entries,
             Err(problems) => {
-                broken.extend(problems);
-                deny(&section.event, section.group.matcher.as_deref(), &section.origin())
+                broken.extend(problems.iter().map(|line| with_consequence(&section.event, line)));
+                let denies = deny(&section.event, section.group.matcher.as_deref(), &section.origin());
+                stand_ins.extend(denies.iter().cloned());
+                denies
             }
         };
         set = entries.into_iter().fold(set, HookSet::with);
     }
-    Hooks { set, broken }
+    Hooks { set, stand_ins, broken }
+}
+
+const DENIED: &str = "; what this hook would look at is denied";
+const SKIPPED: &str = "; its event goes on without it";
+
+fn with_consequence(event: &str, line: &str) -> String {
+    let is_heard = event.parse().is_ok_and(|event| matches!(when_held(&event), (_, OnFailure::Continue)));
+    format!("{line}{}", if is_heard { SKIPPED } else { DENIED })
+}
+
+/// Whether a line says what follows from a broken hook.
+pub(crate) fn has_consequence(line: &str) -> bool {
+    line.ends_with(DENIED) || line.ends_with(SKIPPED)
 }
 
 /// What stands for hooks that cannot be used: it denies what they would look at, and where that cannot be read,
@@ -98,19 +116,24 @@ fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<H
     })
 }
 
-/// What stands for a hook that may not run, and why. One that would look at a result must be heard before
-/// there is one.
+/// What stands for a hook that may not run, and why.
 fn hold(entry: &HookEntry, why: &str) -> Vec<HookEntry> {
-    let stand_in = |event: HookEvent, on_failure: OnFailure| {
-        let hook = HeldHook::new(entry.hook.label(), why);
-        HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)
-    };
-    match entry.event {
-        HookEvent::PreToolUse | HookEvent::PermissionRequest | HookEvent::UserPromptSubmit => {
-            vec![stand_in(entry.event.clone(), OnFailure::Block)]
-        }
-        HookEvent::PostToolUse => vec![stand_in(HookEvent::PreToolUse, OnFailure::Block)],
-        _ => vec![stand_in(entry.event.clone(), OnFailure::Continue)],
+    let (event, on_failure) = when_held(&entry.event);
+    let hook = HeldHook::new(entry.hook.label(), why);
+    vec![HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)]
+}
+
+/// When something stands for a hook that may not run, and whether it denies. One that would look at a result must
+/// be heard before there is one. A change of the configuration goes on: it may be what mends the hook.
+fn when_held(event: &HookEvent) -> (HookEvent, OnFailure) {
+    match event {
+        HookEvent::PreToolUse
+        | HookEvent::PermissionRequest
+        | HookEvent::UserPromptSubmit
+        | HookEvent::PostToolBatch
+        | HookEvent::Elicitation => (event.clone(), OnFailure::Block),
+        HookEvent::PostToolUse => (HookEvent::PreToolUse, OnFailure::Block),
+        _ => (event.clone(), OnFailure::Continue),
     }
 }
 

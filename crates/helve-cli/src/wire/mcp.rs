@@ -14,7 +14,7 @@ use helve_mcp::log::Line;
 use helve_mcp::oauth::TokenStore;
 use helve_mcp::pins::Pins;
 use helve_mcp::servers::{ServerState, ServerStatus, Servers, SetServers, Surroundings};
-use helve_mcp::trust::{Scope, Verdict};
+use helve_mcp::trust::{Scope, Trust, Verdict};
 use helve_net::{Client, HostPattern, NetPolicy};
 use helve_sandbox::Way;
 
@@ -48,6 +48,13 @@ impl Configured {
             }
             Verdict::Unknown => Some("not trusted yet; `helve trust` shows what it would run".to_owned()),
         }
+    }
+
+    /// The same with whether it is trusted by now.
+    pub(crate) fn judged_anew(&self, loaded: &Loaded) -> Self {
+        let trust = trust::look(Store::Servers);
+        let verdict = verdict(loaded, trust.as_ref(), &self.scope, &self.name, &self.config);
+        Self { verdict, ..self.clone() }
     }
 
     /// What is in place of a connection: `pending`, and why.
@@ -84,16 +91,26 @@ pub(crate) fn configured(loaded: &Loaded) -> Vec<Configured> {
                 let agreed = helve_mcp::trust::leads_outside(&scope, &config).into_iter().map(|(_, end)| end);
                 config.within = Some(std::iter::once(Way::to(own).end).chain(agreed).collect());
             }
-            let verdict = match (&scope, &trust) {
-                // What the person wrote into a file of their own is what they want.
-                (Scope::User, _) => Verdict::Trusted,
-                (Scope::Project(_), _) if !loaded.is_foreign(Layer::Project) => Verdict::Trusted,
-                (Scope::Project(_), Some(trust)) => trust.check(&scope, name, &config),
-                (Scope::Project(_), None) => Verdict::Unknown,
-            };
+            let verdict = verdict(loaded, trust.as_ref(), &scope, name, &config);
             Configured { name: name.clone(), config, scope, origin, verdict }
         })
         .collect()
+}
+
+fn verdict(
+    loaded: &Loaded,
+    trust: Option<&Trust>,
+    scope: &Scope,
+    name: &str,
+    config: &ServerConfig,
+) -> Verdict {
+    match (scope, trust) {
+        // What the person wrote into a file of their own is what they want.
+        (Scope::User, _) => Verdict::Trusted,
+        (Scope::Project(_), _) if !loaded.is_foreign(Layer::Project) => Verdict::Trusted,
+        (Scope::Project(_), Some(trust)) => trust.check(scope, name, config),
+        (Scope::Project(_), None) => Verdict::Unknown,
+    }
 }
 
 /// The files that servers without a box are made of.

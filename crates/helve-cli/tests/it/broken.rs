@@ -240,6 +240,22 @@ fn a_broken_hook_that_looks_at_results_denies_before_there_is_one() {
 }
 
 #[test]
+fn a_broken_hook_that_comes_with_a_tool_denies_it_while_a_server_runs() {
+    let home = Home::new();
+    home.write("helve.toml", "");
+    let up = Up::start_with(&home, &["--config", "helve.toml"]);
+    home.write("helve.toml", format!("{GOOD}[[hooks.PreToolUse]]\nmatcher = 'greet'\nhooks = 'none'\n"));
+    until("the tool is there", || {
+        let (status, answer) = up.call(&up.token(), "greet", json!({}));
+        assert_ne!(status, 200, "at no time does it run unguarded: {answer}");
+        status == 403 && answer["detail"].as_str().unwrap().contains("is broken")
+    });
+    assert_eq!(up.call(&up.token(), "math-eval", json!({ "expression": "1+1" })).0, 200);
+    home.write("helve.toml", GOOD);
+    until("it is mended", || up.call(&up.token(), "greet", json!({})).0 == 200);
+}
+
+#[test]
 fn broken_policies_deny_everything_and_a_server_starts_all_the_same() {
     let home = Home::new();
     home.write("p.cedar", "permit (principal, action, resouce);");

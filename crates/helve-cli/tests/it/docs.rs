@@ -47,8 +47,9 @@ A running `helve up` or `helve mcp serve` follows the files within a second or t
 |---|---|
 | `[[tool.…]]`, `[[openapi]]`, `builtin`, `files`, `code`, `web` | exchanges its tools in one step; calls that run end with the tool they began with; MCP clients get `tools/list_changed` |
 | `mcp.servers`, `rules`, `policy`, `hooks`, what you trust | follows |
-| `net`, `sandbox` | follows for tools, hooks and new MCP servers; needs a restart for the rest |
-| everything else, such as `limits`, `execution`, `journal.path` | needs a restart, and says for which keys |
+| `net`, `sandbox`, `execution.default_timeout_ms` | follows for tools, hooks and new MCP servers; needs a restart for the rest |
+| everything else, such as `limits`, the rest of `execution`, `journal.path` | needs a restart, and says for which keys |
+| a `helve.toml` at a place where none counted at the start | takes it up if `helve init` or `helve mcp add` made it; otherwise asks for a restart, because a program in a box can write such a file |
 | a mistake in the file, or in a tool or server that works | goes on with what it had, and says what is wrong and where; says once when it is mended |
 
 What it says stands on its standard error; `helve doctor`, `helve tools list` and a second `helve up` repeat it.
@@ -56,10 +57,11 @@ What it says stands on its standard error; `helve doctor`, `helve tools list` an
 ## One journal
 
 In a project calls are recorded in `.helve/helve.db`, elsewhere in `~/.local/state/helve/helve.db`. Where a
-`helve up` already runs in a folder without a project and `helve init`, `helve mcp add` or you make one there,
-the project goes on with the journal of that server, so that server and commands never use two. Your machine
-writes that down below `~/.local/state/helve/projects`, never in the project. A project that has a journal
-keeps it, and the server asks for a restart. `helve init` and `helve doctor` say which journal is used.
+`helve up` already runs in a folder without a project and `helve init` or `helve mcp add` make one there, the
+project goes on with the journal of that server, so that server and commands never use two. One that you write by
+hand does so until that server ends. Your machine writes the first down below `~/.local/state/helve/projects`,
+never in the project. A project that has a journal keeps it, and the server asks for a restart. `helve init` and
+`helve doctor` say which journal is used.
 
 ## What a project may say
 

@@ -67,14 +67,11 @@ fn a_project_made_while_a_server_runs_shares_its_journal() {
         let ran = home.run(&["init"]);
         assert!(ran.stderr.contains("which the running `helve up` uses"), "{}", ran.all());
     };
-    let by_hand: fn(&Home) = |home| {
-        home.write("helve.toml", tool("a", "one"));
-    };
     let by_add: fn(&Home) = |home| {
         let ran = home.run(&["mcp", "add", "--no-test", "--yes", "x", "http://127.0.0.1:9/mcp"]);
         assert_eq!(ran.code, 0, "{}", ran.all());
     };
-    for make in [by_init, by_hand, by_add] {
+    for make in [by_init, by_add] {
         let home = Home::new();
         let up = Up::anywhere(&home);
         make(&home);
@@ -93,6 +90,28 @@ fn a_project_made_while_a_server_runs_shares_its_journal() {
         assert_eq!(home.run(&["call", "time-now"]).code, 0);
         assert_eq!((journals(&home).len(), calls(&home)), (1, 3), "it goes on when the server has ended");
     }
+}
+
+/// A program in a box can write such a file.
+#[test]
+fn a_project_written_by_hand_is_not_taken_up_by_a_server_that_runs() {
+    let home = Home::new();
+    let up = Talking::start(&home);
+    home.write("helve.toml", tool("a", "one"));
+    up.hear("there is a new helve.toml at");
+    up.hear("needs a restart, and counts after it: helve.toml");
+    // The user's own file is followed all the same.
+    let own = home.project().parent().unwrap().join(".config/helve");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("helve.toml"), "[rules]\ndeny = ['math-eval']\n").unwrap();
+    let status = |tool: &str| up.up.call(&up.up.token(), tool, json!({ "expression": "1+1" })).0;
+    until("the rule counts", || status("math-eval") == 403);
+    assert_eq!(status("a"), 404);
+    assert_eq!(up.said().matches("there is a new helve.toml").count(), 1, "{}", up.said());
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.stdout.contains("was started with another helve.toml"), "{}", doctor.stdout);
+    assert_eq!(home.run(&["call", "time-now"]).code, 0);
+    assert_eq!(journals(&home).len(), 1, "commands share the server's journal");
 }
 
 #[test]
@@ -117,10 +136,10 @@ fn a_journal_that_is_there_is_gone_on_with_and_the_server_asks_for_a_restart() {
     std::fs::remove_file(home.project().join("helve.toml")).unwrap();
     let up = Talking::start(&home);
     home.write("helve.toml", text);
-    up.hear("needs a restart, and counts after it: journal.path");
+    up.hear("needs a restart, and counts after it: helve.toml");
     assert_eq!(calls(&home), 1, "nothing that was recorded is lost");
     let doctor = home.run(&["doctor"]);
-    assert!(doctor.stdout.contains("was started with another journal.path"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("was started with another helve.toml"), "{}", doctor.stdout);
 }
 
 #[test]
@@ -195,6 +214,7 @@ fn keys_that_cannot_be_followed_are_named_until_they_are_as_they_were() {
     let up = Talking::start(&home);
     home.write("helve.toml", "[limits]\nresult_bytes = 2000\n[execution]\ncancel_grace_ms = 7\n");
     up.hear("needs a restart, and counts after it: execution.cancel_grace_ms, limits.result_bytes");
+    assert!(!up.said().contains("counts for tools now"), "{}", up.said());
     for command in [&["tools", "list"][..], &["doctor"], &["up"]] {
         let ran = home.run(command);
         let said = "was started with another execution.cancel_grace_ms, limits.result_bytes";

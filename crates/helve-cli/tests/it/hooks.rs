@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{Home, until};
+use crate::up::Up;
 
 /// A project whose hooks say no to one thing.
 const PROJECT: &str = r#"# Ours.
@@ -120,6 +121,20 @@ fn a_change_of_the_hooks_asks_again() {
 }
 
 /// A project adds checks; it takes none of the person's own away.
+#[test]
+fn hooks_that_are_no_longer_trusted_have_no_say_in_a_server_that_runs() {
+    let home = trusted(
+        "[[hooks.PreToolUse]]\nmatcher = 'time-now'\nhooks = [{ type = 'command', command = 'exit 0' }]\n\
+         [[hooks.ConfigChange]]\nhooks = [{ type = 'command', command = 'exit 2' }]\n",
+    );
+    let up = Up::start(&home);
+    let call = || up.call(&up.token(), "time-now", json!({}));
+    assert_eq!(call().0, 200, "{}", call().1);
+    assert_eq!(home.json(&["hooks", "trust", "--revoke"])["revoked"], true);
+    until("they are held", || call().0 == 403);
+    assert!(call().1.to_string().contains("not trusted"), "{}", call().1);
+}
+
 #[test]
 fn the_hooks_of_both_files_are_told() {
     let home = trusted("[[hooks.PreToolUse]]\nhooks = [{ type = 'command', command = 'exit 0' }]\n");

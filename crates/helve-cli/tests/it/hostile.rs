@@ -107,6 +107,43 @@ fn hostile_configuration_is_refused() {
 }
 
 #[test]
+fn names_of_servers_and_integrations_are_shown_harmless() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        r#"
+[mcp.servers."evil\u001b[2J"]
+colour = 1
+
+[integrations."acme"]
+env = "VARIABLE\u001b]0;owned\u0007"
+
+[[tool.program]]
+name = "first"
+description = "Says a word."
+command = "echo"
+integrations = ["acme"]
+
+[[tool.program]]
+name = "second"
+description = "Says a word."
+command = "echo"
+integrations = ["other\u001b[31m"]
+"#,
+    );
+    for (args, said) in [
+        (&["mcp", "list"][..], "evil\\u{1b}[2J is broken"),
+        (&["tools", "list"], "not shown first"),
+        (&["tools", "show", "first"], "VARIABLE\\u{1b}"),
+        (&["tools", "show", "second"], "other\\u{1b}[31m"),
+    ] {
+        let ran = home.run(args);
+        assert!(ran.all().contains(said), "{args:?}: {}", ran.all());
+        assert!(!ran.all().contains(['\u{1b}', '\u{7}']), "{args:?}: {}", ran.all());
+    }
+}
+
+#[test]
 fn hostile_descriptions_and_results_are_shown_harmless() {
     let home = Home::new();
     home.write(

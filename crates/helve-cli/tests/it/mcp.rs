@@ -111,6 +111,22 @@ fn a_running_helve_up_uses_a_server_that_came_and_changed_later_as_it_was_truste
 }
 
 #[test]
+fn a_server_whose_definition_is_broken_ends_with_the_trust_in_it() {
+    let home = trusted();
+    let up = Up::start(&home);
+    crate::home::until("it is accepted", || home.run(&["mcp", "accept", "small", "--all"]).code == 0);
+    let status = || up.call(&up.token(), "small/say", json!({ "text": "hi" })).0;
+    crate::home::until("it is there", || status() == 200);
+    home.write("helve.toml", format!("{PROJECT}colour = 1\n[rules]\ndeny = ['time-now']\n"));
+    let is_followed = || up.call(&up.token(), "time-now", json!({})).0 == 403;
+    crate::home::until("the broken file is seen", is_followed);
+    assert_eq!(status(), 200, "it goes on as it was");
+    let revoked = home.run(&["trust", "revoke", "small"]);
+    assert_eq!(revoked.code, 0, "{}", revoked.all());
+    crate::home::until("it has ended", || status() != 200);
+}
+
+#[test]
 fn trust_cannot_come_with_a_project_or_move_to_another() {
     let home = trusted();
     let state = home.project().join("../.local/state/helve/mcp/trust.json");

@@ -117,6 +117,23 @@ fn a_second_signal_ends_the_grace() {
 }
 
 #[test]
+fn a_signal_after_the_terminal_has_gone_is_the_second_one() {
+    let home = home_with(LONG);
+    let mut up = Up::start(&home);
+    let slow = calling(&up, json!({ "tool": "slow" }));
+    until_it_waits(&home);
+    for _ in 0..2 {
+        signal(&up.child, Signal::HUP);
+        until("readiness is off", || ready(&up).0 == 503);
+    }
+    assert!(!slow.is_finished(), "it has ten minutes");
+    signal(&up.child, Signal::TERM);
+    assert_eq!(slow.join().unwrap().1["code"], "cancelled");
+    until_gone(&mut up);
+    assert_all_ended(&home);
+}
+
+#[test]
 fn a_call_that_ends_within_the_grace_is_answered_as_ever() {
     let home = home_with(LONG);
     let mut up = Up::start(&home);

@@ -86,7 +86,8 @@ fn no_tool_reads_a_backup_or_restores_one() {
     let read = home.run(&["call", "file-read", "path=copy/manifest.json"]);
     assert_ne!(read.code, 0, "{}", read.all());
     assert!(!read.stdout.contains("sha256"), "{}", read.all());
-    for args in [&["store", "backup", "other"][..], &["store", "restore", "copy", "--yes"]] {
+    let accept = &["audit", "accept", "--yes"][..];
+    for args in [&["store", "backup", "other"][..], &["store", "restore", "copy", "--yes"], accept] {
         let ran = home.run_with(args, &[("HELVE_CALL_ID", "call_1")], b"");
         assert!(ran.code == 2 && ran.stderr.contains("a tool does not"), "{}", ran.all());
     }

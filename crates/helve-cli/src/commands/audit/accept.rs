@@ -5,6 +5,7 @@ use helve_store::{Audit, CheckpointError, Concern, Quarantine, SigningKey, Store
 use serde_json::json;
 
 use crate::app::App;
+use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::config::Loaded;
 use crate::exit::Exit;
@@ -36,6 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    local_user("accept a journal")?;
     let loaded = app.load_config()?;
     wire::refuse_brought(&loaded)?;
     let Some(trouble) = trouble(&loaded)? else {

@@ -21,7 +21,7 @@ pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     for line in &broken {
-        app.ui.note(format!("✗ {}; what it would look at is denied", escape::visible(line)))?;
+        app.ui.note(format!("✗ {}", escape::visible(line)))?;
     }
     if loaded.hooks.is_empty() && broken.is_empty() {
         app.ui.note("no hook is configured; `helve hooks import` takes over those of Claude Code")?;

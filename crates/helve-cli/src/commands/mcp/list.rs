@@ -25,7 +25,7 @@ pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     for (name, one) in &loaded.broken_servers {
         for problem in &one.problems {
-            app.ui.note(format!("✗ {name} is broken: {}", escape::visible(&problem.line())))?;
+            app.ui.note(escape::visible(&format!("✗ {name} is broken: {}", problem.line())))?;
         }
     }
     if servers.is_empty() && loaded.broken_servers.is_empty() {

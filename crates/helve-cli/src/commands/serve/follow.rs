@@ -6,19 +6,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use helve::hook::{HookEvent, HookInput};
+use helve::hooks::HookSet;
 use helve::registry::LayerChange;
 use helve::{Layer, Registry, Runtime, Tool, ToolName};
 use helve_mcp::servers::SetServers;
+use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
 use super::Opened;
 use super::upstream::Upstream;
 use crate::config::asked::AskedSettings;
-use crate::config::{Inputs, Loaded, PolicyPath, load};
+use crate::config::{Inputs, Loaded, PolicyPath, ProjectFile, adopted, find, load};
 use crate::failure::Failure;
 use crate::running::{Following, Note, Place};
 use crate::ui::escape;
@@ -29,10 +32,12 @@ use crate::wire::mcp::{self, Configured};
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// The sections that are followed. All others count after a restart: `net` and `sandbox` do for MCP servers that
-/// run.
+/// The sections that are followed. All others count after a restart.
 const FOLLOWED: [&str; 10] =
     ["tool", "openapi", "builtin", "files", "code", "web", "mcp", "rules", "policy", "hooks"];
+
+/// What tools are made with, and what else runs is not: it counts for tools at once.
+const PARTLY_FOLLOWED: [&str; 3] = ["net.", "sandbox.", "execution.default_timeout_ms"];
 
 /// The sections that tools are made with.
 const TOOLS_NEED: [&str; 9] =
@@ -116,7 +121,11 @@ pub(super) struct Follower<'a> {
     policies: Vec<PolicyPath>,
     seen: Seen,
     /// The last configuration that could be read.
-    last: Option<Loaded>,
+    last: Option<Arc<Loaded>>,
+    /// The one whose hooks are in force, if it is not the first.
+    hooked: Option<Arc<Loaded>>,
+    /// A project's file that is found and not taken up.
+    stranger: Option<PathBuf>,
     following: Following,
     note: Option<(&'a Place, Note)>,
 }
@@ -141,6 +150,8 @@ impl<'a> Follower<'a> {
             policies: first.policy_files.clone(),
             seen,
             last: None,
+            hooked: None,
+            stranger: None,
             // Said already, when it was started.
             following: Following { mistakes, restart: Vec::new() },
             note: None,
@@ -166,16 +177,40 @@ impl<'a> Follower<'a> {
                 continue;
             }
             self.seen = now;
-            let following = match load(self.inputs) {
+            let following = match load(&self.inputs_now()) {
                 Ok(loaded) => self.take_up(loaded).await,
                 Err(failure) => {
                     // Policies are followed: what somebody forbids does not wait until another file is mended.
-                    self.follow_gate(self.last.as_ref().unwrap_or(self.first));
+                    let last = self.last.as_deref().unwrap_or(self.first);
+                    self.follow_policies(last);
+                    self.follow_rules(last);
+                    self.hold_revoked_hooks();
                     Following { mistakes: lines_of(&failure), restart: self.following.restart.clone() }
                 }
             };
             self.tell(following);
         }
+    }
+
+    /// What is read. A project that is not the one of the start counts if this machine knows it: a program in a
+    /// box can write a helve.toml, and must not bring tools into a server that runs.
+    fn inputs_now(&mut self) -> Inputs {
+        let mut inputs = self.inputs.clone();
+        let Ok(found) = find::project_file(&inputs.work_dir) else { return inputs };
+        let first = self.first.project_file.as_ref();
+        let is_stranger = |file: &PathBuf| {
+            Some(file) != first && Some(file) != find::user_file().as_ref() && !adopted::is_known(file)
+        };
+        let stranger = found.clone().filter(|file| inputs.config.is_none() && is_stranger(file));
+        inputs.project = ProjectFile::Only(match &stranger {
+            Some(_) => first.cloned().filter(|file| file.is_file()),
+            None => found,
+        });
+        if let Some(file) = stranger.as_ref().filter(|_| stranger != self.stranger) {
+            say(&format!("there is a new helve.toml at {}: restart to use it", file.display()));
+        }
+        self.stranger = stranger;
+        inputs
     }
 
     /// Takes up a configuration, and says what could not be.
@@ -189,12 +224,24 @@ impl<'a> Follower<'a> {
         if let Err(failure) = wire::journal::keep_adopted(&loaded) {
             say(&format!("the project's journal is not written down: {failure}"));
         }
+        // What guards new tools is there before they are.
+        let asked = std::mem::replace(&mut loaded.in_use, Arc::clone(&self.in_force.settings));
+        self.follow_policies(&loaded);
+        self.follow_rules(&loaded);
+        let hooks = self.follow_hooks(&loaded).await;
+        loaded.in_use = asked;
         let (mut loaded, mut mistakes) = self.follow_tools(loaded).await;
         loaded.in_use = Arc::clone(&self.in_force.settings);
         mistakes.extend(self.follow_servers(&loaded).await);
-        self.follow_gate(&loaded);
-        mistakes.extend(self.follow_hooks(&loaded).await);
-        let restart = self.first.changed_keys(&loaded, &FOLLOWED);
+        // Policies are read against the tools that there are.
+        self.follow_policies(&loaded);
+        mistakes.extend(hooks.mistakes);
+        let mut restart = self.first.changed_keys(&loaded, &FOLLOWED);
+        restart.extend(self.stranger.iter().map(|_| find::FILE_NAME.to_owned()));
+        let loaded = Arc::new(loaded);
+        if hooks.are_taken_up {
+            self.hooked = Some(Arc::clone(&loaded));
+        }
         self.last = Some(loaded);
         Following { mistakes, restart }
     }
@@ -252,12 +299,14 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Lets the MCP servers be those of the configuration. One that is broken now goes on as it was.
+    /// Lets the MCP servers be those of the configuration. One that is broken now goes on as it was, for as long
+    /// as it is trusted.
     async fn follow_servers(&mut self, loaded: &Loaded) -> Vec<String> {
         let mut servers = startable(loaded);
         let broken = &loaded.broken_servers;
-        let kept = self.servers.iter().filter(|(name, _)| broken.contains_key(*name));
-        servers.extend(kept.map(|(name, one)| (name.clone(), one.clone())));
+        let kept = self.servers.values().filter(|one| broken.contains_key(&one.name));
+        let kept = kept.map(|one| one.judged_anew(loaded)).filter(|one| one.hold().is_none());
+        servers.extend(kept.map(|one| (one.name.clone(), one)));
         match mcp::set(&self.upstream.servers, servers.values().cloned().collect(), loaded).await {
             Ok(set) => {
                 say_set(&set);
@@ -268,10 +317,14 @@ impl<'a> Follower<'a> {
         of_servers(loaded)
     }
 
-    /// Lets policies and rules be those of the configuration. Policies that are wrong deny everything; rules
-    /// that are wrong stay as they were, since without them less might be denied.
-    fn follow_gate(&self, loaded: &Loaded) {
+    /// Lets the policies be those of the configuration. Those that are wrong deny everything.
+    fn follow_policies(&self, loaded: &Loaded) {
         self.runtime.set_policy(wire::brought::gate(loaded, self.runtime.registry()));
+    }
+
+    /// Lets the rules be those of the configuration. Those that are wrong stay as they were, since without them
+    /// less might be denied.
+    fn follow_rules(&self, loaded: &Loaded) {
         match crate::config::rules::places(loaded) {
             Ok(places) => {
                 places.sets.into_iter().for_each(|(place, set)| self.runtime.set_permissions(place, set));
@@ -282,12 +335,10 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Lets the hooks be those of the configuration, unless one is broken or a hook says no: then all stay.
-    async fn follow_hooks(&self, loaded: &Loaded) -> Vec<String> {
-        let hooks = wire::hooks::set(loaded);
-        if !hooks.broken.is_empty() {
-            return hooks.broken;
-        }
+    /// Lets the hooks be those of the configuration, unless a hook says no: then all stay. One that is broken
+    /// denies what it would look at, whatever anybody says: a tool of the same edit may need it.
+    async fn follow_hooks(&self, loaded: &Loaded) -> FollowedHooks {
+        self.hold_revoked_hooks();
         let file = loaded.project_file.as_ref().or(loaded.user_file.as_ref());
         let source = if loaded.project_file.is_some() { "project_settings" } else { "user_settings" };
         let mut input = HookInput::new(HookEvent::ConfigChange).with("source", source);
@@ -295,11 +346,33 @@ impl<'a> Follower<'a> {
             input = input.with("file_path", file.to_string_lossy().as_ref());
         }
         let fired = self.runtime.fire(input).await;
-        match fired.refusal() {
-            Some(why) => say(&format!("the hooks stay as they were; a hook says no: {why}")),
-            None => self.runtime.hooks().replace(hooks.set),
+        let hooks = wire::hooks::set(loaded);
+        let are_taken_up = match fired.refusal() {
+            Some(why) => {
+                say(&format!("the hooks stay as they were; a hook says no: {why}"));
+                let stays = wire::hooks::set(self.hooked()).set;
+                self.runtime.hooks().replace(hooks.stand_ins.into_iter().fold(stays, HookSet::with));
+                false
+            }
+            None => {
+                self.runtime.hooks().replace(hooks.set);
+                true
+            }
+        };
+        FollowedHooks { are_taken_up, mistakes: hooks.broken }
+    }
+
+    /// The configuration whose hooks are in force.
+    fn hooked(&self) -> &Loaded {
+        self.hooked.as_deref().unwrap_or(self.first)
+    }
+
+    /// Hooks of the project that are no longer trusted neither run nor have a say in whether they go: from now on
+    /// they deny what they would look at.
+    fn hold_revoked_hooks(&self) {
+        if wire::hooks::verdict(self.hooked()) != Verdict::Trusted {
+            self.runtime.hooks().replace(wire::hooks::set(self.hooked()).set);
         }
-        Vec::new()
     }
 
     /// Says what has changed since it was last said, and leaves it for other commands to read.
@@ -308,7 +381,12 @@ impl<'a> Follower<'a> {
         let now = &self.following;
         if now.mistakes != before.mistakes {
             for line in &now.mistakes {
-                say(&format!("a mistake in the configuration, and what it concerns stays as it was: {line}"));
+                match wire::hooks::has_consequence(line) {
+                    true => say(&format!("a mistake in the configuration: {line}")),
+                    false => say(&format!(
+                        "a mistake in the configuration, and what it concerns stays as it was: {line}"
+                    )),
+                }
             }
             if now.mistakes.is_empty() {
                 say("the configuration is mended, and followed again");
@@ -317,7 +395,7 @@ impl<'a> Follower<'a> {
         if now.restart != before.restart {
             match now.restart.is_empty() {
                 true => say("no restart is needed any more"),
-                false => say(&format!("needs a restart, and counts after it: {}", now.restart.join(", "))),
+                false => say_restart(&now.restart),
             }
         }
         if let Some((place, note)) = &mut self.note {
@@ -327,6 +405,12 @@ impl<'a> Follower<'a> {
             }
         }
     }
+}
+
+/// What became of the hooks of a configuration.
+struct FollowedHooks {
+    are_taken_up: bool,
+    mistakes: Vec<String>,
 }
 
 /// The servers that may be started.
@@ -366,6 +450,19 @@ fn say_tools(before: &InForce, now: &InForce) {
         if !tools.is_empty() {
             say(&format!("tools {what}: {}", tools.join(", ")));
         }
+    }
+}
+
+/// Says which keys need a restart, and for what.
+fn say_restart(keys: &[String]) {
+    let is_partly = |key: &String| PARTLY_FOLLOWED.iter().any(|start| key.starts_with(start));
+    let (partly, wholly): (Vec<_>, Vec<_>) = keys.iter().cloned().partition(is_partly);
+    let said = [
+        ("counts for tools now, and for the rest after a restart", partly),
+        ("needs a restart, and counts after it", wholly),
+    ];
+    for (what, keys) in said.iter().filter(|(_, keys)| !keys.is_empty()) {
+        say(&format!("{what}: {}", keys.join(", ")));
     }
 }
 

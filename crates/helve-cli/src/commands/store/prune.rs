@@ -19,13 +19,14 @@ use crate::ui::count;
 use crate::wire;
 
 const AFTER_HELP: &str = "\
-Entries go from the oldest on. The cut is signed with `helve.db.key` and is an entry of its own, so that
-`helve audit verify` proves the rest and says what is gone. To keep what goes, write it down first:
-`helve audit export --out calls.jsonl`, or `helve store backup FOLDER`.
+Entries go from the oldest on. The cut is signed with `helve.db.key` and is an entry of its own, so
+that `helve audit verify` proves the rest and says what is gone. To keep what goes, write it down
+first: `helve audit export --out calls.jsonl`, or `helve store backup FOLDER`.
 
-Never pruned: open runs, questions that wait, what can still be undone (`journal.retention.undo_days`), calls whose cost
-counts towards a limit, and all that came after the first of these. What agents remember, API keys, rules and
-sessions stay good. Without flags, what `[journal.retention]` says goes, which `helve up` does by itself.
+Never pruned: open runs, questions that wait, what can still be undone
+(`journal.retention.undo_days`), calls whose cost counts towards a limit, and all that came after
+the first of these. What agents remember, API keys, rules and sessions stay good. Without flags,
+what `[journal.retention]` says goes, which `helve up` does by itself.
 
 Exit codes:
   0 pruned, or nothing to prune   3 a person must say yes   4 somebody said no

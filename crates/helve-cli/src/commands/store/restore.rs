@@ -19,12 +19,14 @@ use crate::ui::count;
 use crate::wire;
 
 const AFTER_HELP: &str = "\
-The backup is checked first: a damaged one is refused. What stands at the place is kept beside it, in
-`helve.db.before/`. Stop `helve up` first. A crash in the middle leaves the old journal or the new one.
+The backup is checked first: a damaged one is refused. What stands at the place is kept beside
+it, in `helve.db.before/`. Stop `helve up` first. A crash in the middle leaves the old journal or
+the new one.
 
-The anchor at the place (`helve.db.head`) stays, and says which entries the backup lacks. Then, and where
-no anchor is, as on a new machine, calls run again once you have looked: `helve audit accept`. To move
-to another machine without that, stop Helve, back up, and copy `helve.db.head` to the new place first.
+The anchor at the place (`helve.db.head`) stays, and says which entries the backup lacks. Then,
+and where no anchor is, as on a new machine, calls run again once you have looked:
+`helve audit accept`. To move to another machine without that, stop Helve, back up, and copy
+`helve.db.head` to the new place first.
 
 Exit codes:
   0 restored   1 the backup cannot be used   3 a person must say yes   4 somebody said no

@@ -196,7 +196,7 @@ pub(super) fn note_lacking<'t>(
     }
     for (integration, tools) in lacking {
         let how = here.how_to_connect(integration);
-        app.ui.note(format!("models are not shown {}: {how}", tools.join(", ")))?;
+        app.ui.note(format!("models are not shown {}: {}", tools.join(", "), escape::visible(&how)))?;
     }
     Ok(())
 }

@@ -59,6 +59,7 @@ fn show(args: &Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) 
     }
     for integration in here.lacks(&registered.tool) {
         let how = here.how_to_connect(integration);
+        let how = escape::visible(&how);
         ui.line(format!("  {} models are not shown it: {how}", ui.paint().warn("!")))?;
     }
     parameter_section("Parameters", registered.tool.input(), ui)?;
