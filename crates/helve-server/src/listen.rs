@@ -41,7 +41,6 @@ use crate::{legacy, mcp, page, place, ws};
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// When to come back, in seconds.
 
 /// A server that has its address.
 pub struct HttpServer {
