@@ -41,6 +41,7 @@ use crate::{legacy, mcp, page, place, ws};
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long to wait when the system has no more connections to give.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 /// A server that has its address.
 pub struct HttpServer {
     listener: TcpListener,
