@@ -102,6 +102,12 @@ impl Loaded {
         project_dir.is_some_and(|dir| self.journal_path == find::project_journal(dir))
     }
 
+    /// Whether the project goes on with the user's journal: see [`super::adopted`].
+    pub(crate) fn is_adopted(&self) -> bool {
+        let is_chosen = self.is_set("/journal/path");
+        self.project_file.is_some() && !is_chosen && find::user_journal().as_ref() == Some(&self.journal_path)
+    }
+
     /// Whether it is for the project to say where the journal is.
     pub(crate) fn journal_is_foreign(&self) -> bool {
         let named_by = |file: &Path| match self.origin("/journal/path") {

@@ -140,6 +140,7 @@ fn asks_for(demands: &[Demand]) -> String {
         Demand::Replace(whom) => format!("takes the place of {whom}"),
         Demand::Call(whom) => format!("calls {whom}"),
         Demand::Combine(reads, sends) => format!("sends what `{reads}` reads here by `{sends}`"),
+        Demand::Remember => "changes what your own journal remembers".to_owned(),
         Demand::More(what, number) => format!("wants {what} = {number}"),
     };
     demands.iter().map(|demand| format!(", {}", words(demand))).collect()

@@ -54,6 +54,8 @@ pub(crate) enum Demand {
     Call(String),
     /// To send out, by the second, what the first gets to read here.
     Combine(String, String),
+    /// To change what is remembered in a journal that is not the project's own.
+    Remember,
     /// More of something than programs get.
     More(&'static str, u64),
 }
@@ -74,6 +76,7 @@ impl Demand {
             Self::Replace(_) => "replaces",
             Self::Call(_) => "calls",
             Self::Combine(..) => "sends",
+            Self::Remember => "remembers",
             Self::More(what, _) => what,
         }
     }
@@ -95,6 +98,7 @@ impl fmt::Display for Demand {
             ),
             Self::Replace(whom) | Self::Call(whom) => f.write_str(whom),
             Self::Combine(reads, sends) => write!(f, "what `{reads}` reads here, by `{sends}`"),
+            Self::Remember => f.write_str("in your own journal, which this project goes on with"),
             Self::More(_, number) => write!(f, "{number}, more than programs get"),
         }
     }
@@ -150,6 +154,7 @@ impl Demands {
             | Demand::Replace(_)
             | Demand::Call(_)
             | Demand::Combine(..)
+            | Demand::Remember
             | Demand::More(..) => None,
         });
         std::iter::once(self.own.path().to_owned()).chain(ends).collect()
@@ -197,6 +202,9 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Dem
         ToolKind::Composed(_) => {}
     }
     demands.fixed.extend(combined(entry, loaded));
+    if loaded.is_adopted() && remembers(entry) {
+        demands.fixed.push(Demand::Remember);
+    }
     demands
 }
 
@@ -210,6 +218,13 @@ fn calls(entry: &ToolEntry, loaded: &Loaded) -> Vec<Demand> {
         .filter(|name| !is_harmless(name))
         .map(|name| Demand::Call(format!("`{name}`")))
         .collect()
+}
+
+/// Whether an entry changes what is remembered.
+fn remembers(entry: &ToolEntry) -> bool {
+    let effects = entry.value.get("effects").and_then(Value::as_array).into_iter().flatten();
+    let mut sorts = effects.filter_map(|effect| effect.get("type").and_then(Value::as_str));
+    sorts.any(|sort| matches!(sort, "memory" | "state_change"))
 }
 
 /// The tools that an entry has called: its parts, and those of its effects, its undo and its recall.

@@ -75,10 +75,8 @@ fn tell_key(store: &Store) {
 /// its folder: it goes on with it when that server has ended. Says whether it does.
 pub(crate) fn keep_adopted(loaded: &Loaded) -> Result<bool, Failure> {
     let folder = loaded.project_file.as_deref().and_then(Path::parent);
-    let Some(folder) = folder.filter(|_| !loaded.is_set("/journal/path")) else { return Ok(false) };
-    let is_adopted = find::user_journal().is_some_and(|journal| journal == loaded.journal_path);
-    if is_adopted
-        && adopted::kept(folder).is_none()
+    let Some(folder) = folder.filter(|_| loaded.is_adopted()) else { return Ok(false) };
+    if adopted::kept(folder).is_none()
         && let Some(local) = find::local_file(folder)
     {
         file::change(&local, |text| {
@@ -90,7 +88,7 @@ pub(crate) fn keep_adopted(loaded: &Loaded) -> Result<bool, Failure> {
             Ok(document.to_string())
         })?;
     }
-    Ok(is_adopted)
+    Ok(true)
 }
 
 /// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would

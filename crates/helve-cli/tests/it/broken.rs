@@ -240,6 +240,22 @@ fn a_broken_hook_that_looks_at_results_denies_before_there_is_one() {
 }
 
 #[test]
+fn a_broken_hook_says_whether_it_denies() {
+    for (event, follows) in [
+        ("PreToolUse", "what this hook would look at is denied"),
+        ("Elicitation", "what this hook would look at is denied"),
+        ("PostToolBatch", "what this hook would look at is denied"),
+        ("ConfigChange", "its event goes on without it"),
+        ("Notification", "its event goes on without it"),
+    ] {
+        let home = Home::new();
+        home.write("helve.toml", format!("[[hooks.{event}]]\nhooks = 'none'\n"));
+        let listed = home.run(&["hooks", "list"]);
+        assert!(listed.stderr.contains(follows), "{event}: {}", listed.all());
+    }
+}
+
+#[test]
 fn a_broken_hook_that_comes_with_a_tool_denies_it_while_a_server_runs() {
     let home = Home::new();
     home.write("helve.toml", "");

@@ -115,6 +115,25 @@ fn a_project_written_by_hand_is_not_taken_up_by_a_server_that_runs() {
 }
 
 #[test]
+fn a_project_that_shares_a_journal_is_trusted_before_it_changes_what_that_remembers() {
+    let home = Home::new();
+    let effect = "effects = [{ type = 'memory', scope = 'long-term', operation = 'write', key = 'k', description = 'Kept.' }]\n";
+    let file = tool("a", "one") + effect;
+    let _up = Up::start(&home);
+    assert_eq!(home.run(&["init"]).code, 0);
+    home.write("helve.toml", &file);
+    let ran = home.run(&["call", "a"]);
+    assert!(ran.code == 4 && ran.stderr.contains("your own journal remembers"), "{}", ran.all());
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    assert_eq!(home.run(&["call", "a"]).code, 0);
+    // With a journal of its own a project remembers what it likes.
+    let other = Home::new();
+    other.write("helve.toml", file);
+    let ran = other.run(&["call", "a"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+}
+
+#[test]
 fn a_project_elsewhere_has_a_journal_of_its_own() {
     let home = Home::new();
     let other = home.project().join("other");

@@ -115,6 +115,7 @@ fn facts(tool: &BroughtTool, demands: &[Demand], pinned: Option<&Value>) -> Tabl
             | Demand::Replace(_)
             | Demand::Call(_)
             | Demand::Combine(..)
+            | Demand::Remember
             | Demand::More(..) => Tone::Warn,
         };
         fact(demand.word(), demand.to_string(), tone);
