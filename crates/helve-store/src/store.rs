@@ -174,8 +174,9 @@ impl Store {
 
     /// Tells the journal which key signs for it, unless it knows one: from then on another one is noticed.
     pub fn tell_key(&self, key: &VerifyingKey) {
-        // Most journals know it, and a note that changes nothing would cost a write.
-        if !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
+        // Most journals know it, and a note that changes nothing would cost a write. Nothing is written to one in
+        // quarantine.
+        if self.quarantine().is_none() && !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
             self.queue.push(Job::Keyed(key.to_string()));
         }
     }

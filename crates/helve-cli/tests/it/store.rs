@@ -32,6 +32,8 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     for number in 0..20 {
         assert_eq!(up.call(&token, "math-eval", json!({ "expression": format!("{number}+1") })).0, 200);
     }
+    // Calls that only read are answered before they are on disk.
+    wait_for("twenty calls are on disk", || (calls(&home) == 20).then_some(()));
     let made = home.json(&["store", "backup", "copy"]);
     let folder = home.project().join("copy");
     assert_eq!(made["folder"], json!(folder));
@@ -42,6 +44,7 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     assert!(again.code == 1 && again.stderr.contains("is there already"), "{}", again.all());
 
     up.call(&token, "math-eval", json!({ "expression": "1" }));
+    wait_for("the last call is on disk", || (calls(&home) == 21).then_some(()));
     let refused = home.run(&["store", "restore", "copy", "--yes"]);
     assert!(refused.code == 1 && refused.stderr.contains("stop `helve up`"), "{}", refused.all());
     drop(up);

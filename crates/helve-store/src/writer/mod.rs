@@ -99,7 +99,7 @@ impl Writer {
             if !idle && let Err(error) = self.attempt() {
                 self.fail(&error);
             }
-            if ended && (self.backlog.held.is_empty() || matches!(self.backlog.health, Health::Broken(_))) {
+            if ended && (self.backlog.held.is_empty() || self.backlog.health.writes_nothing()) {
                 return self.finish();
             }
         }
@@ -355,14 +355,18 @@ impl Writer {
     fn finish(mut self) -> Result<(), StoreError> {
         self.move_anchor();
         self.backlog.refuse(&queue::closed(), Refused::Everything);
-        if let Health::Broken(reason) = self.backlog.health {
+        if let Health::Broken(reason) = &self.backlog.health {
             let entries = self.backlog.held.iter().filter(|job| job.is_report()).count();
             tracing::error!(entries, "the journal was closed before these entries could be written");
             if entries > 0 {
                 return Err(StoreError::Unwritten { entries, reason: reason.to_string() });
             }
         }
-        self.ledger.checkpoint()
+        match self.backlog.health {
+            // Nothing was written, and the files are for a person to look at as they are.
+            Health::Quarantined(_) => Ok(()),
+            Health::Working | Health::ReportsOnly(_) | Health::Broken(_) => self.ledger.checkpoint(),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use helve_core::ports::{Adoption, Approvals, Holder, Journal, Keys, Runs};
 use helve_core::record::Entry;
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::{ApprovalId, Caller};
-use helve_store::{Quarantine, Store, Trouble};
+use helve_store::{Quarantine, SigningKey, Store, Trouble};
 use helve_testkit::entries::{SampleCall, claim};
 use jiff::Timestamp;
 use serde_json::json;
@@ -101,4 +101,14 @@ async fn a_journal_that_is_put_back_is_worked_with_again() {
     store.commit(SampleCall::new("mail/send").started()).await.unwrap();
     store.close().unwrap();
     assert_eq!(place.verify().entries, 2);
+}
+
+#[tokio::test]
+async fn a_store_in_quarantine_is_told_a_key_and_closed() {
+    let (place, ..) = restored().await;
+    let store = place.open();
+    let key = SigningKey::open(&place.db()).unwrap();
+    store.tell_key(&key.verifying());
+    store.close().unwrap();
+    assert_eq!(place.verify().entries, 2, "and nothing was written");
 }
