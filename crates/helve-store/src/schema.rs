@@ -139,6 +139,13 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
+/// A ledger in which nothing is, and which no file holds.
+pub(crate) fn nothing() -> rusqlite::Result<Connection> {
+    let db = Connection::open_in_memory()?;
+    create_missing(&db)?;
+    Ok(db)
+}
+
 /// Refuses a file of another program or of a later format.
 pub(crate) fn check_file(path: &Path) -> Result<(), StoreError> {
     format(&connect(path, BUSY_TIMEOUT)?, path).map(drop)
@@ -231,9 +238,7 @@ pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool
 /// What differs between the tables and those that we make, in words. A trigger or a view could
 /// change what we write or read.
 pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
-    let ours = Connection::open_in_memory()?;
-    create_missing(&ours)?;
-    let (ours, found) = (definitions(&ours)?, definitions(db)?);
+    let (ours, found) = (definitions(&nothing()?)?, definitions(db)?);
     // Backwards, so that a table is missed before its index.
     for (object @ (kind, name), definition) in ours.iter().rev() {
         match found.get(object) {

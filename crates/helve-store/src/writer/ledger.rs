@@ -75,13 +75,14 @@ enum Written {
 }
 
 impl Ledger {
+    /// A ledger whose database is not open: a file in quarantine is left alone.
+    pub(crate) fn closed(path: &Path, owner: &Arc<Owner>, memory: Settings) -> Result<Self, StoreError> {
+        let nothing = schema::nothing().map_err(|source| StoreError::sqlite(path, source))?;
+        Self::new(path, nothing, owner, memory)
+    }
+
     /// Takes an open database.
-    pub(crate) fn new(
-        path: &Path,
-        db: Connection,
-        owner: &Arc<Owner>,
-        memory: Settings,
-    ) -> Result<Self, StoreError> {
+    fn new(path: &Path, db: Connection, owner: &Arc<Owner>, memory: Settings) -> Result<Self, StoreError> {
         let position = schema::position(&db).map_err(|source| StoreError::sqlite(path, source))?;
         Ok(Self {
             path: path.to_owned(),
@@ -113,7 +114,7 @@ impl Ledger {
     }
 
     /// The database as whoever opens it now finds it.
-    pub(super) fn anew(&self) -> Result<Self, StoreError> {
+    pub(crate) fn anew(&self) -> Result<Self, StoreError> {
         Self::new(&self.path, schema::open(&self.path)?, &self.owner, self.memory.clone())
     }
 
@@ -129,7 +130,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 

@@ -164,10 +164,10 @@ impl Writer {
 
     /// Works with a journal in quarantine once its files are put back, or a person has accepted it.
     fn look_again(&mut self) {
-        let (ledger, pages_max) = (&self.ledger, self.page_limit.load(Ordering::Relaxed));
-        match quarantine::examine(ledger.path(), &mut self.anchor, pages_max, || ledger.anew()) {
-            Ok((_, Standing::Wrong(_))) => {}
-            Ok((ledger, standing @ (Standing::Known | Standing::New | Standing::Accepted))) => {
+        let pages_max = self.page_limit.load(Ordering::Relaxed);
+        match quarantine::examine(&self.ledger, &mut self.anchor, pages_max) {
+            Ok((None, _)) => {}
+            Ok((Some(ledger), standing)) => {
                 tracing::info!("the journal is worked with again");
                 self.ledger = ledger;
                 self.begin(&standing);

@@ -112,3 +112,35 @@ async fn a_store_in_quarantine_is_told_a_key_and_closed() {
     store.close().unwrap();
     assert_eq!(place.verify().entries, 2, "and nothing was written");
 }
+
+#[tokio::test]
+async fn a_file_that_was_gone_and_is_put_back_keeps_every_entry() {
+    for is_moved in [false, true] {
+        let place = Place::new();
+        let store = place.open();
+        for number in 0..50 {
+            store.commit(SampleCall::new("clock/now").done(json!(number))).await.unwrap();
+        }
+        store.close().unwrap();
+        let (kept, whole) = (place.folder().join("kept"), std::fs::read(place.db()).unwrap());
+        std::fs::rename(place.db(), &kept).unwrap();
+        let store = place.open();
+        assert_eq!(store.quarantine().unwrap().trouble, Trouble::Missing { first: 1, last: 50 });
+        assert!(store.open_runs(None, 9).await.unwrap().is_empty(), "reading works");
+        for beside in ["", "-wal", "-shm"] {
+            let path = place.folder().join(format!("journal.db{beside}"));
+            assert!(!path.exists(), "nothing is made: {path:?}");
+        }
+        match is_moved {
+            true => std::fs::rename(&kept, place.db()).unwrap(),
+            false => drop(std::fs::copy(&kept, place.db()).unwrap()),
+        }
+        wait_until("it works again", || store.check().is_ok());
+        assert_eq!(std::fs::read(place.db()).unwrap(), whole, "nothing was written over it");
+        store.commit(SampleCall::new("clock/now").done(json!(50))).await.unwrap();
+        store.close().unwrap();
+        place.open().close().unwrap();
+        let verification = place.verify();
+        assert_eq!((verification.entries, verification.first_problem), (51, None), "moved: {is_moved}");
+    }
+}
