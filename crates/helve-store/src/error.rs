@@ -118,7 +118,7 @@ pub enum StoreError {
         source: Box<StoreError>,
     },
     /// The file was deleted or replaced while it was open.
-    #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
+    #[error("`{}` was moved or deleted while in use; put it back, or restart and look at it with `helve audit accept`", .0.display())]
     Replaced(PathBuf),
     /// Entries that this process wrote are gone from the file.
     #[error(
