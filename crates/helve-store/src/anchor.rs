@@ -73,6 +73,11 @@ impl Anchor {
         file.sync_all()
     }
 
+    /// Makes sure that what it says outlives a power cut.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
     /// Moves the anchor forward, unless another process is just doing so.
     pub(crate) fn try_advance(&mut self, position: Position) -> io::Result<()> {
         match self.file.try_lock() {

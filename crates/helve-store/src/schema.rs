@@ -278,20 +278,31 @@ pub(crate) fn position(db: &Connection) -> rusqlite::Result<Position> {
         .map(|last| last.unwrap_or(Position::START))
 }
 
-/// Whether the chain once stood at `position`.
+/// Whether the chain once stood at `position`, which an anchor tells. The entry must be there: no pruning takes the one
+/// that an honest anchor knows, and anybody could write a cut that nobody signed.
 pub(crate) fn passed(db: &Connection, position: Position) -> rusqlite::Result<bool> {
     if position.seq == 0 {
         return Ok(true);
     }
-    let found = db
-        .prepare_cached("SELECT seq, hash FROM entries WHERE seq = ?1")?
-        .query_one([position.seq], read_position)
-        .optional()?;
-    match found {
+    Ok(entry_at(db, position.seq)? == Some(position))
+}
+
+/// Whether the chain once stood where this process left it, which another one may have pruned since.
+pub(crate) fn passed_or_pruned(db: &Connection, position: Position) -> rusqlite::Result<bool> {
+    if position.seq == 0 {
+        return Ok(true);
+    }
+    match entry_at(db, position.seq)? {
         Some(found) => Ok(found == position),
-        // What was pruned was there. That the cut is signed is for `verify` to say.
+        // That the cut is signed is for `verify` to say.
         None => Ok(position.seq <= prune::last_cut(db)?),
     }
+}
+
+fn entry_at(db: &Connection, seq: i64) -> rusqlite::Result<Option<Position>> {
+    db.prepare_cached("SELECT seq, hash FROM entries WHERE seq = ?1")?
+        .query_one([seq], read_position)
+        .optional()
 }
 
 /// The last entry that notes that somebody took the journal as it was; 0 where there is none.

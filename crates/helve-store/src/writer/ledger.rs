@@ -106,7 +106,7 @@ impl Ledger {
             self.log.check()?;
         }
         let anew = self.anew()?;
-        if !anew.passed(self.position)? {
+        if !self.sqlite(schema::passed_or_pruned(&anew.db, self.position))? {
             return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq });
         }
         *self = anew;
@@ -118,7 +118,7 @@ impl Ledger {
         Self::new(&self.path, schema::open(&self.path)?, &self.owner, self.memory.clone())
     }
 
-    /// Whether the chain once stood at `seen`.
+    /// Whether the chain once stood at `seen`, which the anchor tells.
     pub(crate) fn passed(&self, seen: Position) -> Result<bool, StoreError> {
         self.sqlite(schema::passed(&self.db, seen))
     }
@@ -216,7 +216,7 @@ impl Ledger {
             found => return Ok(Written::OtherFormat(found.unwrap_or(0))),
         }
         let position = schema::position(&tx)?;
-        if position != self.position && !schema::passed(&tx, self.position)? {
+        if position != self.position && !schema::passed_or_pruned(&tx, self.position)? {
             return Ok(Written::Cut);
         }
         self.rows.clear();
