@@ -41,6 +41,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// Another process is at work on the files as a whole, and takes long.
+    #[error("`{}` is not available", .path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// What it may be doing.
+        #[source]
+        source: io::Error,
+    },
     /// The file or its folder may not be written.
     #[error("`{}` cannot be written; check the permissions of the file and its folder", .path.display())]
     ReadOnly {
@@ -103,6 +112,20 @@ pub enum StoreError {
         found: i64,
         /// How it differs from its anchor.
         why: Box<crate::quarantine::Quarantine>,
+    },
+    /// An earlier version of Helve wrote the file and still works with it: it would go on in the old format.
+    #[error(
+        "`{}` has format {found}, and an older Helve that is running has it open; stop that one (`helve up`, or what \
+         an editor or an agent has started), then try again: the file is brought to format {known} then",
+        .path.display()
+    )]
+    OlderInUse {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
     },
     /// An earlier version of Helve wrote the file, and it could not be brought up to date. It is as it was.
     #[error("`{}` has format {found} and could not be brought to {known}; nothing in it was changed", .path.display())]
@@ -192,6 +215,7 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { path: path.to_owned(), source: Box::new(source) }
             }
+            io::ErrorKind::TimedOut => Self::Held { path: path.to_owned(), source },
             _ => Self::Io { action, path: path.to_owned(), source },
         }
     }

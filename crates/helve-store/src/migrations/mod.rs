@@ -35,6 +35,7 @@ use crate::anchor::Reading;
 use crate::audit::{Head, open_to_read};
 use crate::chain::{Kind, Position};
 use crate::error::StoreError;
+use crate::owners;
 use crate::quarantine::{self, Quarantine, Standing};
 use crate::schema::{self, VERSION};
 
@@ -93,6 +94,10 @@ pub(crate) fn bring_up_to_date(path: &Path, anchor: Reading, pages_max: u32) -> 
     let Some(from) = older(&tx, path)? else { return Ok(()) };
     refuse_other(&tx, path, from, anchor)?;
     refuse_disguised(&tx, path, from)?;
+    let io = |error| StoreError::io("look who has open", path, error);
+    if owners::any_older_alive(path).map_err(io)? {
+        return Err(StoreError::OlderInUse { path: path.to_owned(), found: from, known: VERSION });
+    }
     let kept = copy::make(&tx, path, from, anchor, pages_max).map_err(not_migrated)?;
     migrate(&tx, from).and_then(|()| tx.commit()).map_err(sqlite).map_err(not_migrated)?;
     tracing::info!(
