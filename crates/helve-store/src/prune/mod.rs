@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use self::note::{Cut, PrunedUpTo, Range};
-pub(crate) use self::note::{PrunedHead, all, format_up_to, last_cut, remember};
+pub(crate) use self::note::{PrunedHead, all, format_up_to, last_cut, of_first_entry, remember};
 pub(crate) use self::plan::open_from;
 use crate::anchor::Anchor;
 use crate::audit::{Audit, Problem, SigningKey};

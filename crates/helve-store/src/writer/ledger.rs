@@ -225,6 +225,7 @@ impl Ledger {
             tx: &tx,
             owner: &self.owner,
             memory: &self.memory,
+            known: self.position,
             position,
             rows: &mut self.rows,
             salts: self.salts.iter(),
@@ -282,6 +283,8 @@ pub(super) struct Group<'a> {
     pub(super) tx: &'a Transaction<'a>,
     pub(super) owner: &'a Owner,
     pub(super) memory: &'a Settings,
+    /// How far the chain had come when this process last looked.
+    pub(super) known: Position,
     position: Position,
     pub(super) rows: &'a mut Rows,
     /// One for each entry that may have a payload.

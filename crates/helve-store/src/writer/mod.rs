@@ -121,15 +121,20 @@ impl Writer {
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
         let begun = Instant::now();
-        let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        let jobs = &self.backlog.held.make_contiguous()[..count];
+        let verdicts = match self.anchor_is_due {
+            false => self.ledger.write(jobs)?,
+            true => {
+                let verdicts = write_accepted(&mut self.anchor, &mut self.ledger, jobs)?;
+                self.anchor_is_due = false;
+                verdicts
+            }
+        };
         let took = begun.elapsed();
         self.queue.commits.record(took);
         self.backlog.blocked_since = None;
         let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
         self.backlog.company = Company::answered(answered, took);
-        if self.anchor_is_due {
-            self.make_anchor();
-        }
         self.move_anchor();
         self.recover();
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
@@ -219,15 +224,6 @@ impl Writer {
     pub(crate) fn set_health(&mut self, health: Health) {
         self.queue.set_health(health.clone());
         self.backlog.health = health;
-    }
-
-    /// Makes a new anchor once the chain, with the first group, has noted why there is none.
-    fn make_anchor(&mut self) {
-        let position = self.ledger.position();
-        match self.anchor.lock().and_then(|mut locked| locked.create(position)) {
-            Ok(()) => self.anchor_is_due = false,
-            Err(error) => tracing::warn!(%error, "the journal's anchor could not be made"),
-        }
     }
 
     fn move_anchor(&mut self) {
@@ -404,6 +400,26 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Writes the first group of an accepted journal, which notes that in the chain, and makes the anchor anew.
+///
+/// Nobody else looks at the anchor in between: of two processes that find the word `accept`, the second finds the note
+/// after what it knows, or the new anchor.
+fn write_accepted(
+    anchor: &mut Anchor,
+    ledger: &mut Ledger,
+    jobs: &[Job],
+) -> Result<Vec<Verdict>, StoreError> {
+    let path = ledger.path().to_owned();
+    let io = |error| StoreError::io("write the anchor of", &path, error);
+    let mut locked = anchor.lock().map_err(io)?;
+    let verdicts = ledger.write(jobs)?;
+    // The group is on disk, so this must not fail it. The word that stays is taken by the next who opens the journal.
+    if let Err(error) = locked.create(ledger.position()) {
+        tracing::warn!(%error, "the journal's anchor could not be made");
+    }
+    Ok(verdicts)
 }
 
 /// Whether entries were removed, or much of them.

@@ -529,3 +529,29 @@ async fn a_full_disk_in_the_middle_of_a_pruning_leaves_a_sound_journal() {
     store.close().unwrap();
     assert_eq!(sound(&place).0, 2_999);
 }
+
+#[tokio::test]
+async fn a_pruned_journal_whose_key_is_lost_is_sound_once_it_is_accepted() {
+    let place = Place::new();
+    let store = place.open();
+    writes(&store, 10, 60).await;
+    writes(&store, 2, 1).await;
+    store.tell_key(&SigningKey::open(&place.db()).unwrap().verifying());
+    prune(&place, &store, &month()).await.unwrap();
+    store.close().unwrap();
+    assert_eq!(sound(&place).0, 20);
+    std::fs::remove_file(SigningKey::path(&place.db())).unwrap();
+    assert!(place.verify().first_problem.is_some());
+
+    Store::accept(&place.db()).unwrap();
+    let store = place.open();
+    store.flush().await.unwrap();
+    assert_eq!(sound(&place).0, 20);
+    assert_eq!(place.verify().pruned.unwrap().by, "helve audit accept");
+    // It is pruned on, with the new key.
+    writes(&store, 10, 50).await;
+    writes(&store, 2, 1).await;
+    prune(&place, &store, &month()).await.unwrap();
+    store.close().unwrap();
+    sound(&place);
+}

@@ -144,3 +144,47 @@ async fn a_file_that_was_gone_and_is_put_back_keeps_every_entry() {
         assert_eq!((verification.entries, verification.first_problem), (51, None), "moved: {is_moved}");
     }
 }
+
+#[tokio::test]
+async fn what_cannot_be_read_keeps_nobody_from_accepting_the_rest() {
+    let (place, run, question) = restored().await;
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    db.execute(
+        "INSERT INTO approvals SELECT 'apr_x', 0, binding, tool, principal, call_id, expires_ms, \
+                changed, 'nonsense' FROM approvals",
+        [],
+    )
+    .unwrap();
+    db.execute("INSERT INTO runs VALUES ('nonsense', 'nobody', 0, 0)", []).unwrap();
+    drop(db);
+    Store::accept(&place.db()).unwrap();
+    let store = place.open();
+    store.flush().await.unwrap();
+    store.check().unwrap();
+    assert_eq!(store.approval(question).await.unwrap().unwrap().state, ApprovalState::Withdrawn);
+    let open = store.open_runs(None, 9).await.unwrap();
+    assert_eq!((open.len(), open[0].run, open[0].holder), (1, run.id(), Holder::Person));
+    store.close().unwrap();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    let left: i64 =
+        db.query_one("SELECT count(*) FROM approvals WHERE state < 2", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "no question leads to a call");
+}
+
+#[tokio::test]
+async fn of_two_stores_in_quarantine_one_accepts_and_the_other_withdraws_nothing() {
+    let (place, _, old) = restored().await;
+    let (first, second) = (place.open(), place.open());
+    Store::accept(&place.db()).unwrap();
+    wait_until("both take it", || first.check().is_ok() && second.check().is_ok());
+    first.flush().await.unwrap();
+    second.flush().await.unwrap();
+    assert_eq!(first.approval(old).await.unwrap().unwrap().state, ApprovalState::Withdrawn);
+    first.close().unwrap();
+    second.close().unwrap();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    let accepted: i64 =
+        db.query_one("SELECT count(*) FROM entries WHERE kind = 5", [], |row| row.get(0)).unwrap();
+    assert_eq!(accepted, 1);
+    assert_eq!(place.verify().first_problem, None);
+}
