@@ -178,12 +178,17 @@ async fn what_counts_towards_a_limit_on_cost_stays() {
     reads(&store, 4, 60).await;
     let mut paid = SampleCall::at("shop/find", days_ago(50)).done(json!(1));
     if let Entry::Finished(end) = &mut paid {
+        // It waited for days, and counts from when it ended.
+        end.at = days_ago(46);
         end.ending.cost = Some(Box::new(Cost { unit: "USD".parse().unwrap(), micros: 5_000 }));
     }
     store.commit(paid).await.unwrap();
     reads(&store, 4, 40).await;
     reads(&store, 1, 1).await;
-    for (costs_from, last) in [(Some(days_ago(55)), 4), (Some(days_ago(45)), 9), (None, 9)] {
+    assert_eq!(store.audit().spending(days_ago(48)).unwrap().len(), 1);
+    assert_eq!(store.audit().spending(days_ago(45)).unwrap().len(), 0);
+    let cases = [(Some(days_ago(55)), 4), (Some(days_ago(48)), 4), (Some(days_ago(45)), 9), (None, 9)];
+    for (costs_from, last) in cases {
         let mut retention = month();
         retention.costs_from = costs_from;
         let plan = store.audit().prune_plan(&retention).unwrap();
