@@ -35,9 +35,8 @@ impl Gone {
 /// Reads what is gone, and where the chain begins. A beginning that nobody vouches for is the chain's own, so that
 /// entries are missing.
 pub(super) fn look(db: &Connection, journal: &Path) -> rusqlite::Result<Result<(Position, Gone), Problem>> {
-    let mut gone = Gone::default();
-    gone.erased =
-        prune::all(db)?.into_iter().filter_map(|(entry, head)| Some((entry, head.erased?))).collect();
+    let erased = prune::all(db)?.into_iter().filter_map(|(entry, head)| Some((entry, head.erased?)));
+    let mut gone = Gone { erased: erased.collect(), ..Gone::default() };
     let mut begin = Position::START;
     let mut forged = None;
     // Who accepts a journal signs anew for a cut whose key is lost. One good signature will do.
