@@ -24,8 +24,8 @@ const CHECKSUM_DIGITS: usize = 16;
 // Magic, number, hash and checksum with spaces between, and the end of the line.
 const LINE_BYTES: usize = MAGIC.len() + 1 + 20 + 1 + 2 * HASH_BYTES + 1 + CHECKSUM_DIGITS + 1;
 
-/// How long to wait for another process that moves it, and how often to look.
-const LOCK_MAX: Duration = Duration::from_secs(5);
+/// How long to wait for another process that moves it, migrates the journal or restores one, and how often to look.
+const LOCK_MAX: Duration = Duration::from_secs(60);
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// The anchor file, open for writing.
@@ -67,10 +67,17 @@ impl Anchor {
 
     /// Takes the journal as it is from the next opening on.
     pub(crate) fn accept(database: &Path) -> io::Result<()> {
-        let file = Self::open(database)?.file;
-        file.set_len(0)?;
-        (&file).write_all(ACCEPT)?;
-        file.sync_all()
+        let mut anchor = Self::open(database)?;
+        // A process that is just moving it would write over the word.
+        let locked = anchor.lock()?;
+        locked.file.set_len(0)?;
+        locked.file.write_all(ACCEPT)?;
+        locked.file.sync_all()
+    }
+
+    /// Makes sure that what it says outlives a power cut.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
     }
 
     /// Moves the anchor forward, unless another process is just doing so.
@@ -85,13 +92,19 @@ impl Anchor {
     /// Keeps other processes from moving it until the guard is dropped. Waits for them, but not for ever: one that
     /// was suspended in the middle of moving it holds its lock until it is continued or ended.
     pub(crate) fn lock(&mut self) -> io::Result<LockedAnchor<'_>> {
-        let until = Instant::now() + LOCK_MAX;
+        self.lock_within(LOCK_MAX)
+    }
+
+    fn lock_within(&mut self, time: Duration) -> io::Result<LockedAnchor<'_>> {
+        let until = Instant::now() + time;
         loop {
             match self.file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
                 Err(TryLockError::WouldBlock) => {
-                    let why = "another process keeps the journal's `.head` file locked; continue or end it";
+                    let why = "another process keeps the journal's `.head` file locked: it may be restoring a \
+                               backup or bringing the journal to a new format, so let it finish and try again; \
+                               continue it if it is suspended";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, why));
                 }
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -241,7 +254,7 @@ mod tests {
         let database = folder.path().join("j.db");
         let (mut held, mut other) = (Anchor::open(&database).unwrap(), Anchor::open(&database).unwrap());
         let locked = held.lock().unwrap();
-        let error = other.lock().err().unwrap();
+        let error = other.lock_within(Duration::from_millis(50)).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
         drop(locked);
         other.lock().unwrap();

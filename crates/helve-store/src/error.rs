@@ -41,6 +41,15 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
+    /// Another process is at work on the files as a whole, and takes long.
+    #[error("`{}` is not available", .path.display())]
+    Held {
+        /// The file.
+        path: PathBuf,
+        /// What it may be doing.
+        #[source]
+        source: io::Error,
+    },
     /// The file or its folder may not be written.
     #[error("`{}` cannot be written; check the permissions of the file and its folder", .path.display())]
     ReadOnly {
@@ -104,6 +113,20 @@ pub enum StoreError {
         /// How it differs from its anchor.
         why: Box<crate::quarantine::Quarantine>,
     },
+    /// An earlier version of Helve wrote the file and still works with it: it would go on in the old format.
+    #[error(
+        "`{}` has format {found}, and an older Helve that is running has it open; stop that one (`helve up`, or what \
+         an editor or an agent has started), then try again: the file is brought to format {known} then",
+        .path.display()
+    )]
+    OlderInUse {
+        /// The file.
+        path: PathBuf,
+        /// The file's format.
+        found: i64,
+        /// Ours.
+        known: i64,
+    },
     /// An earlier version of Helve wrote the file, and it could not be brought up to date. It is as it was.
     #[error("`{}` has format {found} and could not be brought to {known}; nothing in it was changed", .path.display())]
     NotMigrated {
@@ -118,7 +141,7 @@ pub enum StoreError {
         source: Box<StoreError>,
     },
     /// The file was deleted or replaced while it was open.
-    #[error("`{}` was moved or deleted while in use; put it back, or restart to begin a new one", .0.display())]
+    #[error("`{}` was moved or deleted while in use; put it back, or restart and look at it with `helve audit accept`", .0.display())]
     Replaced(PathBuf),
     /// Entries that this process wrote are gone from the file.
     #[error(
@@ -192,6 +215,7 @@ impl StoreError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull { path: path.to_owned(), source: Box::new(source) }
             }
+            io::ErrorKind::TimedOut => Self::Held { path: path.to_owned(), source },
             _ => Self::Io { action, path: path.to_owned(), source },
         }
     }

@@ -178,6 +178,23 @@ pub(crate) fn any_alive(database: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
+/// Whether a process of a version that knows only earlier formats has a database open. Those lock a file and leave it
+/// empty; ours has its process's id in it before it gets its name.
+pub(crate) fn any_older_alive(database: &Path) -> io::Result<bool> {
+    let files = match fs::read_dir(Owner::folder(database)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        files => files?,
+    };
+    for file in files {
+        let path = file?.path();
+        let is_empty = path.extension().is_none() && path.metadata().is_ok_and(|found| found.len() == 0);
+        if is_empty && liveness_of(&path) == Liveness::Alive {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// The ids of the processes that have this database open, other than ours.
 pub(crate) fn living_pids(database: &Path) -> Vec<u32> {
     let Ok(files) = fs::read_dir(Owner::folder(database)) else { return Vec::new() };

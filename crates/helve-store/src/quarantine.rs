@@ -128,28 +128,39 @@ pub(crate) enum Standing {
     Wrong(Box<Quarantine>),
 }
 
-/// Opens a ledger and compares it with its anchor, which nobody moves meanwhile. One of an earlier format that its
-/// anchor knows is brought up to date first.
+/// Compares a ledger with its anchor, which nobody moves meanwhile, and opens it where it may be worked with. One of
+/// an earlier format that its anchor knows is brought up to date first.
+///
+/// Of one in quarantine nothing is made, changed or kept open: where its file is gone, an empty one with a log of its
+/// own would destroy the one that a person puts back.
 pub(crate) fn examine(
-    path: &Path,
+    closed: &Ledger,
     anchor: &mut Anchor,
     pages_max: u32,
-    open: impl FnOnce() -> Result<Ledger, StoreError>,
-) -> Result<(Ledger, Standing), StoreError> {
+) -> Result<(Option<Ledger>, Standing), StoreError> {
+    let path = closed.path();
     let io = |error| StoreError::io("open the files next to", path, error);
     let mut locked = anchor.lock().map_err(io)?;
     let reading = locked.read().map_err(io)?;
+    if let Some(why) = Quarantine::compare(reading, |seen| Audit::of(path).position(seen))? {
+        migrations::refuse_older(path, &why)?;
+        return Ok((None, Standing::Wrong(Box::new(why))));
+    }
+    schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
     migrations::bring_up_to_date(path, reading, pages_max)?;
-    let ledger = open()?;
+    let ledger = closed.anew()?;
+    // Once more: another file may have been put there since.
     let passed = match reading {
         Reading::At(seen) => ledger.passed(seen)?,
         Reading::Absent | Reading::Accept | Reading::Damaged => true,
     };
     let standing = standing(reading, ledger.position(), passed);
-    if matches!(standing, Standing::New) {
-        locked.create(Position::START).map_err(io)?;
+    match standing {
+        Standing::New => locked.create(Position::START).map_err(io)?,
+        Standing::Known | Standing::Accepted => {}
+        Standing::Wrong(_) => return Ok((None, standing)),
     }
-    Ok((ledger, standing))
+    Ok((Some(ledger), standing))
 }
 
 /// What an anchor and the end of a chain say together. `passed`: the chain once stood where the anchor says.

@@ -164,6 +164,16 @@ pub(crate) enum Health {
     Quarantined(Arc<Quarantine>),
 }
 
+impl Health {
+    /// Whether nothing that is held can be written for now.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        match self {
+            Self::Broken(_) | Self::Quarantined(_) => true,
+            Self::Working | Self::ReportsOnly(_) => false,
+        }
+    }
+}
+
 /// What became of a claim.
 pub(crate) enum Answer {
     /// Ours, and on disk.
@@ -326,9 +336,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a job of our own, whatever the state.
+    /// Queues a job of our own, whatever the state. In quarantine only the acceptance that ends it is kept.
     pub(crate) fn push(&self, job: Job) {
-        self.push_to(&mut self.lock(), job);
+        let mut state = self.lock();
+        if !matches!(state.health, Health::Quarantined(_)) || matches!(job, Job::Accept) {
+            self.push_to(&mut state, job);
+        }
     }
 
     fn push_to(&self, state: &mut State, job: Job) {

@@ -8,7 +8,8 @@ use rusqlite::Connection;
 
 use crate::audit::open_to_read;
 use crate::error::StoreError;
-use crate::{queue, schema};
+use crate::queue::{self, Queue};
+use crate::schema;
 
 /// Most connections that are kept while nobody reads.
 const IDLE_MAX: usize = 4;
@@ -19,6 +20,7 @@ pub(crate) struct Readers(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
+    queue: Arc<Queue>,
     /// Connections that nobody uses. Absent once the store is closed.
     idle: Mutex<Option<Vec<Reader>>>,
 }
@@ -30,8 +32,9 @@ struct Reader {
 }
 
 impl Readers {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self(Arc::new(Inner { path: path.to_owned(), idle: Mutex::new(Some(Vec::new())) }))
+    pub(crate) fn new(path: &Path, queue: &Arc<Queue>) -> Self {
+        let (path, queue) = (path.to_owned(), Arc::clone(queue));
+        Self(Arc::new(Inner { path, queue, idle: Mutex::new(Some(Vec::new())) }))
     }
 
     /// Reads on a thread that may block. Sees everything that was acknowledged before.
@@ -51,8 +54,13 @@ impl Readers {
 
 impl Inner {
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        let sqlite = |source| StoreError::sqlite(&self.path, source);
+        if self.queue.quarantine().is_some() && !self.path.exists() {
+            // Nobody makes a file in quarantine, and there is nothing in one that is gone.
+            return schema::nothing().and_then(|db| at_once(&db, read)).map_err(sqlite);
+        }
         let reader = self.take()?;
-        let result = at_once(&reader.db, read).map_err(|source| StoreError::sqlite(&self.path, source));
+        let result = at_once(&reader.db, read).map_err(sqlite);
         // A connection on which something went wrong is not used again.
         if result.is_ok()
             && let Some(idle) = &mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner)

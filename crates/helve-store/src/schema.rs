@@ -139,6 +139,13 @@ pub(crate) fn open(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
+/// A ledger in which nothing is, and which no file holds.
+pub(crate) fn nothing() -> rusqlite::Result<Connection> {
+    let db = Connection::open_in_memory()?;
+    create_missing(&db)?;
+    Ok(db)
+}
+
 /// Refuses a file of another program or of a later format.
 pub(crate) fn check_file(path: &Path) -> Result<(), StoreError> {
     format(&connect(path, BUSY_TIMEOUT)?, path).map(drop)
@@ -231,9 +238,7 @@ pub(crate) fn table_exists(db: &Connection, name: &str) -> rusqlite::Result<bool
 /// What differs between the tables and those that we make, in words. A trigger or a view could
 /// change what we write or read.
 pub(crate) fn difference(db: &Connection) -> rusqlite::Result<Option<String>> {
-    let ours = Connection::open_in_memory()?;
-    create_missing(&ours)?;
-    let (ours, found) = (definitions(&ours)?, definitions(db)?);
+    let (ours, found) = (definitions(&nothing()?)?, definitions(db)?);
     // Backwards, so that a table is missed before its index.
     for (object @ (kind, name), definition) in ours.iter().rev() {
         match found.get(object) {
@@ -273,20 +278,31 @@ pub(crate) fn position(db: &Connection) -> rusqlite::Result<Position> {
         .map(|last| last.unwrap_or(Position::START))
 }
 
-/// Whether the chain once stood at `position`.
+/// Whether the chain once stood at `position`, which an anchor tells. The entry must be there: no pruning takes the one
+/// that an honest anchor knows, and anybody could write a cut that nobody signed.
 pub(crate) fn passed(db: &Connection, position: Position) -> rusqlite::Result<bool> {
     if position.seq == 0 {
         return Ok(true);
     }
-    let found = db
-        .prepare_cached("SELECT seq, hash FROM entries WHERE seq = ?1")?
-        .query_one([position.seq], read_position)
-        .optional()?;
-    match found {
+    Ok(entry_at(db, position.seq)? == Some(position))
+}
+
+/// Whether the chain once stood where this process left it, which another one may have pruned since.
+pub(crate) fn passed_or_pruned(db: &Connection, position: Position) -> rusqlite::Result<bool> {
+    if position.seq == 0 {
+        return Ok(true);
+    }
+    match entry_at(db, position.seq)? {
         Some(found) => Ok(found == position),
-        // What was pruned was there. That the cut is signed is for `verify` to say.
+        // That the cut is signed is for `verify` to say.
         None => Ok(position.seq <= prune::last_cut(db)?),
     }
+}
+
+fn entry_at(db: &Connection, seq: i64) -> rusqlite::Result<Option<Position>> {
+    db.prepare_cached("SELECT seq, hash FROM entries WHERE seq = ?1")?
+        .query_one([seq], read_position)
+        .optional()
 }
 
 /// The last entry that notes that somebody took the journal as it was; 0 where there is none.

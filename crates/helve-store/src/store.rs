@@ -97,7 +97,6 @@ impl Store {
             owners::create_folder(folder).map_err(|error| StoreError::io("create", folder, error))?;
         }
         finish_restore(path).map_err(|error| StoreError::io("finish the restore of", path, error))?;
-        schema::create_file(path).map_err(|error| StoreError::io("create", path, error))?;
         let reserve = Reserve::new(path, options.reserve_bytes);
         let memory = Settings { clock: options.clock, limits: options.memory };
         let pages_max = options.pages_max.unwrap_or(0);
@@ -139,8 +138,8 @@ impl Store {
             .map_err(|error| StoreError::io("start the writer of", path, error))?;
         Ok(Self {
             path: path.to_owned(),
+            readers: Readers::new(path, &queue),
             queue,
-            readers: Readers::new(path),
             peers,
             memory,
             page_limit,
@@ -174,8 +173,9 @@ impl Store {
 
     /// Tells the journal which key signs for it, unless it knows one: from then on another one is noticed.
     pub fn tell_key(&self, key: &VerifyingKey) {
-        // Most journals know it, and a note that changes nothing would cost a write.
-        if !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
+        // Most journals know it, and a note that changes nothing would cost a write. Nothing is written to one in
+        // quarantine.
+        if self.quarantine().is_none() && !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
             self.queue.push(Job::Keyed(key.to_string()));
         }
     }
@@ -231,10 +231,13 @@ struct Parts {
 fn open_parts(path: &Path, memory: Settings, pages_max: u32) -> Result<Parts, StoreError> {
     let io = |error| StoreError::io("open the files next to", path, error);
     // The database first: nothing is put next to a file that is not ours.
-    schema::check_file(path)?;
+    if path.exists() {
+        schema::check_file(path)?;
+    }
     let owner = Arc::new(Owner::register(path).map_err(io)?);
     let mut anchor = Anchor::open(path).map_err(io)?;
-    let open = || Ledger::new(path, schema::open(path)?, &owner, memory);
-    let (ledger, standing) = quarantine::examine(path, &mut anchor, pages_max, open)?;
+    let closed = Ledger::closed(path, &owner, memory)?;
+    let (ledger, standing) = quarantine::examine(&closed, &mut anchor, pages_max)?;
+    let ledger = ledger.unwrap_or(closed);
     Ok(Parts { ledger, anchor, peers: Arc::clone(owner.peers()), standing })
 }

@@ -1,6 +1,7 @@
 //! Keeping the record for years: backups while Helve serves, restoring one, pruning by hand and by itself.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -32,6 +33,14 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     for number in 0..20 {
         assert_eq!(up.call(&token, "math-eval", json!({ "expression": format!("{number}+1") })).0, 200);
     }
+    // Calls that only read are answered before they are on disk.
+    let head = Path::new(up.told["token_file"].as_str().unwrap()).with_file_name("helve.db.head");
+    let is_anchored = |entry: u64| {
+        let anchor = std::fs::read_to_string(&head).unwrap_or_default();
+        anchor.contains(&format!(" {entry:020} ")).then_some(())
+    };
+    wait_for("twenty calls are on disk", || is_anchored(20));
+    assert_eq!(calls(&home), 20);
     let made = home.json(&["store", "backup", "copy"]);
     let folder = home.project().join("copy");
     assert_eq!(made["folder"], json!(folder));
@@ -42,6 +51,7 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     assert!(again.code == 1 && again.stderr.contains("is there already"), "{}", again.all());
 
     up.call(&token, "math-eval", json!({ "expression": "1" }));
+    wait_for("the last call is on disk", || is_anchored(21));
     let refused = home.run(&["store", "restore", "copy", "--yes"]);
     assert!(refused.code == 1 && refused.stderr.contains("stop `helve up`"), "{}", refused.all());
     drop(up);

@@ -176,7 +176,20 @@ pub(crate) fn list(db: &Connection, query: &ApprovalQuery) -> rusqlite::Result<V
 
 /// Every question that can still lead to a call.
 pub(crate) fn open(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
-    db.prepare("SELECT body FROM approvals WHERE state < 2")?.query_map([], body)?.collect()
+    readable(db, "SELECT body FROM approvals WHERE state < 2 ORDER BY id")
+}
+
+/// Withdraws the questions that can still lead to a call and that [`open`] does not return.
+pub(crate) fn withdraw_unreadable(db: &Connection) -> rusqlite::Result<()> {
+    let withdrawn = number(ApprovalState::Withdrawn);
+    db.execute("UPDATE approvals SET state = ?1 WHERE state < 2", [withdrawn]).map(drop)
+}
+
+/// The rows of a query that can be read.
+pub(super) fn readable<T: DeserializeOwned>(db: &Connection, select: &str) -> rusqlite::Result<Vec<T>> {
+    let texts =
+        db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }
 
 /// The number of the last change.

@@ -2,10 +2,9 @@
 
 use helve_core::approval::{Approval, ApprovalState, Rule};
 use rusqlite::{Connection, params};
-use serde::de::DeserializeOwned;
 
 use super::seal;
-use super::table::{STORY, used_up};
+use super::table::{STORY, readable, used_up};
 
 /// Open questions that no entry vouches for and that the chain does not contradict: an earlier format wrote them.
 pub(crate) fn questions(db: &Connection) -> rusqlite::Result<Vec<Approval>> {
@@ -65,11 +64,4 @@ pub(crate) fn rules(db: &Connection) -> rusqlite::Result<Vec<Rule>> {
         }
     }
     Ok(unsealed)
-}
-
-/// The rows that can be read.
-fn readable<T: DeserializeOwned>(db: &Connection, select: &str) -> rusqlite::Result<Vec<T>> {
-    let texts =
-        db.prepare(select)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
-    Ok(texts.iter().filter_map(|text| serde_json::from_str(text).ok()).collect())
 }

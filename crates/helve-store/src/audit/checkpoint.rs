@@ -106,28 +106,34 @@ impl SigningKey {
     /// [tells of](crate::Store::tell_key) is refused.
     pub fn open(journal: &Path) -> Result<Self, CheckpointError> {
         let path = Self::path(journal);
+        let told = key_file::told_at(journal)?;
+        if told.is_some() && !path.exists() {
+            return Err(CheckpointError::Gone(path));
+        }
+        let key = Self::find_or_make(journal)?;
+        match key.verifying().is_told(told.as_deref()) {
+            true => Ok(key),
+            false => Err(CheckpointError::Replaced(path)),
+        }
+    }
+
+    /// The key beside a journal, whichever the journal tells of.
+    pub(crate) fn find_or_make(journal: &Path) -> Result<Self, CheckpointError> {
+        let path = Self::path(journal);
         let failed = |error| CheckpointError::File(path.clone(), error);
         let made = || {
             let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
                 .map_err(|_| io::Error::other("the system gives no random numbers"))?;
             create(&path, document.as_ref())
         };
-        let told = key_file::told_at(journal)?;
         let bytes = match std::fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if told.is_some() {
-                    return Err(CheckpointError::Gone(path));
-                }
                 made().and_then(|()| std::fs::read(&path)).map_err(failed)?
             }
             read => read.map_err(failed)?,
         };
         let broken = || failed(io::Error::new(io::ErrorKind::InvalidData, "it is damaged"));
-        let key = Self::from_bytes(&bytes).ok_or_else(broken)?;
-        match key.verifying().is_told(told.as_deref()) {
-            true => Ok(key),
-            false => Err(CheckpointError::Replaced(path)),
-        }
+        Self::from_bytes(&bytes).ok_or_else(broken)
     }
 
     /// None: this is no key.

@@ -1,7 +1,7 @@
 //! What calls cost.
 
 use helve_core::cost::Spending;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::Audit;
@@ -13,8 +13,16 @@ use crate::error::StoreError;
 /// Stands in the head of an end that cost something.
 pub(crate) const COST_MARK: &str = "\"cost\":{";
 
+/// How long a call that counts may have taken, waiting for a person included.
+const LONGEST: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// From when on calls are looked at that may have ended since then. Entries are found by when their call began.
+pub(crate) fn begun_from(since: Timestamp) -> Timestamp {
+    since.saturating_sub(LONGEST).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
 impl Audit {
-    /// The calls that came since then and cost something, oldest first. Ends that do not count, because another process
+    /// The calls that ended since then and cost something, oldest first. Ends that do not count, because another process
     /// had taken the run over by then, are left out.
     pub fn spending(&self, since: Timestamp) -> Result<Vec<Spending>, StoreError> {
         let db = self.connect()?;
@@ -32,11 +40,12 @@ pub(crate) fn read_spending(
     let mut select = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM entries WHERE made_ms >= ?1 AND kind = ?2 AND instr(head, ?3) > 0 ORDER BY seq"
     ))?;
-    let mut rows = select.query(params![since.as_millisecond(), Kind::Finished as i64, COST_MARK])?;
+    let begun = begun_from(since).as_millisecond();
+    let mut rows = select.query(params![begun, Kind::Finished as i64, COST_MARK])?;
     let mut spent = Vec::new();
     while let Some(row) = rows.next()? {
         match parse(&StoredEntry::read(row)) {
-            Ok(one) => spent.extend(one),
+            Ok(one) => spent.extend(one.filter(|one| one.at >= since)),
             Err(damage) => return Ok(Err(damage)),
         }
     }

@@ -21,7 +21,7 @@ use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
-pub(crate) use self::costs::{COST_MARK, read_spending};
+pub(crate) use self::costs::{COST_MARK, begun_from, read_spending};
 pub(crate) use self::history::{Said, read_history};
 pub use self::query::{Among, AuditQuery, Shown};
 pub(crate) use self::record::step_kind;

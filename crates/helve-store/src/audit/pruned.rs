@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use super::checkpoint::SigningKey;
 use super::verify::Problem;
 use crate::chain::{Kind, Position};
-use crate::prune::{self, PrunedUpTo, Range};
+use crate::prune::{self, Cut, PrunedUpTo, Range};
 
 /// What is gone from a journal by its own word.
 #[derive(Default)]
@@ -35,40 +35,44 @@ impl Gone {
 /// Reads what is gone, and where the chain begins. A beginning that nobody vouches for is the chain's own, so that
 /// entries are missing.
 pub(super) fn look(db: &Connection, journal: &Path) -> rusqlite::Result<Result<(Position, Gone), Problem>> {
-    let first: i64 = db.query_one("SELECT ifnull(min(seq), 1) FROM entries", [], |row| row.get(0))?;
-    let mut gone = Gone::default();
+    let erased = prune::all(db)?.into_iter().filter_map(|(entry, head)| Some((entry, head.erased?)));
+    let mut gone = Gone { erased: erased.collect(), ..Gone::default() };
     let mut begin = Position::START;
-    for (entry, head) in prune::all(db)? {
-        if let Some(range) = head.erased {
-            gone.erased.push((entry, range));
-        }
-        let Some(cut) = head.cut.filter(|cut| cut.last + 1 == first && cut.last < entry) else { continue };
-        let forged = |what: &str| {
-            let what = format!(
-                "entries 1 to {} are gone, and entry {entry} says that they were pruned, but {what}",
-                cut.last
-            );
-            Ok(Err(Problem { seq: Some(1), what }))
-        };
-        let key = match SigningKey::find(journal) {
-            Ok(Some(key)) => key.verifying(),
-            Ok(None) => {
-                return forged("the key that vouches for that, the `.key` file beside the journal, is gone");
+    let mut forged = None;
+    // Who accepts a journal signs anew for a cut whose key is lost. One good signature will do.
+    for (entry, head) in prune::of_first_entry(db)? {
+        let Some(cut) = head.cut else { continue };
+        match check(&cut, journal) {
+            Ok(position) => {
+                (begin, gone.format) = (position, head.format);
+                let (at, by) = (head.at, head.by);
+                gone.cut = Some(PrunedUpTo { last: cut.last, hash: cut.hash, at, by, entry, note: cut.note });
             }
-            Err(error) => return forged(&format!("the key that vouches for that cannot be read: {error}")),
-        };
-        let Some(position) = cut.check(&key) else {
-            return forged("its signature does not fit: nobody with the journal's key did that");
-        };
-        (begin, gone.format) = (position, head.format);
-        gone.cut = Some(PrunedUpTo {
-            last: cut.last,
-            hash: cut.hash,
-            at: head.at,
-            by: head.by,
-            entry,
-            note: cut.note,
-        });
+            Err(what) => {
+                let what = format!(
+                    "entries 1 to {} are gone, and entry {entry} says that they were pruned, but {what}",
+                    cut.last
+                );
+                forged.get_or_insert(Problem { seq: Some(1), what });
+            }
+        }
     }
-    Ok(Ok((begin, gone)))
+    Ok(match forged.filter(|_| gone.cut.is_none()) {
+        Some(problem) => Err(problem),
+        None => Ok((begin, gone)),
+    })
+}
+
+/// Where the chain goes on after a cut, or why nobody vouches for that.
+fn check(cut: &Cut, journal: &Path) -> Result<Position, String> {
+    let key = match SigningKey::find(journal) {
+        Ok(Some(key)) => key.verifying(),
+        Ok(None) => {
+            let gone = "the key that vouches for that, the `.key` file beside the journal, is gone";
+            return Err(gone.to_owned());
+        }
+        Err(error) => return Err(format!("the key that vouches for that cannot be read: {error}")),
+    };
+    let forged = || "its signature does not fit: nobody with the journal's key did that".to_owned();
+    cut.check(&key).ok_or_else(forged)
 }

@@ -550,6 +550,8 @@ fn finding(error: StoreError, sound: i64) -> Result<Problem, StoreError> {
         | StoreError::NotAnId(_)
         | StoreError::Output(_)
         | StoreError::Unwritten { .. }
+        | StoreError::Held { .. }
+        | StoreError::OlderInUse { .. }
         | StoreError::Journal(_) => Err(error),
     }
 }

@@ -82,6 +82,8 @@ impl Staged {
             for ending in LOGS {
                 move_away(&with_ending(journal, ending), &kept(ending))?;
             }
+            // Before the new database is there: after a power cut it must not stand beside the old log.
+            sync_folder(folder)?;
         }
         progress(Stage::Placing.at(2, 5));
         for ending in REPLACED {

@@ -32,10 +32,11 @@ use serde::{Deserialize, Serialize};
 
 use self::tail::Tail;
 use crate::anchor::Reading;
-use crate::audit::Head;
+use crate::audit::{Head, open_to_read};
 use crate::chain::{Kind, Position};
 use crate::error::StoreError;
-use crate::quarantine::{self, Standing};
+use crate::owners;
+use crate::quarantine::{self, Quarantine, Standing};
 use crate::schema::{self, VERSION};
 
 /// How long to wait for a process of an earlier version that is just writing.
@@ -93,6 +94,10 @@ pub(crate) fn bring_up_to_date(path: &Path, anchor: Reading, pages_max: u32) -> 
     let Some(from) = older(&tx, path)? else { return Ok(()) };
     refuse_other(&tx, path, from, anchor)?;
     refuse_disguised(&tx, path, from)?;
+    let io = |error| StoreError::io("look who has open", path, error);
+    if owners::any_older_alive(path).map_err(io)? {
+        return Err(StoreError::OlderInUse { path: path.to_owned(), found: from, known: VERSION });
+    }
     let kept = copy::make(&tx, path, from, anchor, pages_max).map_err(not_migrated)?;
     migrate(&tx, from).and_then(|()| tx.commit()).map_err(sqlite).map_err(not_migrated)?;
     tracing::info!(
@@ -105,6 +110,21 @@ pub(crate) fn bring_up_to_date(path: &Path, anchor: Reading, pages_max: u32) -> 
 /// The format of a file that has an earlier one.
 fn older(db: &Connection, path: &Path) -> Result<Option<i64>, StoreError> {
     Ok(schema::format(db, path)?.filter(|found| *found < VERSION))
+}
+
+/// Refuses a file in quarantine that has an earlier format: this version works only with its own.
+pub(crate) fn refuse_older(path: &Path, why: &Quarantine) -> Result<(), StoreError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let db = open_to_read(path).map_err(|source| StoreError::sqlite(path, source))?;
+    match older(&db, path)? {
+        None => Ok(()),
+        Some(found) => {
+            let why = Box::new(why.clone());
+            Err(StoreError::OlderInQuarantine { path: path.to_owned(), found, why })
+        }
+    }
 }
 
 /// Refuses a file that its anchor does not know: a person looks at it first, as it is.

@@ -22,9 +22,10 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 pub use self::note::{Cut, PrunedUpTo, Range};
-pub(crate) use self::note::{PrunedHead, all, format_up_to, last_cut, remember};
+pub(crate) use self::note::{PrunedHead, all, format_up_to, last_cut, of_first_entry, remember};
 pub(crate) use self::plan::open_from;
-use crate::audit::{Problem, SigningKey};
+use crate::anchor::Anchor;
+use crate::audit::{Audit, Problem, SigningKey};
 use crate::error::StoreError;
 use crate::queue::Job;
 use crate::request::Request;
@@ -184,15 +185,8 @@ impl Store {
         at: Timestamp,
         mut progress: impl FnMut(i64),
     ) -> Result<PruneReport, PruneError> {
-        let audit = self.audit();
-        let asked = retention.clone();
-        let planned = tokio::task::spawn_blocking(move || {
-            let checked = audit.verify(|_| {})?;
-            match checked.first_problem {
-                Some(problem) => Err(PruneError::Unsound(problem)),
-                None => Ok(audit.prune_plan(&asked)?),
-            }
-        });
+        let (audit, asked) = (self.audit(), retention.clone());
+        let planned = tokio::task::spawn_blocking(move || plan_checked(&audit, &asked));
         let plan = planned.await.map_err(|_| StoreError::from(crate::queue::closed()))??;
         let mut report = PruneReport::default();
         self.erase_reads(retention, &plan, at, &mut report).await?;
@@ -225,6 +219,23 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// What goes from a journal, which is checked where anything does: reading all of it takes long.
+fn plan_checked(audit: &Audit, retention: &Retention) -> Result<PrunePlan, PruneError> {
+    let plan = audit.prune_plan(retention)?;
+    if plan.entries() == 0 && plan.reads_last < plan.first {
+        return Ok(plan);
+    }
+    if let Some(problem) = audit.verify(|_| {})?.first_problem {
+        return Err(PruneError::Unsound(problem));
+    }
+    // After a power cut an anchor that was not synced may stand before the cut, and then nothing tells that the
+    // journal is the one that it knew.
+    Anchor::open(audit.path())
+        .and_then(|anchor| anchor.sync())
+        .map_err(|error| StoreError::io("write the anchor of", audit.path(), error))?;
+    Ok(plan)
 }
 
 fn made_ms(id: &str) -> i64 {

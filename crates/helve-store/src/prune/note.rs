@@ -85,6 +85,17 @@ impl Cut {
         Self { first, last: end.seq, calls, hash, note }
     }
 
+    /// Whether it ends before the entry `first`, and `entry`, which tells of it, stands after it.
+    pub(crate) fn leads_to(&self, first: i64, entry: i64) -> bool {
+        self.last + 1 == first && self.last < entry
+    }
+
+    /// The same cut, signed by another key. None: it is damaged.
+    pub(crate) fn signed_anew(&self, at: Timestamp, key: &SigningKey) -> Option<Self> {
+        let end = Position { seq: self.last, hash: parse_hash(&self.hash)? };
+        Some(Self::new(self.first, end, self.calls, at, key))
+    }
+
     /// Where the chain goes on from, if this key signed the cut.
     pub(crate) fn check(&self, key: &VerifyingKey) -> Option<Position> {
         let signed = key.check_cut(&self.note).ok()?;
@@ -122,6 +133,14 @@ pub(crate) fn all(db: &Connection) -> rusqlite::Result<Vec<(i64, PrunedHead)>> {
         }
     }
     Ok(found)
+}
+
+/// The entries that tell of the cut after which the first entry stands.
+pub(crate) fn of_first_entry(db: &Connection) -> rusqlite::Result<Vec<(i64, PrunedHead)>> {
+    let first: i64 = db.query_one("SELECT ifnull(min(seq), 1) FROM entries", [], |row| row.get(0))?;
+    let leads_there =
+        |entry: i64, head: &PrunedHead| head.cut.as_ref().is_some_and(|cut| cut.leads_to(first, entry));
+    Ok(all(db)?.into_iter().filter(|(entry, head)| leads_there(*entry, head)).collect())
 }
 
 /// Remembers where the last cut is told of.

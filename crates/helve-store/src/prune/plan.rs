@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Hold, HoldReason, PrunePlan, Retention, made_ms};
 use crate::anchor::{self, Reading};
-use crate::audit::{Audit, COST_MARK};
+use crate::audit::{Audit, COST_MARK, begun_from};
 use crate::error::StoreError;
 use crate::schema;
 
@@ -114,13 +114,19 @@ fn untold_from(db: &Connection, since: Timestamp) -> rusqlite::Result<Option<Hol
 
 /// The first end of a call since then that cost something.
 fn counted_from(db: &Connection, since: Timestamp) -> rusqlite::Result<Option<Hold>> {
-    db.query_one(
-        "SELECT seq, call_id FROM entries WHERE made_ms >= ?1 AND kind = 1 AND instr(head, ?2) > 0 \
-         ORDER BY seq LIMIT 1",
-        params![since.as_millisecond(), COST_MARK],
-        |row| Ok(Hold { seq: row.get(0)?, of: row.get(1)?, why: HoldReason::Cost }),
-    )
-    .optional()
+    let mut select = db.prepare(
+        "SELECT seq, call_id, head ->> 'at' FROM entries WHERE made_ms >= ?1 AND kind = 1 \
+         AND instr(head, ?2) > 0 ORDER BY seq",
+    )?;
+    let mut rows = select.query(params![begun_from(since).as_millisecond(), COST_MARK])?;
+    while let Some(row) = rows.next()? {
+        let ended: Option<Timestamp> = row.get::<_, Option<String>>(2)?.and_then(|at| at.parse().ok());
+        // One that does not say when stays.
+        if ended.is_none_or(|ended| ended >= since) {
+            return Ok(Some(Hold { seq: row.get(0)?, of: row.get(1)?, why: HoldReason::Cost }));
+        }
+    }
+    Ok(None)
 }
 
 /// The first entry of a call that began since, or ended since, and may have changed the world.

@@ -176,6 +176,14 @@ pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<Ask
     })
 }
 
+/// Forgets rows that name no call: nobody could ever take such a run up, or end it.
+pub(crate) fn remove_unreadable(db: &Connection) -> rusqlite::Result<()> {
+    let ids: Vec<String> =
+        db.prepare("SELECT run_id FROM runs")?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut unreadable = ids.iter().filter(|id| id.parse::<CallId>().is_err());
+    unreadable.try_for_each(|id| remove(db, id))
+}
+
 /// Every open run that no other living process is at.
 pub(crate) fn left(db: &Connection, owner: &Owner) -> rusqlite::Result<Vec<CallId>> {
     let mut select = db.prepare("SELECT run_id, owner, state FROM runs")?;

@@ -75,13 +75,14 @@ enum Written {
 }
 
 impl Ledger {
+    /// A ledger whose database is not open: a file in quarantine is left alone.
+    pub(crate) fn closed(path: &Path, owner: &Arc<Owner>, memory: Settings) -> Result<Self, StoreError> {
+        let nothing = schema::nothing().map_err(|source| StoreError::sqlite(path, source))?;
+        Self::new(path, nothing, owner, memory)
+    }
+
     /// Takes an open database.
-    pub(crate) fn new(
-        path: &Path,
-        db: Connection,
-        owner: &Arc<Owner>,
-        memory: Settings,
-    ) -> Result<Self, StoreError> {
+    fn new(path: &Path, db: Connection, owner: &Arc<Owner>, memory: Settings) -> Result<Self, StoreError> {
         let position = schema::position(&db).map_err(|source| StoreError::sqlite(path, source))?;
         Ok(Self {
             path: path.to_owned(),
@@ -105,7 +106,7 @@ impl Ledger {
             self.log.check()?;
         }
         let anew = self.anew()?;
-        if !anew.passed(self.position)? {
+        if !self.sqlite(schema::passed_or_pruned(&anew.db, self.position))? {
             return Err(StoreError::Cut { path: self.path.clone(), seq: self.position.seq });
         }
         *self = anew;
@@ -113,11 +114,11 @@ impl Ledger {
     }
 
     /// The database as whoever opens it now finds it.
-    pub(super) fn anew(&self) -> Result<Self, StoreError> {
+    pub(crate) fn anew(&self) -> Result<Self, StoreError> {
         Self::new(&self.path, schema::open(&self.path)?, &self.owner, self.memory.clone())
     }
 
-    /// Whether the chain once stood at `seen`.
+    /// Whether the chain once stood at `seen`, which the anchor tells.
     pub(crate) fn passed(&self, seen: Position) -> Result<bool, StoreError> {
         self.sqlite(schema::passed(&self.db, seen))
     }
@@ -129,7 +130,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -215,7 +216,7 @@ impl Ledger {
             found => return Ok(Written::OtherFormat(found.unwrap_or(0))),
         }
         let position = schema::position(&tx)?;
-        if position != self.position && !schema::passed(&tx, self.position)? {
+        if position != self.position && !schema::passed_or_pruned(&tx, self.position)? {
             return Ok(Written::Cut);
         }
         self.rows.clear();
@@ -224,6 +225,7 @@ impl Ledger {
             tx: &tx,
             owner: &self.owner,
             memory: &self.memory,
+            known: self.position,
             position,
             rows: &mut self.rows,
             salts: self.salts.iter(),
@@ -281,6 +283,8 @@ pub(super) struct Group<'a> {
     pub(super) tx: &'a Transaction<'a>,
     pub(super) owner: &'a Owner,
     pub(super) memory: &'a Settings,
+    /// How far the chain had come when this process last looked.
+    pub(super) known: Position,
     position: Position,
     pub(super) rows: &'a mut Rows,
     /// One for each entry that may have a payload.

@@ -99,7 +99,7 @@ impl Writer {
             if !idle && let Err(error) = self.attempt() {
                 self.fail(&error);
             }
-            if ended && (self.backlog.held.is_empty() || matches!(self.backlog.health, Health::Broken(_))) {
+            if ended && (self.backlog.held.is_empty() || self.backlog.health.writes_nothing()) {
                 return self.finish();
             }
         }
@@ -121,15 +121,20 @@ impl Writer {
         }
         let count = self.backlog.held.len().min(GROUP_MAX);
         let begun = Instant::now();
-        let verdicts = self.ledger.write(&self.backlog.held.make_contiguous()[..count])?;
+        let jobs = &self.backlog.held.make_contiguous()[..count];
+        let verdicts = match self.anchor_is_due {
+            false => self.ledger.write(jobs)?,
+            true => {
+                let verdicts = write_accepted(&mut self.anchor, &mut self.ledger, jobs)?;
+                self.anchor_is_due = false;
+                verdicts
+            }
+        };
         let took = begun.elapsed();
         self.queue.commits.record(took);
         self.backlog.blocked_since = None;
         let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
         self.backlog.company = Company::answered(answered, took);
-        if self.anchor_is_due {
-            self.make_anchor();
-        }
         self.move_anchor();
         self.recover();
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
@@ -164,10 +169,10 @@ impl Writer {
 
     /// Works with a journal in quarantine once its files are put back, or a person has accepted it.
     fn look_again(&mut self) {
-        let (ledger, pages_max) = (&self.ledger, self.page_limit.load(Ordering::Relaxed));
-        match quarantine::examine(ledger.path(), &mut self.anchor, pages_max, || ledger.anew()) {
-            Ok((_, Standing::Wrong(_))) => {}
-            Ok((ledger, standing @ (Standing::Known | Standing::New | Standing::Accepted))) => {
+        let pages_max = self.page_limit.load(Ordering::Relaxed);
+        match quarantine::examine(&self.ledger, &mut self.anchor, pages_max) {
+            Ok((None, _)) => {}
+            Ok((Some(ledger), standing)) => {
                 tracing::info!("the journal is worked with again");
                 self.ledger = ledger;
                 self.begin(&standing);
@@ -219,15 +224,6 @@ impl Writer {
     pub(crate) fn set_health(&mut self, health: Health) {
         self.queue.set_health(health.clone());
         self.backlog.health = health;
-    }
-
-    /// Makes a new anchor once the chain, with the first group, has noted why there is none.
-    fn make_anchor(&mut self) {
-        let position = self.ledger.position();
-        match self.anchor.lock().and_then(|mut locked| locked.create(position)) {
-            Ok(()) => self.anchor_is_due = false,
-            Err(error) => tracing::warn!(%error, "the journal's anchor could not be made"),
-        }
     }
 
     fn move_anchor(&mut self) {
@@ -355,14 +351,18 @@ impl Writer {
     fn finish(mut self) -> Result<(), StoreError> {
         self.move_anchor();
         self.backlog.refuse(&queue::closed(), Refused::Everything);
-        if let Health::Broken(reason) = self.backlog.health {
+        if let Health::Broken(reason) = &self.backlog.health {
             let entries = self.backlog.held.iter().filter(|job| job.is_report()).count();
             tracing::error!(entries, "the journal was closed before these entries could be written");
             if entries > 0 {
                 return Err(StoreError::Unwritten { entries, reason: reason.to_string() });
             }
         }
-        self.ledger.checkpoint()
+        match self.backlog.health {
+            // Nothing was written, and the files are for a person to look at as they are.
+            Health::Quarantined(_) => Ok(()),
+            Health::Working | Health::ReportsOnly(_) | Health::Broken(_) => self.ledger.checkpoint(),
+        }
     }
 }
 
@@ -400,6 +400,26 @@ impl Backlog {
         waiting.retain(|job| matches!(job, Job::Begin { reply, .. } if !reply.is_closed()));
         waiting.push(job);
     }
+}
+
+/// Writes the first group of an accepted journal, which notes that in the chain, and makes the anchor anew.
+///
+/// Nobody else looks at the anchor in between: of two processes that find the word `accept`, the second finds the note
+/// after what it knows, or the new anchor.
+fn write_accepted(
+    anchor: &mut Anchor,
+    ledger: &mut Ledger,
+    jobs: &[Job],
+) -> Result<Vec<Verdict>, StoreError> {
+    let path = ledger.path().to_owned();
+    let io = |error| StoreError::io("write the anchor of", &path, error);
+    let mut locked = anchor.lock().map_err(io)?;
+    let verdicts = ledger.write(jobs)?;
+    // The group is on disk, so this must not fail it. The word that stays is taken by the next who opens the journal.
+    if let Err(error) = locked.create(ledger.position()) {
+        tracing::warn!(%error, "the journal's anchor could not be made");
+    }
+    Ok(verdicts)
 }
 
 /// Whether entries were removed, or much of them.

@@ -172,7 +172,7 @@ impl Group<'_> {
         Ok(vouched)
     }
 
-    fn tell_note(
+    pub(super) fn tell_note(
         &mut self,
         kind: Kind,
         call_id: Option<CallId>,

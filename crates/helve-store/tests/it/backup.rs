@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use helve_core::ports::{Holder, Journal, Runs};
-use helve_store::{Audit, Backup, BackupError, Quarantine, SigningKey, Stage, Store, Trouble};
+use helve_store::{Audit, Backup, BackupError, Quarantine, Retention, SigningKey, Stage, Store, Trouble};
 use helve_testkit::entries::SampleCall;
 use jiff::Timestamp;
 use serde_json::json;
@@ -420,4 +421,38 @@ async fn progress_goes_on_to_its_end() {
         let last = told.iter().rfind(|far| far.stage == stage).unwrap();
         assert_eq!(last.done, last.total, "{stage:?}");
     }
+}
+
+#[tokio::test]
+async fn a_pruned_backup_over_an_anchor_from_before_the_cut_waits_for_a_person() {
+    let (place, other) = (Place::new(), Place::new());
+    let store = place.open();
+    for days in [60, 60, 60, 60, 1, 1] {
+        let at = Timestamp::now() - jiff::SignedDuration::from_hours(24 * days);
+        store.commit(SampleCall::at("clock/now", at).done(json!(days))).await.unwrap();
+    }
+    let mut retention = Retention::default();
+    let month = Timestamp::now() - jiff::SignedDuration::from_hours(24 * 30);
+    (retention.before, retention.undo_from) = (Some(month), month);
+    let key = Arc::new(SigningKey::open(&place.db()).unwrap());
+    let pruned = store.prune(&retention, &key, Timestamp::now(), |_| {}).await.unwrap();
+    assert_eq!(pruned.cut.unwrap().last, 4);
+    store.close().unwrap();
+    place.open().close().unwrap();
+    let backup = make(&place, "copy").unwrap();
+    // Another ledger, whose two entries stand where the backup has none.
+    let store = other.open();
+    for number in 0..2 {
+        store.commit(SampleCall::new("clock/now").done(json!(number))).await.unwrap();
+    }
+    store.close().unwrap();
+    let trouble = Trouble::Other { seq: 2 };
+    assert_eq!(backup.compare(&other.db()).unwrap().lacks.unwrap().trouble, trouble);
+    restore(&backup, &other).unwrap();
+    assert_eq!(Quarantine::of(&other.db()).unwrap().unwrap().trouble, trouble);
+    let store = other.open();
+    assert_eq!(store.quarantine().unwrap().trouble, trouble);
+    store.close().unwrap();
+    restore(&backup, &place).unwrap();
+    assert_eq!(place.open().quarantine(), None, "its own anchor knows it");
 }

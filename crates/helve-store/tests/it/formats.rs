@@ -491,3 +491,21 @@ async fn a_process_that_is_killed_in_the_middle_leaves_the_old_file_or_the_new_o
 fn child_has_ended(place: &Place) -> bool {
     format_of(&place.db()) == FORMAT
 }
+
+#[test]
+fn a_file_that_an_older_helve_has_open_is_not_migrated() {
+    let fixture = last(5);
+    let place = fixture.place();
+    let owners = place.folder().join("journal.db.owners");
+    std::fs::create_dir(&owners).unwrap();
+    // As earlier versions showed that they live.
+    let alive = std::fs::File::create(owners.join("0123")).unwrap();
+    alive.lock().unwrap();
+    let error = Store::open(&place.db(), StoreOptions::default()).unwrap_err();
+    assert!(matches!(error, StoreError::OlderInUse { found: 2, .. }), "{error}");
+    assert_eq!(format_of(&place.db()), 2);
+    assert!(!fixture.copy_in(&place).exists());
+    drop(alive);
+    place.open().close().unwrap();
+    assert_eq!(format_of(&place.db()), FORMAT);
+}

@@ -178,12 +178,17 @@ async fn what_counts_towards_a_limit_on_cost_stays() {
     reads(&store, 4, 60).await;
     let mut paid = SampleCall::at("shop/find", days_ago(50)).done(json!(1));
     if let Entry::Finished(end) = &mut paid {
+        // It waited for days, and counts from when it ended.
+        end.at = days_ago(46);
         end.ending.cost = Some(Box::new(Cost { unit: "USD".parse().unwrap(), micros: 5_000 }));
     }
     store.commit(paid).await.unwrap();
     reads(&store, 4, 40).await;
     reads(&store, 1, 1).await;
-    for (costs_from, last) in [(Some(days_ago(55)), 4), (Some(days_ago(45)), 9), (None, 9)] {
+    assert_eq!(store.audit().spending(days_ago(48)).unwrap().len(), 1);
+    assert_eq!(store.audit().spending(days_ago(45)).unwrap().len(), 0);
+    let cases = [(Some(days_ago(55)), 4), (Some(days_ago(48)), 4), (Some(days_ago(45)), 9), (None, 9)];
+    for (costs_from, last) in cases {
         let mut retention = month();
         retention.costs_from = costs_from;
         let plan = store.audit().prune_plan(&retention).unwrap();
@@ -528,4 +533,30 @@ async fn a_full_disk_in_the_middle_of_a_pruning_leaves_a_sound_journal() {
     prune(&place, &store, &month()).await.unwrap();
     store.close().unwrap();
     assert_eq!(sound(&place).0, 2_999);
+}
+
+#[tokio::test]
+async fn a_pruned_journal_whose_key_is_lost_is_sound_once_it_is_accepted() {
+    let place = Place::new();
+    let store = place.open();
+    writes(&store, 10, 60).await;
+    writes(&store, 2, 1).await;
+    store.tell_key(&SigningKey::open(&place.db()).unwrap().verifying());
+    prune(&place, &store, &month()).await.unwrap();
+    store.close().unwrap();
+    assert_eq!(sound(&place).0, 20);
+    std::fs::remove_file(SigningKey::path(&place.db())).unwrap();
+    assert!(place.verify().first_problem.is_some());
+
+    Store::accept(&place.db()).unwrap();
+    let store = place.open();
+    store.flush().await.unwrap();
+    assert_eq!(sound(&place).0, 20);
+    assert_eq!(place.verify().pruned.unwrap().by, "helve audit accept");
+    // It is pruned on, with the new key.
+    writes(&store, 10, 50).await;
+    writes(&store, 2, 1).await;
+    prune(&place, &store, &month()).await.unwrap();
+    store.close().unwrap();
+    sound(&place);
 }

@@ -6,7 +6,7 @@ use helve_core::ports::{Adoption, Approvals, Holder, Journal, Keys, Runs};
 use helve_core::record::Entry;
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::{ApprovalId, Caller};
-use helve_store::{Quarantine, Store, Trouble};
+use helve_store::{Quarantine, SigningKey, Store, Trouble};
 use helve_testkit::entries::{SampleCall, claim};
 use jiff::Timestamp;
 use serde_json::json;
@@ -101,4 +101,90 @@ async fn a_journal_that_is_put_back_is_worked_with_again() {
     store.commit(SampleCall::new("mail/send").started()).await.unwrap();
     store.close().unwrap();
     assert_eq!(place.verify().entries, 2);
+}
+
+#[tokio::test]
+async fn a_store_in_quarantine_is_told_a_key_and_closed() {
+    let (place, ..) = restored().await;
+    let store = place.open();
+    let key = SigningKey::open(&place.db()).unwrap();
+    store.tell_key(&key.verifying());
+    store.close().unwrap();
+    assert_eq!(place.verify().entries, 2, "and nothing was written");
+}
+
+#[tokio::test]
+async fn a_file_that_was_gone_and_is_put_back_keeps_every_entry() {
+    for is_moved in [false, true] {
+        let place = Place::new();
+        let store = place.open();
+        for number in 0..50 {
+            store.commit(SampleCall::new("clock/now").done(json!(number))).await.unwrap();
+        }
+        store.close().unwrap();
+        let (kept, whole) = (place.folder().join("kept"), std::fs::read(place.db()).unwrap());
+        std::fs::rename(place.db(), &kept).unwrap();
+        let store = place.open();
+        assert_eq!(store.quarantine().unwrap().trouble, Trouble::Missing { first: 1, last: 50 });
+        assert!(store.open_runs(None, 9).await.unwrap().is_empty(), "reading works");
+        for beside in ["", "-wal", "-shm"] {
+            let path = place.folder().join(format!("journal.db{beside}"));
+            assert!(!path.exists(), "nothing is made: {path:?}");
+        }
+        match is_moved {
+            true => std::fs::rename(&kept, place.db()).unwrap(),
+            false => drop(std::fs::copy(&kept, place.db()).unwrap()),
+        }
+        wait_until("it works again", || store.check().is_ok());
+        assert_eq!(std::fs::read(place.db()).unwrap(), whole, "nothing was written over it");
+        store.commit(SampleCall::new("clock/now").done(json!(50))).await.unwrap();
+        store.close().unwrap();
+        place.open().close().unwrap();
+        let verification = place.verify();
+        assert_eq!((verification.entries, verification.first_problem), (51, None), "moved: {is_moved}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_keeps_nobody_from_accepting_the_rest() {
+    let (place, run, question) = restored().await;
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    db.execute(
+        "INSERT INTO approvals SELECT 'apr_x', 0, binding, tool, principal, call_id, expires_ms, \
+                changed, 'nonsense' FROM approvals",
+        [],
+    )
+    .unwrap();
+    db.execute("INSERT INTO runs VALUES ('nonsense', 'nobody', 0, 0)", []).unwrap();
+    drop(db);
+    Store::accept(&place.db()).unwrap();
+    let store = place.open();
+    store.flush().await.unwrap();
+    store.check().unwrap();
+    assert_eq!(store.approval(question).await.unwrap().unwrap().state, ApprovalState::Withdrawn);
+    let open = store.open_runs(None, 9).await.unwrap();
+    assert_eq!((open.len(), open[0].run, open[0].holder), (1, run.id(), Holder::Person));
+    store.close().unwrap();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    let left: i64 =
+        db.query_one("SELECT count(*) FROM approvals WHERE state < 2", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0, "no question leads to a call");
+}
+
+#[tokio::test]
+async fn of_two_stores_in_quarantine_one_accepts_and_the_other_withdraws_nothing() {
+    let (place, _, old) = restored().await;
+    let (first, second) = (place.open(), place.open());
+    Store::accept(&place.db()).unwrap();
+    wait_until("both take it", || first.check().is_ok() && second.check().is_ok());
+    first.flush().await.unwrap();
+    second.flush().await.unwrap();
+    assert_eq!(first.approval(old).await.unwrap().unwrap().state, ApprovalState::Withdrawn);
+    first.close().unwrap();
+    second.close().unwrap();
+    let db = rusqlite::Connection::open(place.db()).unwrap();
+    let accepted: i64 =
+        db.query_one("SELECT count(*) FROM entries WHERE kind = 5", [], |row| row.get(0)).unwrap();
+    assert_eq!(accepted, 1);
+    assert_eq!(place.verify().first_problem, None);
 }
