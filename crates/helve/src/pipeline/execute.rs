@@ -84,8 +84,6 @@ pub(super) async fn execute(
     };
     let deed =
         needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
-    // Until what the call cost is counted.
-    let mut held = None;
     let result = match taken_up {
         TakeUp::Answered(result) => {
             reclaim(&tool, &call, record);
@@ -99,25 +97,26 @@ pub(super) async fn execute(
                 // must be on disk first.
                 record.settle_run().await?;
             }
+            record.owes(None);
             run(parts, &tool, call, deadline, record).await
         }
         TakeUp::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
-            held = admit::hold(parts, &tool, &call).await?;
+            let held = admit::hold(parts, &tool, &call).await?;
             let admitted = admit::admit(parts, &tool, &call)?;
             match start::start(parts, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
+            record.owes(held);
             let result = run(parts, &tool, call, deadline, record).await;
             admitted.ended(parts, &tool, timeout, &result);
             result
         }
     };
-    admit::charge(parts, &tool, &result, record);
-    drop(held);
+    admit::charge(&result, record);
     Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
 }
 
