@@ -27,10 +27,11 @@ use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Parts, stop};
+pub(crate) use doubt::{have_answered, may_be_asked};
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
-pub(crate) use take_up::recall_started;
+pub(crate) use take_up::{may_be_at_work, recall_started};
 
 /// Why a call stands that may not have happened.
 const UNKNOWN: &str = "nobody knows whether it had its effect";
