@@ -280,8 +280,11 @@ pub struct Recall {
 pub enum Recalled {
     /// It had its effect, and this is its result.
     Happened(Value),
-    /// It had none.
+    /// It had none so far. Where its process has gone, that is believed once the tool's time is over: until then
+    /// whoever was asked to do it may be at work on it still.
     DidNotHappen,
+    /// It had none, and will have none: only the process that made the call was at work on it.
+    WillNotHappen,
     /// Nobody can tell.
     Unknown,
 }

@@ -4,6 +4,8 @@
 //! INVARIANT: nothing answers in the place of what is broken (`helve::registry::Broken`), and what is made of it is
 //! broken too.
 
+use std::path::PathBuf;
+
 use helve::registry::{Broken, Covers};
 use helve::{DefinitionError, Layer};
 use serde_json::{Value, json};
@@ -86,17 +88,20 @@ impl BrokenPart {
                 format!("the definition of the {} `{}`", self.what.as_str(), self.name)
             }
         };
-        format!("{whose} at {} cannot be used; {}", at(&self.origin), self.fix())
+        // Callers may be far away: in which folder it stands is not theirs to know.
+        let origin = match &self.origin {
+            Origin::File { path, line, column } => {
+                let path = path.file_name().map(PathBuf::from).unwrap_or_default();
+                Origin::File { path, line: *line, column: *column }
+            }
+            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => self.origin.clone(),
+        };
+        format!("{whose} at {} cannot be used; {}", at(&origin), fix_of(&origin))
     }
 
     /// What to do about it.
     pub(crate) fn fix(&self) -> String {
-        match &self.origin {
-            Origin::File { path, .. } => format!("`helve tools lint {}` says what to mend", short(path)),
-            Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => {
-                "`helve doctor` says why".to_owned()
-            }
-        }
+        fix_of(&self.origin)
     }
 
     /// For a person: all that is wrong.
@@ -121,6 +126,13 @@ impl BrokenPart {
     }
 }
 
+fn fix_of(origin: &Origin) -> String {
+    match origin {
+        Origin::File { path, .. } => format!("`helve tools lint {}` says what to mend", short(path)),
+        Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => "`helve doctor` says why".to_owned(),
+    }
+}
+
 /// The same as a registry takes them.
 pub(crate) fn in_registry(broken: &[BrokenPart]) -> Vec<Broken> {
     broken.iter().flat_map(BrokenPart::in_registry).collect()
@@ -141,4 +153,26 @@ pub(super) fn servers(loaded: &Loaded) -> Vec<BrokenPart> {
         lines: server.problems.iter().map(|problem| problem.line()).collect(),
     };
     loaded.broken_servers.iter().map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_read_the_name_of_the_file_and_not_where_it_stands() {
+        let path = PathBuf::from("/srv/customers/acme/helve.toml");
+        let part = BrokenPart {
+            what: What::Tool,
+            name: "bad".to_owned(),
+            aliases: Vec::new(),
+            layer: Layer::Project,
+            origin: Origin::File { path, line: 7, column: 1 },
+            lines: Vec::new(),
+        };
+        let reason = part.reason();
+        assert!(reason.contains("at helve.toml:7:1") && reason.contains("lint helve.toml`"), "{reason}");
+        assert!(!reason.contains("acme"), "{reason}");
+        assert!(part.fix().contains("/srv/customers/acme/helve.toml"), "whoever mends it must find it");
+    }
 }

@@ -304,7 +304,7 @@ impl Runner {
         };
         match is_kept || !self.options.network.is_empty() {
             true => Recalled::Unknown,
-            false => Recalled::DidNotHappen,
+            false => Recalled::WillNotHappen,
         }
     }
 

@@ -221,7 +221,7 @@ pub(super) fn recall(files: &Files, context: &Context) -> Result<Recalled, ToolE
         ToolError::failed("what the call was about to do cannot be read").with_source(error)
     })?;
     // It is written down before anything is done.
-    let Some(text) = noted else { return Ok(Recalled::DidNotHappen) };
+    let Some(text) = noted else { return Ok(Recalled::WillNotHappen) };
     let (Ok(result), Ok(change)) =
         (serde_json::from_str::<Value>(&text), serde_json::from_str::<Change>(&text))
     else {
@@ -231,9 +231,9 @@ pub(super) fn recall(files: &Files, context: &Context) -> Result<Recalled, ToolE
     let locked = Locked::new(&spot, context.deadline())?;
     Ok(match (look(files, &locked)?, change.previous) {
         (Now::Is(hash), _) if hash == change.sha256 => Recalled::Happened(result),
-        (Now::Absent, None) => Recalled::DidNotHappen,
+        (Now::Absent, None) => Recalled::WillNotHappen,
         (Now::Is(hash), Some(Previous { sha256: Some(former), .. })) if hash == former => {
-            Recalled::DidNotHappen
+            Recalled::WillNotHappen
         }
         (Now::Absent | Now::Is(_) | Now::Other, _) => Recalled::Unknown,
     })

@@ -27,10 +27,11 @@ use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Parts, stop};
+pub(crate) use doubt::{have_answered, may_be_asked};
 use start::Start;
 pub(super) use start::reclaim;
 use take_up::TakeUp;
-pub(crate) use take_up::recall_started;
+pub(crate) use take_up::{may_be_at_work, recall_started};
 
 /// Why a call stands that may not have happened.
 const UNKNOWN: &str = "nobody knows whether it had its effect";
@@ -84,8 +85,6 @@ pub(super) async fn execute(
     };
     let deed =
         needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
-    // Until what the call cost is counted.
-    let mut held = None;
     let result = match taken_up {
         TakeUp::Answered(result) => {
             reclaim(&tool, &call, record);
@@ -99,25 +98,26 @@ pub(super) async fn execute(
                 // must be on disk first.
                 record.settle_run().await?;
             }
+            record.owes(None);
             run(parts, &tool, call, deadline, record).await
         }
         TakeUp::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
-            held = admit::hold(parts, &tool, &call).await?;
+            let held = admit::hold(parts, &tool, &call).await?;
             let admitted = admit::admit(parts, &tool, &call)?;
             match start::start(parts, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
+            record.owes(held);
             let result = run(parts, &tool, call, deadline, record).await;
             admitted.ended(parts, &tool, timeout, &result);
             result
         }
     };
-    admit::charge(parts, &tool, &result, record);
-    drop(held);
+    admit::charge(&result, record);
     Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
 }
 

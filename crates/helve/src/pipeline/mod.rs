@@ -35,7 +35,7 @@ pub(crate) use authorize::may_see;
 pub(crate) use decide::denied;
 use decide::{Decision, PermittedCall};
 pub(crate) use effects::{guarded, roll_back};
-pub(crate) use execute::recall_started as recall;
+pub(crate) use execute::{have_answered, may_be_asked, may_be_at_work, recall_started as recall};
 pub(crate) use origin::{Origin, PartOf};
 use ready::Readiness;
 pub(crate) use ready::report;

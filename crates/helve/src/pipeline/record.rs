@@ -1,7 +1,9 @@
 //! The record of a call: opened first, closed last, exactly once.
 
+mod bill;
 mod close;
 mod run;
+mod shown;
 mod trace;
 
 use std::borrow::Cow;
@@ -14,10 +16,8 @@ use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
-use helve_core::schema::redact::{REDACTED, scrub};
-use helve_core::{
-    Call, CallId, ErrorCode, Output, Repair, Shortfall, Stage, Stance, Status, Tool, ToolError, Voice,
-};
+use helve_core::schema::redact::scrub;
+use helve_core::{Call, CallId, ErrorCode, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -25,6 +25,8 @@ use tokio::time::Instant;
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, GoingOn, Parts};
+use bill::Bill;
+use shown::without;
 use trace::OpenTrace;
 
 /// Longest part of the arguments before a hook changed them that is kept, in bytes.
@@ -59,6 +61,8 @@ pub(super) struct OpenRecord<'p> {
     /// What the tool says that it cost, and what the call cost in all.
     charged: Amount,
     cost: Option<Box<Cost>>,
+    /// What it owes while its tool runs.
+    bill: Option<Bill>,
     result_bytes: Option<u64>,
     replay_of: Option<CallId>,
     /// Whether the journal has, or will have first, that the call has started.
@@ -142,6 +146,7 @@ impl<'p> OpenRecord<'p> {
             attempts: Vec::new(),
             charged: Amount::ZERO,
             cost: None,
+            bill: None,
             result_bytes: None,
             replay_of: None,
             announced: origin.cut_short().is_some(),
@@ -438,88 +443,8 @@ impl<'p> OpenRecord<'p> {
         self.attempts.last()
     }
 
-    /// The largest result that is kept, in bytes of JSON.
-    pub(super) fn kept_bytes_max(&self) -> usize {
-        let settings = &self.parts.settings;
-        // A run may need the results of its parts again, should it be cut short.
-        match self.run.is_some() {
-            true => settings.run_result_bytes_max,
-            false => settings.journal_result_bytes_max,
-        }
-    }
-
-    /// Keeps of a result only its size, and whether it holds secrets.
-    pub(super) fn keep_size(&mut self, value: &Value, bytes: usize) {
-        self.result_bytes = Some(bytes as u64);
-        self.result_withheld = true;
-        self.look_for_secrets(value);
-    }
-
-    /// Keeps a result without its secrets, if it is small enough.
-    pub(super) fn keep_result(&mut self, value: &Value, text: RawJson) {
-        if text.get().len() > self.kept_bytes_max() {
-            return self.keep_size(value, text.get().len());
-        }
-        self.result_bytes = Some(text.get().len() as u64);
-        self.look_for_secrets(value);
-        let has_secrets = self.result_is_secret || !self.secrets.is_empty();
-        let shown = if has_secrets { self.shown(value) } else { Cow::Borrowed(value) };
-        self.payload.result = match shown {
-            Cow::Borrowed(_) => Some(text),
-            Cow::Owned(shown) => {
-                self.result_withheld = true;
-                self.result_is_secret = true;
-                to_raw_value(&shown).ok()
-            }
-        };
-    }
-
-    /// Notes whether a result holds secrets, and keeps them out of the rest of its run.
-    fn look_for_secrets(&mut self, value: &Value) {
-        let redactor = &self.parts.settings.redactor;
-        let schema = self.tool.as_ref().and_then(Tool::output);
-        // A hook may have put another result in its place.
-        self.result_is_secret = redactor.has_secret(schema, value);
-        if self.result_is_secret && self.run.is_some() {
-            let secrets = redactor.secrets_in(schema, value);
-            self.hide(secrets);
-        }
-    }
-
-    /// A result as it may be recorded: without its own secrets and without the arguments'.
-    fn shown<'v>(&self, result: &'v Value) -> Cow<'v, Value> {
-        let schema = self.tool.as_ref().and_then(Tool::output);
-        without(self.parts.settings.redactor.redact(schema, result), &self.secrets)
-    }
-
-    /// Keeps texts out of everything that is recorded from now on, in this call and in its run: a
-    /// template may hand them to another tool under a name that does not give them away.
-    fn hide(&mut self, secrets: Vec<String>) {
-        if let Some(run) = &self.run {
-            run.hide(&secrets);
-        }
-        self.secrets.extend(secrets);
-    }
-
-    /// An error as it may be recorded: tools like to repeat what they were given.
-    pub(super) fn shown_error(&self, error: &ToolError) -> ToolError {
-        if self.secrets.is_empty() {
-            return error.clone();
-        }
-        let mut json = serde_json::to_value(error).unwrap_or_default();
-        scrub(&mut json, &self.secrets);
-        serde_json::from_value(json).unwrap_or_else(|_| ToolError::new(error.code(), REDACTED))
-    }
-
-    /// An outcome as it may be kept for when its key comes again.
-    fn shown_status(&self, status: &Status) -> Status {
-        match status {
-            Status::Done(output) => {
-                Status::Done(Output { value: self.shown(&output.value).into_owned(), ..output.clone() })
-            }
-            Status::Failed(error) => Status::Failed(self.shown_error(error)),
-            Status::Pending(pending) => Status::Pending(pending.clone()),
-        }
+    pub(super) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
     }
 
     /// The tool failed, and its failure mode makes a result of that.
@@ -563,16 +488,6 @@ pub(super) fn unavailable(error: JournalError) -> ToolError {
     ToolError::new(ErrorCode::JournalUnavailable, format!("{error}; without a record no tool runs"))
         .suggest("tell the operator; `helve doctor` says what is wrong")
         .with_source(error)
-}
-
-/// A value without texts that must not be seen. Borrowed where there are none.
-fn without<'v>(value: Cow<'v, Value>, secrets: &[String]) -> Cow<'v, Value> {
-    if secrets.is_empty() {
-        return value;
-    }
-    let mut scrubbed = Value::clone(&value);
-    scrub(&mut scrubbed, secrets);
-    if scrubbed == *value { value } else { Cow::Owned(scrubbed) }
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -47,6 +47,7 @@ pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
             format!("`{asked}` is broken: {}", broken.reason),
         )
         .nothing_done()
+        .retryable(false)
         .suggest("do not repeat it; tell the user");
     }
     // Only what the caller may use is named, or a mistake would tell what else there is.

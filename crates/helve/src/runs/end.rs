@@ -135,8 +135,10 @@ async fn cut_short(
         (None, None) if !tool.definition().changes_world() => return None,
         (None, None) => match pipeline::recall(parts, &tool, call_id, started).await {
             Ok(Recalled::Happened(result)) => (result, false),
-            Ok(Recalled::DidNotHappen) => return None,
-            Ok(Recalled::Unknown) | Err(_) => return unknown(report),
+            Ok(Recalled::WillNotHappen) => return None,
+            Ok(Recalled::DidNotHappen) if !may_happen_yet(parts, &tool, earlier) => return None,
+            // What comes later must be neither forgotten nor called undone.
+            Ok(Recalled::DidNotHappen | Recalled::Unknown) | Err(_) => return unknown(report),
         },
     };
     report.state = PartState::Done;
@@ -196,7 +198,7 @@ async fn look_into(
         // What undoes it tells for itself.
         Some(_) if undo_is_declared => return found,
         Some(_) => Answer::Happened,
-        None if may_happen_yet(started, earlier) => return None,
+        None if is_at_work_here(started, earlier) => return None,
         None => Answer::DidNotHappen,
     };
     let kind = StepKind::Settled { answer, by: None };
@@ -206,10 +208,36 @@ async fn look_into(
     found.or(Some(done))
 }
 
-/// Whether a call that had no effect so far may have it yet, or was asked about with less than it was given.
-fn may_happen_yet(started: &Started, earlier: &Earlier) -> bool {
+/// Whether a call that had no effect so far may have it yet: nobody answered it, and its time is not over.
+fn may_happen_yet(parts: &Parts, tool: &Tool, earlier: &Earlier) -> bool {
+    let finished = earlier.finished.as_ref();
+    let is_answered = finished.is_some_and(|finished| pipeline::have_answered(&finished.ending.attempts));
+    !is_answered && pipeline::may_be_at_work(parts, tool, earlier.begun_at).is_some()
+}
+
+/// Whether this process may be at work on a call still, or the call was asked about with less than it was given.
+fn is_at_work_here(started: &Started, earlier: &Earlier) -> bool {
     let last = earlier.finished.as_ref().and_then(|finished| finished.ending.attempts.last());
     started.withheld || last.is_some_and(|last| last.handler == HandlerEnd::Abandoned)
+}
+
+/// How long to wait before a run is taken up: a call that it had started had no effect so far, and may have it yet.
+pub(super) async fn at_work(parts: &Arc<Parts>, history: &History) -> Option<Duration> {
+    let mut longest = None;
+    for (call_id, started, earlier) in history.cut_short() {
+        let tool = parts.registry.tool(&started.facts.tool);
+        let Some(tool) = tool.filter(|tool| !tool.is_composed() && pipeline::may_be_asked(tool)) else {
+            continue;
+        };
+        if earlier.executed.is_some() || earlier.settled.is_some() || started.withheld {
+            continue;
+        }
+        let Some(left) = pipeline::may_be_at_work(parts, &tool, earlier.begun_at) else { continue };
+        if let Ok(Recalled::DidNotHappen) = pipeline::recall(parts, &tool, call_id, started).await {
+            longest = longest.max(Some(left));
+        }
+    }
+    longest
 }
 
 /// Ends a composed run whose caller went away: its parts are stopped, then undone or listed.

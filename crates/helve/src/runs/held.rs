@@ -1,9 +1,11 @@
 //! A run between being left and being gone on with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::CallId;
 use helve_core::ports::{Adoption, JournalError};
+use tokio::time::Instant;
 
 use super::here::Left;
 use super::recover::RunError;
@@ -39,7 +41,11 @@ impl Held {
             }
             parts.runs.forget(run);
             let before = mark.map(|mark| mark.left).unwrap_or_default();
-            let left = Left { asked: asked || before.asked, tries: before.tries.saturating_add(1) };
+            let left = Left {
+                asked: asked || before.asked,
+                tries: before.tries.saturating_add(1),
+                not_before: None,
+            };
             Ok(Self { parts: Some(Arc::clone(&parts)), run, left })
         });
         taken.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
@@ -52,6 +58,12 @@ impl Held {
     /// Whether somebody asked for it to go on.
     pub(super) fn is_asked(&self) -> bool {
         self.left.asked
+    }
+
+    /// Leaves it, not to be taken up by itself before this time is over.
+    pub(super) fn postpone(mut self, wait: Duration) {
+        self.left.tries = self.left.tries.saturating_sub(1);
+        self.left.not_before = Some(Instant::now() + wait);
     }
 
     /// This process is at it from now on. How it is left, should it have to be.

@@ -36,6 +36,8 @@ pub(crate) struct Left {
     pub(crate) asked: bool,
     /// How often it was taken up in vain.
     pub(crate) tries: u32,
+    /// When to look at it again, where a call of it may be at work until then.
+    pub(crate) not_before: Option<Instant>,
 }
 
 /// That a run was left, and when.
@@ -51,7 +53,8 @@ impl Mark {
     fn due_at(&self) -> Instant {
         let pauses = self.left.tries.saturating_sub(VAIN_AT_ONCE);
         let pause = if pauses == 0 { 0 } else { 1_u64.checked_shl(pauses).unwrap_or(u64::MAX) };
-        self.at + Duration::from_secs(pause).min(VAIN_PAUSE_MAX)
+        let due_at = self.at + Duration::from_secs(pause).min(VAIN_PAUSE_MAX);
+        self.left.not_before.map_or(due_at, |not_before| due_at.max(not_before))
     }
 }
 
@@ -171,7 +174,7 @@ mod tests {
         let mut tried = Vec::new();
         for tries in 0..100 {
             let left = Instant::now();
-            runs.leave(run, Left { asked: false, tries });
+            runs.leave(run, Left { tries, ..Left::default() });
             while runs.due().is_empty() {
                 assert!(left.elapsed() < VAIN_PAUSE_MAX + Duration::from_secs(1));
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -188,7 +191,7 @@ mod tests {
         let (runs, run) = (ActiveRuns::default(), CallId::new(jiff::Timestamp::UNIX_EPOCH));
         runs.leave(run, Left::default());
         let before = runs.mark(run).unwrap();
-        runs.leave(run, Left { asked: false, tries: 1 });
+        runs.leave(run, Left { tries: 1, ..Left::default() });
         runs.forget_as(run, before);
         let now = runs.mark(run).expect("it is still left");
         runs.forget_as(run, now);

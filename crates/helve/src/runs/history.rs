@@ -37,6 +37,7 @@ impl History {
         let call = self.calls.entry(call_id).or_default();
         match entry {
             Entry::Started(started) => {
+                call.begun_at = Some(started.at);
                 call.started = Some(*started);
                 self.started.push(call_id);
             }
@@ -85,6 +86,8 @@ impl History {
 pub(crate) struct Earlier {
     pub(crate) started: Option<Started>,
     pub(crate) finished: Option<Finished>,
+    /// When it began, the last time.
+    pub(crate) begun_at: Option<jiff::Timestamp>,
     /// The tool's answer, and whether something of it is missing.
     pub(crate) executed: Option<(Value, bool)>,
     /// Each effect's last step, with what its handler said.
@@ -117,6 +120,7 @@ impl Earlier {
             StepKind::Settled { .. } if self.finished.is_some() && self.settled.is_some() => {}
             StepKind::Settled { answer, by: _ } => self.settled = Some((answer, payload())),
             StepKind::Resumed => {
+                self.begun_at = self.begun_at.max(Some(step.at));
                 // An answer is good for one time only.
                 if matches!(self.settled, Some((Answer::DidNotHappen, _))) {
                     self.settled = None;

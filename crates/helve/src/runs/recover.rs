@@ -15,7 +15,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Done, step};
-use super::end::{end_apart, park};
+use super::end::{at_work, end_apart, park};
 use super::held::{Held, not_open};
 use super::history::{Earlier, History, parse};
 use super::part::done_before;
@@ -56,6 +56,17 @@ pub enum RunError {
     /// This process is about to end, and takes up nothing.
     #[error("this Helve is stopping, so {0} is left for another process, or for the next one")]
     Stopping(CallId),
+    /// A call that it had started has not happened so far, and may happen yet: it was sent moments before its
+    /// process went.
+    #[error(
+        "a call that {run} had started may be at work still, so it is not made again yet; take it up in {seconds} s"
+    )]
+    AtWork {
+        /// The run.
+        run: CallId,
+        /// How long the call has left.
+        seconds: u64,
+    },
     /// The ledger cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -109,7 +120,8 @@ impl Runtime {
     /// step that had finished, is rolled back, or waits for a person, as its tool says. Runs that
     /// waited for an approval go on where it was decided.
     ///
-    /// Nothing that had finished runs again.
+    /// Nothing that had finished runs again. A run of which a call may be at work still, on the other side, is left
+    /// and says so ([`RunError::AtWork`]); [`recover_left`](Self::recover_left) takes it up when that is over.
     pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
         let parts = self.parts();
         // A ledger that takes nothing, say because entries of it are gone, tells no truth about what is open.
@@ -167,6 +179,8 @@ impl Runtime {
         let taken_up = take_up_all(parts, cut_short, Some(looking));
         let (mut recovered, decided) = futures_util::future::join(taken_up, decided).await;
         recovered.extend(decided?);
+        // They are looked at again when their time is over.
+        recovered.retain(|one| !matches!(one.taken_up, TakenUp::Failed(RunError::AtWork { .. })));
         Ok(recovered)
     }
 
@@ -417,6 +431,13 @@ async fn go_on_with(
         Some(undone) => Some(undoing(parts, undone).await?),
         None => None,
     };
+    // Whoever cancels wants an end now: what is not known then is listed.
+    if ending != Ending::Cancelled
+        && let Some(wait) = at_work(parts, &history).await
+    {
+        held.postpone(wait);
+        return Err(RunError::AtWork { run, seconds: wait.as_secs() + 1 });
+    }
     let active = taken_up(parts, held, history);
     let outcome = match undoing {
         Some(undoing) => {

@@ -15,7 +15,7 @@ use helve_core::record::Entry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::recover::{Recovered, take_up_left};
+use super::recover::{Recovered, RunError, TakenUp, take_up_left};
 use crate::runtime::{Parts, Runtime};
 
 /// How many runs are taken up at the same time.
@@ -29,6 +29,9 @@ const UNDER_WAY_MAX: usize = 1_000;
 const PAGE: usize = 1_000;
 /// When a run whose tool is not here is looked at again: its server may be connected by then.
 const ABSENT_PAUSE: Duration = Duration::from_secs(10);
+/// First and longest pause before a run that could not be taken up is tried again. Each is twice the one before.
+const VAIN_PAUSE: Duration = Duration::from_secs(2);
+const VAIN_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Runs that are being taken over.
 pub(crate) struct Takeover {
@@ -41,8 +44,15 @@ pub(crate) struct Takeover {
 #[derive(Default)]
 struct UnderWay {
     runs: HashSet<CallId>,
-    /// Runs whose tool is not here, left for a process that has it, and when to look again.
-    absent: HashMap<CallId, Instant>,
+    /// Runs that cannot go on here now: their tool is not here, or they could not be taken up.
+    aside: HashMap<CallId, Aside>,
+}
+
+#[derive(Clone, Copy)]
+struct Aside {
+    again_at: Instant,
+    /// How often it could not be taken up.
+    failures: u32,
 }
 
 impl Default for Takeover {
@@ -61,33 +71,59 @@ impl Takeover {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins with a run, unless somebody has, its tool was not here a moment ago, or there are too many.
+    /// Begins with a run, unless somebody has, it was put aside a moment ago, or there are too many.
     fn begin(&self, run: CallId) -> bool {
         let mut under_way = self.lock();
-        let is_absent = under_way.absent.get(&run).is_some_and(|again_at| Instant::now() < *again_at);
-        let begins = !is_absent && under_way.runs.len() < UNDER_WAY_MAX && under_way.runs.insert(run);
+        let is_aside = under_way.aside.get(&run).is_some_and(|aside| Instant::now() < aside.again_at);
+        let begins = !is_aside && under_way.runs.len() < UNDER_WAY_MAX && under_way.runs.insert(run);
         if begins {
-            under_way.absent.remove(&run);
             self.found.fetch_add(1, Ordering::AcqRel);
         }
         begins
     }
 
+    /// Its tool is not here: it is left for a process that has it.
     fn is_absent(&self, run: CallId) {
+        self.put_aside(run, |failures| Aside { again_at: Instant::now() + ABSENT_PAUSE, failures });
+    }
+
+    /// It could not be taken up, for what may not pass by itself. Whether that is so for the first time.
+    fn has_failed(&self, run: CallId) -> bool {
+        let mut is_first = false;
+        self.put_aside(run, |failures| {
+            is_first = failures == 0;
+            let pause = VAIN_PAUSE.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX));
+            let again_at = Instant::now() + pause.min(VAIN_PAUSE_MAX);
+            Aside { again_at, failures: failures.saturating_add(1) }
+        });
+        is_first
+    }
+
+    /// Neither done nor found: it is looked at again.
+    fn put_aside(&self, run: CallId, aside: impl FnOnce(u32) -> Aside) {
         let mut under_way = self.lock();
         under_way.runs.remove(&run);
-        under_way.absent.insert(run, Instant::now() + ABSENT_PAUSE);
+        let failures = under_way.aside.get(&run).map_or(0, |before| before.failures);
+        under_way.aside.insert(run, aside(failures));
         self.found.fetch_sub(1, Ordering::AcqRel);
     }
 
     fn is_done(&self, run: CallId) {
-        self.lock().runs.remove(&run);
+        let mut under_way = self.lock();
+        under_way.runs.remove(&run);
+        under_way.aside.remove(&run);
         self.done.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Forgets those that a process which has their tool has taken over.
-    fn forget_absent_but(&self, left: &HashSet<CallId>) {
-        self.lock().absent.retain(|run, _| left.contains(run));
+    /// This process has it, and looks at it again when its call is not at work any more.
+    fn is_postponed(&self, run: CallId) {
+        self.lock().runs.remove(&run);
+        self.found.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Forgets those that another process has taken over.
+    fn forget_aside_but(&self, left: &HashSet<CallId>) {
+        self.lock().aside.retain(|run, _| left.contains(run));
     }
 }
 
@@ -107,7 +143,9 @@ impl Runtime {
     /// or two: where there are none it costs one query. Two processes never take the same run, and a process that
     /// is only slow or suspended is not taken for dead.
     ///
-    /// A run whose tool this process does not have is left for one that has it. `told` hears what became of each.
+    /// A run whose tool this process does not have is left for one that has it. One that cannot be taken up is tried
+    /// again, less and less often. One of which a call may be at work still, on the other side, is left for
+    /// [`recover_left`](Self::recover_left). `told` hears what became of each, and once that one cannot be taken up.
     pub async fn take_over(
         &self,
         told: impl Fn(&Recovered) + Clone + Send + 'static,
@@ -118,7 +156,7 @@ impl Runtime {
         }
         parts.ledger.check()?;
         let left = find_left(parts).await?;
-        parts.takeover.forget_absent_but(&left.iter().map(|(run, _)| *run).collect());
+        parts.takeover.forget_aside_but(&left.iter().map(|(run, _)| *run).collect());
         for (run, cancel) in left {
             if parts.takeover.begin(run) {
                 tokio::spawn(take_over(Arc::clone(parts), run, cancel, told.clone()));
@@ -166,7 +204,16 @@ async fn take_over(parts: Arc<Parts>, run: CallId, cancel: bool, told: impl Fn(&
             taken_up.await
         }
     };
-    parts.takeover.is_done(run);
+    match recovered.as_ref().map(|recovered| &recovered.taken_up) {
+        Some(TakenUp::Failed(RunError::AtWork { .. })) => return parts.takeover.is_postponed(run),
+        Some(TakenUp::Failed(error)) => {
+            // Once is enough: it is tried again and again.
+            if !parts.takeover.has_failed(run) {
+                return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
+            }
+        }
+        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => parts.takeover.is_done(run),
+    }
     if let Some(recovered) = recovered {
         told(&recovered);
     }

@@ -67,8 +67,9 @@ impl Stop {
     /// Why no part of a run starts: the process stops, and the run is left for the next one.
     pub(crate) fn refuses_part_of(&self, run: &ActiveRun, now: jiff::Timestamp) -> Option<ToolError> {
         let by = self.is_over()?;
-        // It may have begun after all others were halted.
-        run.halt(by, now).then(|| refused(by))
+        // It may have begun after all others were halted. A run that cannot be halted starts no part either.
+        run.halt(by, now);
+        Some(refused(by))
     }
 }
 

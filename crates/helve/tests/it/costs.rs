@@ -163,7 +163,7 @@ fn slow(go: &Arc<Notify>, running: &Arc<AtomicU32>) -> ToolBuilder {
 }
 
 #[tokio::test]
-async fn calls_at_once_cannot_spend_the_same_money_and_one_that_goes_away_gives_it_back() {
+async fn calls_at_once_cannot_spend_the_same_money_and_one_that_hangs_up_has_spent_it() {
     let (go, running) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
     let bench = Bench::with([slow(&go, &running)], |builder| builder.settings(limited("1 USD", &[])));
     let start = || {
@@ -179,14 +179,30 @@ async fn calls_at_once_cannot_spend_the_same_money_and_one_that_goes_away_gives_
     assert!(refused.error().unwrap().message().contains("held"), "{refused:?}");
     first.abort();
     let _gone = first.await;
-    let third = start();
-    while running.load(Ordering::SeqCst) < 3 {
-        tokio::task::yield_now().await;
+    assert_eq!(bench.last_record().ending.cost.map(|cost| cost.micros), Some(400_000));
+    assert_eq!(code(&start().await.unwrap()), "rate_limit", "the tool was at it, whoever waits for that");
+    go.notify_one();
+    assert!(second.await.unwrap().is_success());
+    assert_eq!(code(&start().await.unwrap()), "rate_limit");
+    assert_eq!(running.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_limit_holds_for_callers_that_hang_up() {
+    let (go, running) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)));
+    let ledger = Arc::new(VolatileLedger::default());
+    let runtime = || {
+        let builder = Runtime::builder().ledger(ledger.clone()).settings(limited("1 USD", &[]));
+        builder.tool(slow(&go, &running)).unwrap().build()
+    };
+    let first = runtime();
+    for _ in 0..10 {
+        let hurried = Duration::from_millis(20);
+        let _gone = tokio::time::timeout(hurried, first.call(Call::new("slow", json!({})))).await;
     }
-    for task in [second, third] {
-        go.notify_one();
-        assert!(!task.is_finished() || task.await.unwrap().is_success());
-    }
+    assert_eq!(running.load(Ordering::SeqCst), 2, "1 USD is two times 0.4");
+    let refused = runtime().call(Call::new("slow", json!({}))).await;
+    assert_eq!(code(&refused), "rate_limit", "the journal has it for the next process");
 }
 
 #[tokio::test]

@@ -146,25 +146,68 @@ fn recalled(tool: ToolBuilder, knows: Recalled) -> (ToolBuilder, Arc<AtomicU32>)
 async fn whoever_knows_is_asked_once() {
     let cases = [
         (Recalled::Happened(json!("receipt 7")), "none"),
-        (Recalled::DidNotHappen, "network"),
-        (Recalled::Unknown, "network"),
+        (Recalled::DidNotHappen, "execution_failed"),
+        (Recalled::Unknown, "execution_failed"),
     ];
     for (knows, is) in cases {
-        let (tool, done) = lost(ErrorCode::Network);
-        let (tool, asked) = recalled(tool, knows.clone());
+        let done = Arc::new(AtomicU32::new(0));
+        let counted = done.clone();
+        let crashes =
+            Tool::builder("flaky").description("Crashes.").input_schema(json!({ "type": "object" }));
+        let crashes = crashes.handler(move |_, _| {
+            counted.fetch_add(1, SeqCst);
+            async { panic!("no") }
+        });
+        let (tool, asked) = recalled(crashes, knows.clone());
         let bench = Bench::new([tool]);
         let outcome = bench.call("flaky", json!({ "to": "Ada" })).await;
         assert_eq!((code(&outcome), ran(&done), ran(&asked)), (is, 1, 1), "{outcome:?}");
         match knows {
             Recalled::Happened(receipt) => assert_eq!(outcome.into_result().unwrap(), receipt),
-            Recalled::DidNotHappen => {
+            Recalled::DidNotHappen | Recalled::WillNotHappen => {
                 let error = outcome.error().unwrap();
-                assert!(error.is_retryable() && error.did_nothing(), "{error:?}");
+                assert!(error.did_nothing() && !error.may_have_happened(), "{error:?}");
                 assert!(!left_in_doubt(&bench.last_record()));
             }
             Recalled::Unknown => assert_in_doubt(&outcome),
         }
     }
+}
+
+#[tokio::test]
+async fn what_did_not_happen_before_the_connection_was_lost_may_happen_yet() {
+    for fail in [ErrorCode::Network, ErrorCode::ServerError, ErrorCode::McpConnection] {
+        let (tool, done) = lost(fail);
+        let (tool, asked) = recalled(tool, Recalled::DidNotHappen);
+        let bench = Bench::new([tool]);
+        for is_first in [true, false] {
+            let call = Call::new("flaky", json!({ "to": "Ada" })).idempotency_key("k");
+            let outcome = bench.runtime.call(call).await;
+            assert_eq!(
+                (code(&outcome), ran(&done), ran(&asked)),
+                (fail.as_str(), 1, 1),
+                "the key is used up"
+            );
+            assert_in_doubt(&outcome);
+            assert_eq!(left_in_doubt(&bench.last_record()), is_first);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_did_not_happen_may_happen_yet_for_an_earlier_attempt() {
+    let number = Arc::new(AtomicU32::new(0));
+    let tool = Tool::builder("pay").description("Pays.").input_schema(json!({ "type": "object" }));
+    let tool = tool.handler(move |_, _| {
+        let code = if number.fetch_add(1, SeqCst) == 0 { ErrorCode::Network } else { ErrorCode::RateLimit };
+        std::future::ready(Err(ToolError::new(code, "no")))
+    });
+    let mut policy = RetryPolicy::quick();
+    (policy.retries_max, policy.retry_unknown) = (1, true);
+    let (tool, asked) = recalled(tool.retry(policy), Recalled::DidNotHappen);
+    let outcome = Bench::new([tool]).call("pay", json!({ "to": "Ada" })).await;
+    assert_eq!((code(&outcome), outcome.attempts, ran(&asked)), ("rate_limit", 2, 1));
+    assert_in_doubt(&outcome);
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use helve::formats::Format;
-use helve::{Category, Filter, Layer, Registry, RegistryError, Risk, Source, Tool, Workspace};
+use helve::{
+    Call, Category, ErrorCode, Filter, Layer, Registry, RegistryError, Risk, Runtime, Source, Tool, Workspace,
+};
 use serde_json::json;
 
 use crate::support::echo;
@@ -206,4 +208,16 @@ fn an_export_is_made_once_until_a_tool_changes() {
         (before.as_array().unwrap().len(), registry.export(Format::Anthropic).as_array().unwrap().len()),
         (1, 2)
     );
+}
+
+#[tokio::test]
+async fn nobody_is_told_to_call_a_broken_tool_again() {
+    let runtime = Runtime::builder().build();
+    let covers = helve::registry::Covers::Tool("bad".to_owned());
+    let reason = "its definition cannot be used".to_owned();
+    runtime.registry().set_broken(vec![helve::registry::Broken { layer: Layer::Project, covers, reason }]);
+    let outcome = runtime.call(Call::new("bad", json!({}))).await;
+    let error = outcome.error().unwrap();
+    assert_eq!(error.code(), ErrorCode::PreconditionFailed);
+    assert!(error.did_nothing() && !error.is_retryable(), "{error:?}");
 }

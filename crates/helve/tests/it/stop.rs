@@ -7,7 +7,7 @@ use helve::compose::{self, OnError, Step};
 use helve::ports::{Holder, Runs};
 use helve::record::Entry;
 use helve::run::StepKind;
-use helve::{Call, Layer, Risk, Runtime, Settings, Status, Tool, ToolBuilder, VolatileLedger};
+use helve::{Call, Layer, Risk, Runtime, Settings, Status, Tool, ToolBuilder, ToolError, VolatileLedger};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -148,4 +148,29 @@ async fn a_question_stands_and_its_caller_is_told_so() {
     events.next().await.unwrap();
     bench.runtime.stop("SIGTERM", Duration::from_secs(3_600)).await;
     assert!(matches!(asks.await.unwrap().status, Status::Pending(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plain_tool_starts_no_parts_once_the_grace_is_over() {
+    let (begun, parts) = (Arc::new(Notify::new()), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let (tell, seen) = (Arc::clone(&begun), Arc::clone(&parts));
+    let stubborn = tool("stubborn").handler(move |_, context| {
+        let (tell, seen) = (Arc::clone(&tell), Arc::clone(&seen));
+        async move {
+            tell.notify_one();
+            // It does not care that it is cancelled.
+            context.cancellation().cancelled().await;
+            let part = context.call_part("part", Call::new("quick", json!({}))).await;
+            seen.lock().unwrap().push(part.error().map(ToolError::code));
+            Ok(json!({}))
+        }
+    });
+    let bench = bench();
+    bench.runtime.registry().register(Layer::Project, stubborn.build().unwrap()).unwrap();
+    let calling = bench.calling("stubborn");
+    begun.notified().await;
+    bench.runtime.stop("the test", Duration::ZERO).await;
+    let _ended = calling.await.unwrap();
+    let parts = parts.lock().unwrap();
+    assert!(matches!(&parts[..], [Some(helve::ErrorCode::Stopping)]), "{parts:?}");
 }

@@ -261,7 +261,7 @@ impl Kit<'_> {
         let remote = self.bench.remote;
         self.counted(what).recall_handled(move |_, context: Context| async move {
             Ok(match remote.seen(&key(&context)).await? {
-                Value::Null => Recalled::DidNotHappen,
+                Value::Null => Recalled::WillNotHappen,
                 result => Recalled::Happened(result),
             })
         })

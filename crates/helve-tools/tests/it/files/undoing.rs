@@ -129,12 +129,12 @@ async fn a_call_that_was_cut_short_can_be_asked_what_became_of_it() {
     let tool = world.tool("file-write");
     let context = context(tool);
     let recall = async || tool.recall_handler().unwrap().recall(json!({}), context.clone()).await.unwrap();
-    assert_eq!(recall().await, Recalled::DidNotHappen);
+    assert_eq!(recall().await, Recalled::WillNotHappen);
     let arguments = json!({ "path": "a.txt", "content": "new", "overwrite": true });
     let result = tool.handler().call(arguments, context.clone()).await.unwrap();
     assert_eq!(recall().await, Recalled::Happened(result));
     world.put("root/a.txt", "one\ntwo\nthree\n");
-    assert_eq!(recall().await, Recalled::DidNotHappen);
+    assert_eq!(recall().await, Recalled::WillNotHappen);
     world.put("root/a.txt", "theirs");
     assert_eq!(recall().await, Recalled::Unknown);
 }

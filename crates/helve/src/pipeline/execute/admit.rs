@@ -36,19 +36,9 @@ pub(super) async fn hold(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 }
 
 /// Records what a call cost, and counts it.
-pub(super) fn charge(
-    parts: &Parts,
-    tool: &Tool,
-    result: &Result<Value, ToolError>,
-    record: &mut OpenRecord<'_>,
-) {
-    let Some(price) = &tool.definition().cost else { return };
+pub(super) fn charge(result: &Result<Value, ToolError>, record: &mut OpenRecord<'_>) {
     let did_nothing = matches!(result, Err(error) if error.did_nothing());
-    let Some(cost) = price.of(record.charged(), result.as_ref().ok(), did_nothing) else { return };
-    if parts.costs.is_limited() {
-        parts.costs.count(parts.clock.now(), &cost, tool.name(), record.caller());
-    }
-    record.costs(cost);
+    record.pay(result.as_ref().ok(), did_nothing);
 }
 
 impl Admitted<'_> {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::record::{Attempt, HandlerEnd};
 use helve_core::run::{PartState, Recalled};
 use helve_core::{Call, CallId, ErrorCode, Tool, ToolError};
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::runtime::Parts;
 const RECALL_MAX: Duration = Duration::from_secs(10);
 
 /// Whether a failure of this tool may need to be asked about, so that its arguments are kept until then.
-pub(super) fn may_be_asked(tool: &Tool) -> bool {
+pub(crate) fn may_be_asked(tool: &Tool) -> bool {
     !tool.definition().repeatable() && (tool.recall_handler().is_some() || tool.definition().recall.is_some())
 }
 
@@ -50,11 +51,11 @@ pub(super) async fn clear_up(
             record.it_happened();
             Ok(result)
         }
-        Ok(Ok(Recalled::DidNotHappen)) if has_ended(&error, record) => {
+        Ok(Ok(Recalled::DidNotHappen | Recalled::WillNotHappen)) if have_answered(record.attempts()) => {
             record.nothing_was_done();
             Err(error.nothing_done().suggest("it was looked into: the call had no effect"))
         }
-        Ok(Ok(Recalled::DidNotHappen)) => {
+        Ok(Ok(Recalled::DidNotHappen | Recalled::WillNotHappen)) => {
             let error = in_doubt(error, tool, run);
             Err(error.suggest("it had no effect so far, but the other side may be at work on it still"))
         }
@@ -66,11 +67,16 @@ pub(super) async fn clear_up(
     }
 }
 
-/// Whether nobody can be at work on the call any more. Of one that was given up for its time, the other side may.
-fn has_ended(error: &ToolError, record: &OpenRecord<'_>) -> bool {
-    use helve_core::record::HandlerEnd::{Panicked, Returned};
-    let is_over = |last: &helve_core::record::Attempt| matches!(last.handler, Returned | Panicked);
-    error.code() != ErrorCode::Timeout && record.last_attempt().is_some_and(is_over)
+/// Whether each attempt ended because its tool said so, or did nothing: then nobody can be at work on the call any
+/// more. Where the time was up or the connection was lost nobody said anything, and the other side may be.
+pub(crate) fn have_answered(attempts: &[Attempt]) -> bool {
+    use ErrorCode::{McpConnection, Network, ServerError, Timeout};
+    let has_answered = |attempt: &Attempt| {
+        let is_lost = matches!(attempt.code, Some(Timeout | Network | ServerError | McpConnection));
+        let is_over = matches!(attempt.handler, HandlerEnd::Returned | HandlerEnd::Panicked);
+        attempt.nothing_done || (is_over && !is_lost)
+    };
+    !attempts.is_empty() && attempts.iter().all(has_answered)
 }
 
 fn in_doubt(error: ToolError, tool: &Tool, run: CallId) -> ToolError {

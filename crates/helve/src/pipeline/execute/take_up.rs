@@ -1,6 +1,7 @@
 //! A call that had started when its run was cut short: where to go on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::expression::Scope;
 use helve_core::record::Started;
@@ -13,6 +14,9 @@ use super::super::record::OpenRecord;
 use crate::pipeline::{self, Origin};
 use crate::runs::{Waiting, parse};
 use crate::runtime::Parts;
+
+/// How much longer than its tool's time a call may take to have its effect: the way there, and clocks that differ.
+const AT_WORK_MARGIN: Duration = Duration::from_secs(2);
 
 /// Where a call goes on.
 pub(super) enum TakeUp {
@@ -32,7 +36,7 @@ pub(super) async fn take_up(
     record: &mut OpenRecord<'_>,
 ) -> Result<TakeUp, ToolError> {
     let Some((call_id, earlier)) = record.cut_short() else { return Ok(TakeUp::Start) };
-    let (executed, settled) = (earlier.executed.clone(), earlier.settled.clone());
+    let (executed, settled, begun_at) = (earlier.executed.clone(), earlier.settled.clone(), earlier.begun_at);
     record.hold_step(StepKind::Resumed);
     // Its parts know by themselves how far they have come.
     if tool.is_composed() {
@@ -58,7 +62,15 @@ pub(super) async fn take_up(
     }
     match recall(parts, tool, &call.arguments, context).await {
         Ok(Recalled::Happened(result)) => Ok(TakeUp::Answered(result)),
-        Ok(Recalled::DidNotHappen) => Ok(TakeUp::Again),
+        Ok(Recalled::WillNotHappen) => Ok(TakeUp::Again),
+        Ok(Recalled::DidNotHappen) if may_be_at_work(parts, tool, begun_at).is_none() => Ok(TakeUp::Again),
+        Ok(Recalled::DidNotHappen) => {
+            let message = format!(
+                "`{}` was cut short and had no effect so far, but the other side may be at work on it still",
+                tool.name()
+            );
+            Err(wait(WaitingFor::UnknownOutcome, message, say_so))
+        }
         Ok(Recalled::Unknown) => {
             let message =
                 format!("`{}` was cut short, and nobody knows whether it had its effect", tool.name());
@@ -72,6 +84,20 @@ pub(super) async fn take_up(
             Err(wait(WaitingFor::UnknownOutcome, message, say_so))
         }
     }
+}
+
+/// How much longer somebody may be at work on a call whose process has gone. The other side does not know of that:
+/// for as long as the call was allowed to take, "it did not happen" may only mean "not yet".
+pub(crate) fn may_be_at_work(
+    parts: &Parts,
+    tool: &Tool,
+    begun_at: Option<jiff::Timestamp>,
+) -> Option<Duration> {
+    let allowed = super::time_allowed(parts, tool) + AT_WORK_MARGIN;
+    // A clock that was set back tells nothing, so that all of the time is waited for.
+    let since = begun_at.map(|begun_at| parts.clock.now().duration_since(begun_at));
+    let since = since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
+    allowed.checked_sub(since).filter(|left| !left.is_zero())
 }
 
 /// Asks the tool, or another one, what became of the call.

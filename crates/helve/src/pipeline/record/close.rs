@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use helve_core::cost::{Amount, Cost};
 use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
@@ -96,21 +95,6 @@ impl OpenRecord<'_> {
         outcome.degraded = self.all_degraded();
         outcome.cost.clone_from(&self.cost);
         outcome
-    }
-
-    /// The tool has charged so much in one attempt.
-    pub(in crate::pipeline) fn charge(&mut self, amount: Amount) {
-        self.charged = self.charged.plus(amount);
-    }
-
-    /// What the tool has charged in all.
-    pub(in crate::pipeline) fn charged(&self) -> Amount {
-        self.charged
-    }
-
-    /// What the call cost.
-    pub(in crate::pipeline) fn costs(&mut self, cost: Cost) {
-        self.cost = Some(Box::new(cost));
     }
 
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
@@ -410,6 +394,7 @@ impl Drop for OpenRecord<'_> {
         if self.state == State::Closed && !self.is_root() {
             return;
         }
+        self.settle_bill();
         let run = self.run.clone();
         if let Some(run) = &run
             && self.state == State::Open

@@ -6,6 +6,7 @@ use std::time::Duration;
 use helve::record::Entry;
 use helve::run::Recalled;
 use helve::runs::RunError;
+use helve_testkit::clock::ManualClock;
 
 use super::*;
 
@@ -16,12 +17,19 @@ struct Setup {
     timeout: Duration,
     knows: Arc<Mutex<Recalled>>,
     asked: Arc<AtomicUsize>,
+    clock: Arc<ManualClock>,
 }
 
 impl Setup {
     fn new(knows: Recalled) -> Self {
         let (world, timeout) = (World::default(), Duration::from_millis(50));
-        Self { world, timeout, knows: Arc::new(Mutex::new(knows)), asked: Arc::default() }
+        Self {
+            world,
+            timeout,
+            knows: Arc::new(Mutex::new(knows)),
+            asked: Arc::default(),
+            clock: Arc::default(),
+        }
     }
 
     fn slow(&self) -> ToolBuilder {
@@ -48,7 +56,8 @@ impl Setup {
     /// A saga whose second step does not answer in time.
     fn saga(&self, ledger: Arc<dyn Ledger>, policy: OnError) -> Runtime {
         let tools = self.world.doable("write").into_iter().chain([self.slow(), self.world.act("unslow")]);
-        let runtime = runtime(ledger, tools, impatient());
+        let builder = Runtime::builder().ledger(ledger).clock(self.clock.clone()).settings(impatient());
+        let runtime = tools.fold(builder, |builder, tool| builder.tool(tool).unwrap()).build();
         sequence(&runtime, "saga", &["write", "slow"], policy);
         runtime
     }
@@ -70,7 +79,8 @@ fn happened() -> Recalled {
 async fn a_part_that_took_too_long_is_looked_up_before_its_saga_is_undone() {
     let cases = [
         (happened(), PartState::Undone, vec!["write", "slow", "unslow", "unwrite"]),
-        (Recalled::DidNotHappen, PartState::Failed, vec!["write", "slow", "unwrite"]),
+        (Recalled::WillNotHappen, PartState::Failed, vec!["write", "slow", "unwrite"]),
+        (Recalled::DidNotHappen, PartState::Unknown, vec!["write", "slow", "unwrite"]),
         (Recalled::Unknown, PartState::Unknown, vec!["write", "slow", "unwrite"]),
     ];
     for (knows, state, world_after) in cases {
@@ -84,6 +94,20 @@ async fn a_part_that_took_too_long_is_looked_up_before_its_saga_is_undone() {
         assert_eq!(again.is_success(), state != PartState::Unknown, "{again:?}");
         assert_eq!(world.done(), world_after, "nothing is undone twice");
     }
+}
+
+#[tokio::test]
+async fn a_part_that_may_be_at_work_still_is_unknown_until_its_time_is_over() {
+    let setup = Setup::new(Recalled::DidNotHappen);
+    let runtime = setup.saga(ledger(), OnError::Undo);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    assert_eq!(states(&outcome)[1], ("slow", PartState::Unknown));
+    let early = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(!early.is_success(), "{early:?}");
+    setup.clock.advance(Duration::from_secs(10));
+    let late = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+    assert!(late.is_success(), "{late:?}");
+    assert_eq!(setup.world.done(), ["write", "slow", "unwrite"]);
 }
 
 #[tokio::test]

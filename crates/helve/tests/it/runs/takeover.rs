@@ -3,6 +3,10 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use helve::run::Recalled;
+use helve::runs::{Recovery, RunError};
+use helve_testkit::clock::ManualClock;
+
 use super::*;
 
 /// Twice as many as have a place at a time.
@@ -10,11 +14,15 @@ const MANY: usize = 64;
 
 /// A ledger in which calls of these tools were cut short in their middle.
 async fn cut_short(tools: &[&'static str]) -> Arc<VolatileLedger> {
+    cut_short_as(tools, idempotent).await
+}
+
+async fn cut_short_as(tools: &[&'static str], built: fn(&str) -> ToolBuilder) -> Arc<VolatileLedger> {
     let ledger = Arc::new(VolatileLedger::default());
     let begun = Arc::new(AtomicUsize::new(0));
     let never_ends = |name: &&'static str| {
         let begun = Arc::clone(&begun);
-        idempotent(name).handler(move |_, _| {
+        built(name).handler(move |_, _| {
             begun.fetch_add(1, SeqCst);
             std::future::pending()
         })
@@ -110,4 +118,129 @@ async fn a_run_whose_tool_is_not_here_is_left_until_it_is() {
         look().await;
     }
     assert!(ledger.open_runs(None, 10).await.unwrap().is_empty());
+}
+
+/// A service that is asked to pay, and may be at work on it while its client dies.
+struct Service {
+    ledger: Arc<VolatileLedger>,
+    clock: Arc<ManualClock>,
+    knows: Arc<Mutex<Recalled>>,
+    asked: Arc<AtomicUsize>,
+    paid: Arc<AtomicUsize>,
+    survivor: Runtime,
+}
+
+fn pay(name: &str) -> ToolBuilder {
+    let tool = Tool::builder(name).description("Pays.").input_schema(json!({ "type": "object" }));
+    tool.timeout(Duration::from_secs(20))
+}
+
+impl Service {
+    async fn at_work() -> Self {
+        let ledger = cut_short_as(&["pay"], pay).await;
+        let clock = Arc::new(ManualClock::new(jiff::Timestamp::now()));
+        let knows = Arc::new(Mutex::new(Recalled::DidNotHappen));
+        let (asked, paid) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, pays, known) = (asked.clone(), paid.clone(), knows.clone());
+        let tool = pay("pay")
+            .handler(move |_, _| {
+                pays.fetch_add(1, SeqCst);
+                async { Ok(json!("paid again")) }
+            })
+            .recall_handled(move |_, _| {
+                counted.fetch_add(1, SeqCst);
+                let known = known.lock().unwrap().clone();
+                async move { Ok(known) }
+            });
+        let builder = Runtime::builder().ledger(ledger.clone()).clock(clock.clone());
+        let survivor = builder.tool(tool).unwrap().build();
+        Self { ledger, clock, knows, asked, paid, survivor }
+    }
+
+    async fn run(&self) -> CallId {
+        self.ledger.open_runs(None, 1).await.unwrap()[0].run
+    }
+
+    /// The survivor looks, and again, for this long.
+    async fn looks(&self, seconds: u64) -> Vec<helve::runs::Recovered> {
+        let mut recovered = Vec::new();
+        for _ in 0..seconds {
+            self.survivor.take_over(|_| {}).await.unwrap();
+            recovered.extend(self.survivor.recover_left().await.unwrap());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            self.clock.advance(Duration::from_secs(1));
+        }
+        recovered
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_be_at_work_still_is_not_made_again() {
+    let service = Service::at_work().await;
+    let run = service.run().await;
+    assert!(service.looks(15).await.is_empty());
+    assert_eq!((service.paid.load(SeqCst), service.asked.load(SeqCst)), (0, 1), "it is asked, and left");
+    assert_eq!(service.survivor.recovery(), Recovery::default());
+    let by_hand = service.survivor.resume_run(run, None).await;
+    assert!(matches!(by_hand, Err(RunError::AtWork { .. })), "{by_hand:?}");
+    // What was at work has come to its end.
+    *service.knows.lock().unwrap() = Recalled::Happened(json!("paid once"));
+    let recovered = service.looks(15).await.pop().unwrap();
+    let TakenUp::Ended(outcome) = recovered.taken_up else { panic!("{recovered:?}") };
+    assert_eq!(outcome.into_result().unwrap(), "paid once");
+    assert_eq!(service.paid.load(SeqCst), 0, "nothing is paid twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_did_not_happen_in_all_of_its_time_is_done_again() {
+    let service = Service::at_work().await;
+    let recovered = service.looks(30).await;
+    assert!(matches!(&recovered[..], [one] if matches!(&one.taken_up, TakenUp::Ended(_))), "{recovered:?}");
+    assert_eq!(service.paid.load(SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_the_dead_process_was_at_is_done_again_at_once() {
+    let service = Service::at_work().await;
+    *service.knows.lock().unwrap() = Recalled::WillNotHappen;
+    let run = service.run().await;
+    assert!(service.survivor.resume_run(run, None).await.unwrap().is_success());
+    assert_eq!(service.paid.load(SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_does_not_forget_what_may_be_at_work() {
+    for (seconds, is) in [(0, "outcome_unknown"), (30, "cancelled")] {
+        let service = Service::at_work().await;
+        service.clock.advance(Duration::from_secs(seconds));
+        let outcome = service.survivor.cancel_run(service.run().await).await.unwrap().unwrap();
+        assert_eq!((code(&outcome), service.paid.load(SeqCst)), (is, 0), "{outcome:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_cannot_be_taken_up_is_said_once_and_tried_less_and_less_often() {
+    let ledger = cut_short(&["works"]).await;
+    let (tries, told) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&tries);
+    let faulty = FaultyLedger::new(
+        ledger,
+        Arc::new(move |_: Boundary| {
+            counted.fetch_add(1, SeqCst);
+            Err(helve::ports::JournalError::new("its row was changed"))
+        }),
+    );
+    let works = idempotent("works").handler(|_, _| async { Ok(json!({})) });
+    let survivor = runtime(Arc::new(faulty), [works], Settings::default());
+    for _ in 0..100 {
+        let told = Arc::clone(&told);
+        let tell = move |_: &helve::runs::Recovered| {
+            told.fetch_add(1, SeqCst);
+        };
+        survivor.take_over(tell).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(told.load(SeqCst), 1);
+    assert!((2..10).contains(&tries.load(SeqCst)), "{tries:?}");
+    assert_eq!(survivor.recovery(), Recovery::default(), "it is neither done nor under way");
 }
