@@ -567,6 +567,10 @@ fn taken_up(parts: &Arc<Parts>, held: Held, history: History) -> Arc<ActiveRun> 
     active.begin();
     let active = Arc::new(active);
     parts.runs.insert(&active);
+    // All others may have been halted while this one was asked about: then it is left for the next process, too.
+    if let Some(by) = parts.stop.is_over() {
+        active.halt(by, parts.clock.now());
+    }
     Watch::begin(parts);
     active
 }
