@@ -11,7 +11,7 @@ use helve_core::ports::{Clock, SystemClock};
 use jiff::Timestamp;
 
 use crate::anchor::Anchor;
-use crate::audit::{Audit, VerifyingKey, key_file};
+use crate::audit::{Audit, Stretch, VerifyingKey, key_file};
 use crate::backup::finish_restore;
 use crate::error::StoreError;
 use crate::memory::Settings;
@@ -74,6 +74,8 @@ pub struct Store {
     pub(crate) readers: Readers,
     pub(crate) peers: Arc<Peers>,
     pub(crate) memory: Settings,
+    /// The part of the chain that was checked for runs that are taken up.
+    pub(crate) checked: tokio::sync::Mutex<Option<Stretch>>,
     page_limit: Arc<AtomicU32>,
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,
 }
@@ -142,6 +144,7 @@ impl Store {
             queue,
             peers,
             memory,
+            checked: tokio::sync::Mutex::new(None),
             page_limit,
             writer: Mutex::new(Some(thread)),
         })

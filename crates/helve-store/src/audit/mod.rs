@@ -13,6 +13,7 @@ mod query;
 mod record;
 mod rows;
 mod runs;
+mod stretch;
 mod verify;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ pub use self::query::{Among, AuditQuery, Shown};
 pub(crate) use self::record::step_kind;
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
 pub(crate) use self::rows::Damage;
+pub(crate) use self::stretch::{Stretch, check as check_stretch};
 pub(crate) use self::verify::CALLS;
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};

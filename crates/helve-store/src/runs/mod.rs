@@ -11,7 +11,7 @@ use helve_core::run::{Step, StepKind};
 use helve_core::{BoxFuture, CallId};
 use rusqlite::Connection;
 
-use crate::audit::{Damage, Said, read_history};
+use crate::audit::{Damage, Said, check_stretch, read_history};
 use crate::error::StoreError;
 use crate::queue::Job;
 use crate::request::Request;
@@ -28,7 +28,10 @@ impl Runs for Store {
     }
 
     fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
-        Box::pin(self.ask(move |reply| Job::Ask(Box::new(Request::Adopt { run, reply }))))
+        Box::pin(async move {
+            self.check_run(run).await?;
+            self.ask(move |reply| Job::Ask(Box::new(Request::Adopt { run, reply }))).await
+        })
     }
 
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {
@@ -63,6 +66,24 @@ impl Runs for Store {
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {
         let peers = Arc::clone(&self.peers);
         Box::pin(self.readers.read(move |db| table::cancel_requests(db, &peers)))
+    }
+}
+
+impl Store {
+    /// Refuses a run of which entries are missing or were changed: it would do its deeds again, or others.
+    async fn check_run(&self, run: CallId) -> Result<(), JournalError> {
+        // One at a time: the first that is taken up reads what all others need.
+        let mut checked = self.checked.lock().await;
+        let known = *checked;
+        match self.readers.read(move |db| check_stretch(db, run, known)).await? {
+            Ok(stretch) => {
+                *checked = stretch;
+                Ok(())
+            }
+            Err(what) => Err(JournalError::new(format!(
+                "the run {run} is not taken up, because {what}; `helve audit verify` says more"
+            ))),
+        }
     }
 }
 

@@ -349,6 +349,38 @@ async fn nobody_takes_up_a_run_whose_row_was_changed() {
 }
 
 #[tokio::test]
+async fn nobody_takes_up_a_run_whose_entries_were_changed_or_removed() {
+    let place = Place::new();
+    let store = place.open();
+    let run = SampleCall::new("trip/book");
+    let [hotel, card] = ["hotel", "card"].map(|tool| SampleCall::new(tool).part_of(&run, tool));
+    for entry in [run.started(), hotel.started(), hotel.done(json!(7)), card.started()] {
+        store.commit(entry).await.unwrap();
+    }
+    // What follows keeps the anchor where it is.
+    let later = SampleCall::new("later");
+    store.commit(later.done(json!(1))).await.unwrap();
+    store.close().unwrap();
+    let cases = [
+        ("DELETE FROM entries WHERE seq = 3", "entry 3 is missing"),
+        ("DELETE FROM entries WHERE seq IN (2, 3, 4)", "entry 2 is missing"),
+        ("UPDATE entries SET run_id = NULL WHERE run_id IS NOT NULL", "entry 2 does not fit"),
+        ("UPDATE entries SET payload = '{\"arguments\":{\"n\":66}}' WHERE seq = 1", "said in entry 1"),
+        ("UPDATE entries SET payload = replace(payload, '7', '8') WHERE seq = 3", "said in entry 3"),
+        ("UPDATE entries SET payload = NULL, salt = NULL WHERE seq = 3", "said in entry 3"),
+        ("UPDATE entries SET head = replace(head, 'hotel', 'motel') WHERE seq = 2", "entry 2 does not fit"),
+        ("UPDATE entries SET head = replace(head, 'later', 'laten') WHERE seq = 5", "entry 5 does not fit"),
+    ];
+    for (sql, expected) in cases {
+        let copy = place.copy();
+        change(&copy, sql);
+        let refused = copy.open().adopt(run.id()).await.unwrap_err().to_string();
+        assert!(refused.contains(expected) && refused.contains("not taken up"), "{sql}: {refused}");
+    }
+    assert_eq!(place.open().adopt(run.id()).await.unwrap(), Adoption::Adopted);
+}
+
+#[tokio::test]
 async fn a_run_that_nobody_asked_to_stop_goes_on() {
     let place = Place::new();
     let store = place.open();
