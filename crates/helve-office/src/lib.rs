@@ -1,7 +1,6 @@
 //! The office pack: mail, calendar, tasks and contacts that a person would trust with real accounts.
 //!
-//! What stands here so far is the kernel: pure functions on text and time that need no server and no store.
-//! Each folder knows only those above it in this list.
+//! The kernel is pure functions on text and time that need no server and no store:
 //!
 //! - [`text`]: the one validator in front of every protocol. Addresses, subjects, folder names.
 //! - [`ical`]: iCalendar and vCard, read and edited without changing a byte that nobody named.
@@ -10,6 +9,12 @@
 //! - [`recurrence`]: when the events of a series happen, and edits of one, some or all of them.
 //! - [`availability`]: who is free when, where *unknown* is never *free*.
 //! - [`mail`]: messages composed and read, replies and forwards that thread.
+//!
+//! Around it:
+//!
+//! - [`account`]: the ports to servers, whatever they speak.
+//!
+//! Each folder knows only those above it in these lists.
 
 pub mod text;
 
@@ -23,3 +28,5 @@ pub mod recurrence;
 pub mod availability;
 
 pub mod mail;
+
+pub mod account;

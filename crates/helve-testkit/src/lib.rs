@@ -4,7 +4,9 @@ pub mod clock;
 pub mod conformance;
 pub mod entries;
 pub mod faulty;
+pub mod office;
 pub mod peers;
 
 pub use clock::ManualClock;
 pub use faulty::{Boundary, Fault, FaultyLedger};
+pub use office::OfficeServers;

@@ -9,6 +9,7 @@ mod mail;
 mod recurrence;
 mod rule;
 mod samples;
+mod servers;
 mod text;
 mod zones;
 
