@@ -13,6 +13,7 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
 //! Each folder knows only those above it in these lists.
 
@@ -30,3 +31,8 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+mod office;
+pub use office::{Account, Office, OfficeSettings};
+
+pub mod tools;

@@ -11,6 +11,8 @@
 
 mod store;
 
+pub mod office;
+
 mod approvals;
 mod figures;
 mod glance;

@@ -1,0 +1,16 @@
+//! The office tools.
+
+use std::sync::Arc;
+
+use helve::Tool;
+
+use crate::Office;
+
+mod calendar;
+mod mail;
+
+/// Every office tool.
+pub fn office_tools(office: &Arc<Office>) -> Vec<Tool> {
+    let builders = mail::tools(office).into_iter().chain(calendar::tools(office));
+    builders.map(|builder| builder.build().expect("a test builds every office tool")).collect()
+}

@@ -1,0 +1,144 @@
+//! The file, its one writing connection and a few that read.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::OfficeError;
+
+/// What the file's tables look like. Raised whenever `schema.sql` changes after a release.
+const FORMAT: i64 = 1;
+
+/// How long one process waits for another that writes.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+
+/// Most reading connections that are kept while nobody reads.
+const IDLE_MAX: usize = 4;
+
+/// The office file. Cheap to clone.
+#[derive(Clone)]
+pub struct OfficeDb(Arc<Inner>);
+
+struct Inner {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl OfficeDb {
+    /// Opens the file, and makes it where there is none.
+    pub fn open(path: &Path) -> Result<Self, OfficeError> {
+        let open = |source| OfficeError::Open { path: path.to_owned(), source };
+        make_private(path);
+        let mut db = Connection::open(path).map_err(open)?;
+        prepare(&db).map_err(open)?;
+        let found = make_tables(&mut db).map_err(open)?;
+        if found > FORMAT {
+            return Err(OfficeError::Newer { path: path.to_owned(), found, known: FORMAT });
+        }
+        Ok(Self(Arc::new(Inner {
+            path: path.to_owned(),
+            writer: Mutex::new(db),
+            idle: Mutex::new(Vec::new()),
+        })))
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Reads as of one moment, on a thread that may block.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, OfficeError> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.read(read)).await
+    }
+
+    /// Writes all or nothing, on a thread that may block. It is on disk when this returns.
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, OfficeError> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || inner.write(write)).await
+    }
+}
+
+impl Inner {
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, OfficeError> {
+        let kept = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let db = kept.map_or_else(|| self.reader(), Ok)?;
+        let reading = db.unchecked_transaction()?;
+        let found = read(&db)?;
+        reading.finish()?;
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_MAX {
+            idle.push(db);
+        }
+        Ok(found)
+    }
+
+    fn reader(&self) -> Result<Connection, OfficeError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let open = |source| OfficeError::Open { path: self.path.clone(), source };
+        let db = Connection::open_with_flags(&self.path, flags).map_err(open)?;
+        db.busy_timeout(BUSY_MAX)?;
+        Ok(db)
+    }
+
+    fn write<T>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, OfficeError> {
+        let mut db = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let written = write(&transaction)?;
+        transaction.commit()?;
+        Ok(written)
+    }
+}
+
+fn prepare(db: &Connection) -> rusqlite::Result<()> {
+    db.busy_timeout(BUSY_MAX)?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    // What is to be sent must survive a power cut before it is sent.
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "foreign_keys", "ON")?;
+    // Removed mails are not to be found in the file.
+    db.pragma_update(None, "secure_delete", "ON")
+}
+
+/// Makes the tables of a new file. The format of the file as it is now.
+fn make_tables(db: &mut Connection) -> rusqlite::Result<i64> {
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let format = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if format != 0 {
+        return Ok(format);
+    }
+    transaction.execute_batch(include_str!("schema.sql"))?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.commit()?;
+    Ok(FORMAT)
+}
+
+/// Mails are nobody else's business: the file is its owner's alone before anything is in it.
+fn make_private(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut options = std::fs::OpenOptions::new();
+        // Where it fails, SQLite fails after us and says why.
+        let _ = options.create_new(true).write(true).mode(0o600).open(path);
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, OfficeError> + Send + 'static,
+) -> Result<T, OfficeError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(OfficeError::Ending))
+}

@@ -1,0 +1,14 @@
+//! The office pack's own file: accounts, mails, calendars, tasks and contacts, and what is to be sent.
+//!
+//! It stands beside the ledger and is none of it: a sync that writes ten thousand mails holds up no call. One
+//! connection writes, a few read.
+
+mod accounts;
+mod collections;
+mod db;
+mod error;
+
+pub use accounts::AccountRow;
+pub use collections::{CollectionRow, NewCollection};
+pub use db::OfficeDb;
+pub use error::OfficeError;
