@@ -52,7 +52,7 @@ pub(crate) fn start(approval: &Approval) -> (SampleCall, Entry) {
     let call = SampleCall::new("mail/send");
     let mut started = call.start();
     let (approval_id, binding) = (approval.id, approval.binding.clone());
-    started.grant = Some(Grant { approval_id, binding, asked: None });
+    started.grant = Some(Grant { approval_id, binding, asked: None, fingerprint: None });
     (call, Entry::Started(started))
 }
 

@@ -97,7 +97,7 @@ fn start(clock: &ManualClock, approval: &Approval) -> (SampleCall, Entry) {
     let call = SampleCall::at("mail/send", clock.now());
     let mut started = call.start();
     let (approval_id, binding) = (approval.id, approval.binding.clone());
-    started.grant = Some(Grant { approval_id, binding, asked: None });
+    started.grant = Some(Grant { approval_id, binding, asked: None, fingerprint: None });
     (call, Entry::Started(started))
 }
 
