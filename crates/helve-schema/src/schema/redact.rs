@@ -32,8 +32,8 @@ pub(super) fn marks_secret(schema: &Value) -> bool {
 /// Hides values by what the schema says of them and by the names of their fields.
 ///
 /// ```
-/// use helve_core::schema::Redactor;
-/// use helve_core::Schema;
+/// use helve_schema::schema::Redactor;
+/// use helve_schema::Schema;
 /// use serde_json::json;
 /// let schema = Schema::compile(json!({ "type": "object",
 ///     "properties": { "pin": { "type": "string", "writeOnly": true } } })).unwrap();
@@ -322,7 +322,7 @@ fn collect_texts(value: &Value, secrets: &mut Vec<String>) {
 /// Removes secrets from every text in a value.
 ///
 /// ```
-/// use helve_core::schema::redact::scrub;
+/// use helve_schema::schema::redact::scrub;
 /// use serde_json::json;
 /// let mut value = json!({ "said": "the pin is 7351-x" });
 /// scrub(&mut value, &["7351-x".to_owned()]);

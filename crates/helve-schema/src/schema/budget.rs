@@ -7,7 +7,7 @@ use std::cell::Cell;
 /// stops, on the safe side, where none is left.
 ///
 /// ```
-/// use helve_core::schema::Budget;
+/// use helve_schema::schema::Budget;
 /// let budget = Budget::new(2);
 /// assert!(budget.spend(1) && budget.spend(1) && !budget.is_spent());
 /// assert!(!budget.spend(1) && budget.is_spent());

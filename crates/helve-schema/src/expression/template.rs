@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::words::end_of_expression;
 use crate::expression::{Expression, ExpressionError, Reference, Scope};
-use crate::words::end_of_expression;
 
 /// The one key of an object that stands for the value at a pointer.
 const POINTER: &str = "$pointer";
@@ -20,8 +20,8 @@ const POINTER: &str = "$pointer";
 /// JSON with expressions in it, parsed.
 ///
 /// ```
-/// use helve_core::expression::Scope;
-/// use helve_core::template::Template;
+/// use helve_schema::expression::Scope;
+/// use helve_schema::template::Template;
 /// use serde_json::json;
 /// let template = Template::parse(json!({
 ///     "path": "notes/{{ arguments.day }}.md",

@@ -5,8 +5,8 @@ use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
 use serde_json::{Map, Value};
 
 use super::Schema;
-use crate::error::FieldError;
 use crate::json::{brief, same};
+use crate::problem::FieldError;
 
 impl FieldError {
     /// An error whose message says all three parts in one line.

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::Budget;
 use super::check::problem;
 use super::patterns::Patterns;
-use crate::definition::Problem;
 use crate::json::escape_pointer;
+use crate::problem::Problem;
 
 /// Most bytes that the paths to all sub-schemas may have together. The validator keeps each of them.
 pub(super) const PATH_BYTES_MAX: usize = 16 << 20;

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::BoxFuture;
-use crate::beside;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::expression::Expression;
 use crate::memory::MemoryScope;
 use crate::template::Template;
+use crate::tool::beside;
 
 /// A declared change.
 ///

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+pub use helve_schema::Repair;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -209,15 +210,6 @@ impl Pending {
         ToolError::new(crate::ErrorCode::PermissionDenied, message)
             .suggest("tell the user that a person must approve this call; do not repeat it meanwhile")
     }
-}
-
-/// Something that was mended in the arguments before the call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Repair {
-    /// JSON Pointer to what was mended.
-    pub path: String,
-    /// What was done.
-    pub detail: String,
 }
 
 #[cfg(test)]

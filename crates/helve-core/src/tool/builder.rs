@@ -17,13 +17,15 @@ use crate::definition::{
 };
 use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
-use crate::function::{Direction, Instant, JsonFunction, PreviewWith, Previewed, TypedFunction, schema_of};
 use crate::name::ToolName;
 use crate::parameter::Parameter;
 use crate::precondition::{Check, Precondition};
 use crate::preview::Preview;
 use crate::retry::RetryPolicy;
 use crate::run::{OnCrash, Recall, RecallHandler, Undo, UndoHandler};
+use crate::tool::function::{
+    Direction, Instant, JsonFunction, PreviewWith, Previewed, TypedFunction, schema_of,
+};
 use crate::tool::{Handler, OwnCode, Tool};
 
 /// A tool in the making. [`ToolBuilder::build`] checks everything at once.

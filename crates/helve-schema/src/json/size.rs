@@ -8,7 +8,7 @@ use serde_json::Value;
 /// How many bytes a value takes as JSON, found out without writing it.
 ///
 /// ```
-/// use helve_core::json::size;
+/// use helve_schema::json::size;
 /// use serde_json::json;
 /// let value = json!({ "text": "a \"word\"\n", "n": [1, 2.5, null] });
 /// assert_eq!(size(&value), value.to_string().len());
@@ -29,7 +29,7 @@ pub struct SizeBounds {
 /// Like [`size`], but without looking at what its texts hold.
 ///
 /// ```
-/// use helve_core::json::{size, size_bounds};
+/// use helve_schema::json::{size, size_bounds};
 /// let value = serde_json::json!(["a \"word\"\n", 2.5]);
 /// let bounds = size_bounds(&value);
 /// assert!(bounds.least <= size(&value) && size(&value) <= bounds.most);

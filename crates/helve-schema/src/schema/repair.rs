@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Schema;
 use super::describe::known_fields;
 use crate::json::{JsonLimits, brief, parse};
-use crate::outcome::Repair;
+use crate::problem::Repair;
 
 /// One mend can uncover the next, as in JSON within a string.
 const ROUNDS_MAX: usize = 4;
@@ -21,7 +21,7 @@ pub(super) const NAMES_MAX: usize = 2_000;
 /// Makes `value` fit, or leaves it as it is and returns nothing.
 ///
 /// ```
-/// use helve_core::{schema::repair::repair, Schema};
+/// use helve_schema::{schema::repair::repair, Schema};
 /// use serde_json::json;
 /// let schema = Schema::compile(json!({ "type": "object", "properties": { "limit": { "type": "integer" } } })).unwrap();
 /// let mut value = json!({ "limit": "5" });

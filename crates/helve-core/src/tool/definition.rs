@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+pub use helve_schema::Problem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -391,21 +392,6 @@ impl Example {
             }
             Self::Arguments { user: None, arguments } => format!("{tool}({arguments})"),
         }
-    }
-}
-
-/// One thing wrong with a definition.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// Where in the definition, as in `input_schema/properties/to`.
-    pub at: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, self.message)
     }
 }
 

@@ -113,7 +113,7 @@ const WORD_BYTES_MAX: usize = 4;
 /// Whether what has this name is a secret by everybody's measure.
 ///
 /// ```
-/// use helve_core::secret::is_secret_name;
+/// use helve_schema::secret::is_secret_name;
 /// for name in ["password", "X-Api-Key", "Proxy-Authorization", "GITHUB_TOKEN", "accessToken"] {
 ///     assert!(is_secret_name(name));
 /// }

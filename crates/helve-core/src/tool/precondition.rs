@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::BoxFuture;
-use crate::beside;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::memory::MemoryScope;
+use crate::tool::beside;
 
 pub use expected::{Compares, Expected, Operator};
 

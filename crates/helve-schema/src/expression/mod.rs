@@ -3,6 +3,10 @@
 //! The language is that of Jinja's expressions. A plain path such as `steps.fetch.title`, by far
 //! the most common one, is looked up without the evaluator.
 
+mod slices;
+pub mod template;
+mod words;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -13,8 +17,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::slices::as_items;
-use crate::words::{Used, used};
+use slices::as_items;
+use words::{Used, used};
 
 /// How much an expression may compute: enough for any sane one, and done in well under a
 /// millisecond.
@@ -37,7 +41,7 @@ fn environment(undefined: UndefinedBehavior) -> Environment<'static> {
 /// An expression that was parsed.
 ///
 /// ```
-/// use helve_core::expression::{Expression, Scope};
+/// use helve_schema::expression::{Expression, Scope};
 /// use serde_json::json;
 /// let result = json!({ "total": 120, "lines": [{ "sku": "a-1" }] });
 /// let scope = Scope::new().with("result", &result);
@@ -274,7 +278,8 @@ pub struct ExpressionError {
 }
 
 impl ExpressionError {
-    pub(crate) fn new(text: &str, reason: &str) -> Self {
+    /// Says what is wrong with an expression.
+    pub fn new(text: &str, reason: &str) -> Self {
         Self { text: text.to_owned(), reason: reason.to_owned() }
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::check::problem;
 use super::trying::{ATTEMPTS_MAX, COMPILED_BYTES_MAX, Read, Tried, Unread};
-use crate::definition::Problem;
 use crate::json::escape_pointer;
+use crate::problem::Problem;
 
 /// How many steps of a pattern are as much work as one value without any. At the limits of [`super::cost`] the
 /// worst pattern takes about a second, or three where it is tried; most take a hundredth of that.

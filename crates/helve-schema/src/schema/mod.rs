@@ -27,8 +27,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::definition::Problem;
-use crate::error::FieldError;
+use crate::problem::FieldError;
+use crate::problem::Problem;
 
 pub use budget::Budget;
 pub use redact::Redactor;
@@ -44,7 +44,7 @@ const FIELD_ERRORS_MAX: usize = 24;
 /// A schema that passed all checks, with its compiled validator.
 ///
 /// ```
-/// use helve_core::Schema;
+/// use helve_schema::Schema;
 /// use serde_json::json;
 /// let schema = Schema::compile(json!({
 ///     "type": "object",

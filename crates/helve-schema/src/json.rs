@@ -71,7 +71,7 @@ pub enum JsonError {
 /// beyond the limits.
 ///
 /// ```
-/// use helve_core::json::{parse, JsonLimits};
+/// use helve_schema::json::{parse, JsonLimits};
 /// assert!(parse(br#"{"to": "a"}"#, JsonLimits::default()).is_ok());
 /// assert!(parse(br#"{"to": "a", "to": "b"}"#, JsonLimits::default()).is_err());
 /// ```
@@ -363,7 +363,7 @@ fn write_canonical(value: &Value, text: &mut String) {
 }
 
 /// Equal, and `1` is `1.0`.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
         _ => a == b,

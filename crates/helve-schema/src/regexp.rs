@@ -11,7 +11,7 @@ use regex_syntax::hir::{Hir, HirKind};
 /// do; others may take a whole text's length for every byte.
 ///
 /// ```
-/// use helve_core::regexp::steps;
+/// use helve_schema::regexp::steps;
 /// assert_eq!(steps("(ab){2,5}"), Some(10));
 /// assert_eq!(steps("(?=a)b"), None);
 /// ```

@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::graph::{
     Document, Edge, PATH_BYTES_MAX, REFERENCES, children, has_unevaluated, paths_too_long, percent_decode,
 };
-use crate::definition::Problem;
 use crate::json::{JsonLimits, check as check_json};
+use crate::problem::Problem;
 
 const LIMITS: JsonLimits = JsonLimits { bytes: 1 << 20, values: 50_000, depth: 100 };
 

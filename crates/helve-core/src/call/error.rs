@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use helve_schema::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -224,19 +225,6 @@ impl TryFrom<String> for ToolCode {
         Self::new(&text)
             .ok_or("a tool's own code is made of capital letters, digits and `_`, as in `FILE_EXISTS`")
     }
-}
-
-/// One thing wrong with one argument.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct FieldError {
-    /// JSON Pointer to the value; empty for the arguments as a whole.
-    pub path: String,
-    /// What the schema asks for.
-    pub expected: String,
-    /// What came, shortened. Never the value of a secret field.
-    pub received: String,
-    /// One line for the model.
-    pub message: String,
 }
 
 /// Why a call did not end in a result.
