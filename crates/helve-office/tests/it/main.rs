@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod calendar_listing;
+mod calendar_world;
 mod edits;
 mod ical;
 mod mail;
@@ -10,6 +12,7 @@ mod recurrence;
 mod rule;
 mod samples;
 mod servers;
+mod tasks_tools;
 mod text;
 mod zones;
 
