@@ -8,6 +8,7 @@ use crate::Office;
 
 mod change;
 mod event;
+mod event_edit;
 mod facts;
 mod fault;
 mod fields;
@@ -20,6 +21,7 @@ mod create_event;
 mod create_task;
 mod list_events;
 mod list_tasks;
+mod update_event;
 mod update_task;
 
 /// Every tool for calendars and tasks.
@@ -30,5 +32,6 @@ pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
         create_task::tool(office),
         update_task::tool(office),
         create_event::tool(office),
+        update_event::tool(office),
     ]
 }
