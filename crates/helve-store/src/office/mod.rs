@@ -6,9 +6,16 @@
 mod accounts;
 mod collections;
 mod db;
+mod deeds;
 mod error;
+mod objects;
+mod people;
+mod search;
 
 pub use accounts::AccountRow;
 pub use collections::{CollectionRow, NewCollection};
 pub use db::OfficeDb;
+pub use deeds::Deed;
 pub use error::OfficeError;
+pub use objects::{Before, NewObject, NewPerson, ObjectPage, ObjectQuery, ObjectRow};
+pub use people::PersonRow;
