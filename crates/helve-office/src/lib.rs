@@ -13,6 +13,7 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
 //! Each folder knows only those above it in these lists.
@@ -31,6 +32,10 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+pub mod embedded;
+pub mod import;
+pub mod sync;
 
 mod office;
 pub use office::{Account, Office, OfficeSettings};

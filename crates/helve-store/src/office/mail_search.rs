@@ -134,6 +134,19 @@ impl OfficeDb {
         self.read(move |db| one(db, holds, params![account, message_id])).await
     }
 
+    /// The keys of the mails in a folder that have a Message-ID.
+    pub async fn mail_keys(&self, collection: i64, message_id: &str) -> Result<Vec<String>, OfficeError> {
+        let message_id = message_id.to_owned();
+        self.read(move |db| {
+            let mut rows = db.prepare_cached(
+                "SELECT m.key FROM mails m JOIN collections c ON c.id = m.collection
+                 WHERE m.account = c.account AND m.message_id = ?2 AND m.collection = ?1 LIMIT 100",
+            )?;
+            rows.query_map(params![collection, message_id], |row| row.get(0))?.collect()
+        })
+        .await
+    }
+
     /// The mails of a thread, oldest first; the newest `limit` of them.
     pub async fn mails_of_thread(
         &self,
