@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use ask::{Ask, Asked, Decided, Grant, Spent, Verdict};
+pub use ask::{Approved, Ask, Asked, Decided, Grant, Spent, Verdict};
 pub use mark::Mark;
 pub use rule::{Rule, Same};
 
@@ -49,6 +49,11 @@ pub struct Approval {
     /// What the tool itself says would happen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
+    /// A digest, by the tool, of what the call would use beside its arguments: what the person sees is bound to it.
+    /// The running tool compares it with what it has in hand; see
+    /// [`Context::still_approved`](crate::Context::still_approved).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Why it is asked, one line each.
     pub reasons: Vec<String>,
     /// What the calling agent decided about its call, how sure it is and why.
@@ -169,6 +174,12 @@ impl Approval {
         !self.withheld && !self.asks_each_time
     }
 
+    /// Whether a person can approve it with other arguments: they are kept, and say all that the call would use. Nobody
+    /// has seen what it would do with others.
+    pub fn can_be_edited(&self) -> bool {
+        !self.withheld && self.fingerprint.is_none()
+    }
+
     /// A new question.
     pub fn new(id: ApprovalId, tool: impl Into<Arc<str>>, digest: impl Into<Arc<str>>, call: CallId) -> Self {
         Self {
@@ -180,6 +191,7 @@ impl Approval {
             arguments: RawJson::from(serde_json::value::RawValue::NULL.to_owned()),
             withheld: false,
             preview: None,
+            fingerprint: None,
             reasons: Vec::new(),
             advice: None,
             asks_each_time: false,
@@ -252,6 +264,9 @@ impl Approval {
         if self.granted.as_ref() != Some(&grant.binding) || *asked != self.binding {
             return Err(Spent::DoesNotFit);
         }
+        if self.fingerprint != grant.fingerprint {
+            return Err(Spent::DoesNotFit);
+        }
         self.state = ApprovalState::Used;
         self.used_by = Some(call_id);
         Ok(())
@@ -262,13 +277,20 @@ impl Approval {
     pub fn answer(&mut self, ask: &Ask) -> Option<Asked> {
         let now = ask.approval.created_at;
         self.expire(now);
+        let has_changed = self.fingerprint != ask.approval.fingerprint;
         match self.state {
+            ApprovalState::Pending if has_changed => {
+                self.replace(now);
+                None
+            }
             ApprovalState::Pending => Some(Asked::Standing(self.clone())),
+            // Also where something has changed since: the tool refuses, and says why.
             ApprovalState::Approved => Some(Asked::Approved(self.clone())),
             // The ledger knows what became of the call under its key, and answers with that.
             ApprovalState::Used if self.idempotency_key.is_some() => Some(Asked::Approved(self.clone())),
             ApprovalState::Used | ApprovalState::Withdrawn => None,
             ApprovalState::Denied | ApprovalState::Expired if ask.insist => None,
+            ApprovalState::Denied if has_changed && self.told_at.is_some() => None,
             ApprovalState::Denied => {
                 let until = |told: Timestamp| told.saturating_add(ask.denied_for).unwrap_or(Timestamp::MAX);
                 if self.told_at.is_some_and(|told| now >= until(told)) {
@@ -283,6 +305,13 @@ impl Approval {
                 Some(Asked::Expired(self.clone()))
             }
         }
+    }
+
+    /// Nobody should decide about what is not so any more: the same call is asked about anew.
+    fn replace(&mut self, now: Timestamp) {
+        let mut ruling = Ruling::new("the same call, made again", now);
+        ruling.reason = Some("what it would use has changed, so it is asked about as it is now".to_owned());
+        (self.state, self.ruling) = (ApprovalState::Withdrawn, Some(ruling));
     }
 
     /// The step that tells of the question in the journal. What it is about is the payload, which
@@ -416,7 +445,8 @@ mod tests {
     #[test]
     fn an_approval_is_used_once_and_for_what_was_approved() {
         let mut approval = question();
-        let grant = Grant { approval_id: approval.id, binding: "asked".to_owned(), asked: None };
+        let grant =
+            Grant { approval_id: approval.id, binding: "asked".to_owned(), asked: None, fingerprint: None };
         let call = CallId::new(time(3));
         assert_eq!(approval.use_up(&grant, call, time(1)), Err(Spent::Is(ApprovalState::Pending)));
         assert!(approval.decide(&verdict(ApprovalState::Approved, 1)));
@@ -424,6 +454,8 @@ mod tests {
         assert_eq!(approval.use_up(&other, call, time(2)), Err(Spent::DoesNotFit));
         let swapped = Grant { asked: Some("other".to_owned()), ..grant.clone() };
         assert_eq!(approval.use_up(&swapped, call, time(2)), Err(Spent::DoesNotFit));
+        let unseen = Grant { fingerprint: Some("v2".to_owned()), ..grant.clone() };
+        assert_eq!(approval.use_up(&unseen, call, time(2)), Err(Spent::DoesNotFit));
         // What does not fit has not burnt it.
         assert_eq!(approval.use_up(&grant, call, time(2)), Ok(()));
         assert_eq!(approval.use_up(&grant, call, time(2)), Err(Spent::Is(ApprovalState::Used)));
@@ -436,7 +468,8 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_back_ends_what_it_would_lengthen() {
         const DAY: i64 = 86_400;
-        let grant = Grant { approval_id: question().id, binding: "asked".to_owned(), asked: None };
+        let grant =
+            Grant { approval_id: question().id, binding: "asked".to_owned(), asked: None, fingerprint: None };
         let call = CallId::new(time(3));
         let mut pending = question();
         assert_eq!(pending.state_at(time(-59)), ApprovalState::Pending);
@@ -466,5 +499,29 @@ mod tests {
         assert!(matches!(expired.answer(&ask_at(99)), Some(Asked::Standing(_))));
         assert!(matches!(expired.answer(&ask_at(100)), Some(Asked::Expired(_))));
         assert!(expired.answer(&ask_at(101)).is_none());
+    }
+    #[test]
+    fn a_question_about_what_has_changed_is_replaced_and_a_refusal_of_it_is_none() {
+        let about = |version: &str| Approval { fingerprint: Some(version.to_owned()), ..question() };
+        let ask = |version: &str, second| {
+            let created_at = time(second);
+            Ask { approval: Approval { created_at, ..about(version) }, ..ask_at(second) }
+        };
+        let mut pending = about("v1");
+        assert!(matches!(pending.answer(&ask("v1", 1)), Some(Asked::Standing(_))));
+        assert!(pending.answer(&ask("v2", 1)).is_none());
+        assert_eq!(pending.state, ApprovalState::Withdrawn);
+        assert!(!pending.decide(&verdict(ApprovalState::Approved, 2)), "nobody decides about what was");
+        // One that lost its fingerprint is not the same either.
+        let mut silent = about("v1");
+        assert!(silent.answer(&ask_at(1)).is_none() && silent.state == ApprovalState::Withdrawn);
+        let mut approved = about("v1");
+        approved.decide(&verdict(ApprovalState::Approved, 1));
+        assert!(matches!(approved.answer(&ask("v2", 2)), Some(Asked::Approved(_))), "the tool refuses it");
+        let mut denied = about("v1");
+        denied.decide(&verdict(ApprovalState::Denied, 1));
+        assert!(matches!(denied.answer(&ask("v2", 2)), Some(Asked::Denied(_))), "told first");
+        assert!(matches!(denied.clone().answer(&ask("v1", 3)), Some(Asked::Denied(_))));
+        assert!(denied.answer(&ask("v2", 3)).is_none());
     }
 }

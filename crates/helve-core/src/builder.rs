@@ -17,10 +17,11 @@ use crate::definition::{
 };
 use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
-use crate::function::{Direction, Instant, JsonFunction, TypedFunction, schema_of};
+use crate::function::{Direction, Instant, JsonFunction, PreviewWith, Previewed, TypedFunction, schema_of};
 use crate::name::ToolName;
 use crate::parameter::Parameter;
 use crate::precondition::{Check, Precondition};
+use crate::preview::Preview;
 use crate::retry::RetryPolicy;
 use crate::run::{OnCrash, Recall, RecallHandler, Undo, UndoHandler};
 use crate::tool::{Handler, OwnCode, Tool};
@@ -70,6 +71,7 @@ pub struct ToolBuilder {
     cost: Option<Price>,
     own: OwnCode,
     handler: Option<Arc<dyn Handler>>,
+    preview: Option<PreviewWith>,
     instant: bool,
 }
 
@@ -103,6 +105,7 @@ impl ToolBuilder {
             cost: None,
             own: OwnCode::default(),
             handler: None,
+            preview: None,
             instant: false,
         }
     }
@@ -335,6 +338,54 @@ impl ToolBuilder {
         self
     }
 
+    /// What a call would do, for the person who is asked about it, and a fingerprint of what it would use beside its
+    /// arguments. The closure must only look, and is given little time. Where it fails or takes too long nobody is
+    /// asked, and the call ends with its error.
+    ///
+    /// The approval keeps the fingerprint. When the call runs, the handler looks once more at what it is about to use,
+    /// and [`Context::still_approved`] refuses where that is not what the person saw. Look at the last moment, and use
+    /// exactly what you looked at, so that nothing can change in between.
+    ///
+    /// ```
+    /// use helve_core::json::sha256_hex;
+    /// use helve_core::{Preview, Risk, Tool, ToolError};
+    /// use serde_json::{json, Value};
+    ///
+    /// async fn read_draft(id: &str) -> Result<String, ToolError> {
+    ///     // … from the mail server
+    ///     Ok(format!("draft {id}"))
+    /// }
+    /// async fn send(_mail: String) {}
+    ///
+    /// let tool = Tool::builder("mail/send_draft")
+    ///     .description("Sends a draft as it is.")
+    ///     .input_schema(json!({ "type": "object", "properties": { "draft": { "type": "string" } } }))
+    ///     .risk(Risk::High)
+    ///     .preview_with(|arguments: Value, _context| async move {
+    ///         let mail = read_draft(arguments["draft"].as_str().unwrap_or_default()).await?;
+    ///         let fingerprint = sha256_hex(mail.as_bytes());
+    ///         Ok(Preview::new(mail).with_fingerprint(fingerprint))
+    ///     })
+    ///     .handler(|arguments: Value, context| async move {
+    ///         let mail = read_draft(arguments["draft"].as_str().unwrap_or_default()).await?;
+    ///         // Refuses where the draft was edited after a person approved it.
+    ///         context.still_approved(&sha256_hex(mail.as_bytes()))?;
+    ///         send(mail).await;
+    ///         Ok(json!("sent"))
+    ///     })
+    ///     .build()
+    ///     .unwrap();
+    /// assert!(tool.handler().needs_preview());
+    /// ```
+    pub fn preview_with<F, R>(mut self, preview: F) -> Self
+    where
+        F: Fn(Value, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Preview, ToolError>> + Send + 'static,
+    {
+        self.preview = Some(Arc::new(move |arguments, context| Box::pin(preview(arguments, context))));
+        self
+    }
+
     /// What runs, as a closure over JSON.
     pub fn handler<F, R>(self, handler: F) -> Self
     where
@@ -374,6 +425,10 @@ impl ToolBuilder {
         let handler = self.handler.ok_or_else(|| {
             refuse(&self.name, "handler", "there is nothing to run; set a handler".to_owned())
         })?;
+        let handler = match self.preview {
+            Some(preview) => Arc::new(Previewed { handler, preview }) as Arc<dyn Handler>,
+            None => handler,
+        };
         let handler = if self.instant { Arc::new(Instant(handler)) } else { handler };
         let input_schema = match (self.input_schema, self.parameters.is_empty()) {
             (Some(schema), true) => schema,

@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::BoxFuture;
+use crate::approval::Approved;
 use crate::call::Call;
 use crate::caller::Caller;
 use crate::cost::Amount;
@@ -75,6 +76,8 @@ pub struct ContextParts {
     pub has_own_key: bool,
     /// Where the call stands within a bigger one.
     pub part: Option<Part>,
+    /// The approval by which this call runs.
+    pub approved: Option<Arc<Approved>>,
     /// Conditions that are not critical and do not hold.
     pub degraded: Option<Arc<[String]>>,
     /// Lets the tool ask for other tools and for memory.
@@ -97,6 +100,7 @@ impl ContextParts {
             idempotency_key: None,
             has_own_key: false,
             part: None,
+            approved: None,
             degraded: None,
             host: None,
             client: None,
@@ -172,6 +176,52 @@ impl Context {
             }
             (None, None) => None,
         }
+    }
+
+    /// The approval by which this very call runs, and what the person saw. None where nobody was asked: a rule, a mode
+    /// or the tool's low risk lets it run.
+    pub fn approved(&self) -> Option<&Approved> {
+        self.0.parts.approved.as_deref()
+    }
+
+    /// Refuses where a person has approved this call for something else than what it is about to use. `fingerprint` is
+    /// the one that the tool's [preview](crate::Preview::fingerprint) would have now.
+    ///
+    /// Where the call runs by no approval there is nothing to compare, and it may go on. An approval without a
+    /// fingerprint fits none.
+    ///
+    /// ```
+    /// use helve_core::{Approved, ApprovalId, CallId, Caller, Context, ContextParts, ErrorCode, ToolName};
+    /// use std::sync::Arc;
+    /// let now = jiff::Timestamp::now();
+    /// let deadline = std::time::Instant::now();
+    /// let parts = ContextParts::new(CallId::new(now), ToolName::new("send")?, Caller::local(), deadline);
+    /// assert!(Context::from(parts.clone()).still_approved("v2").is_ok());
+    /// let seen = Approved { approval_id: ApprovalId::new(now), fingerprint: Some("v1".to_owned()) };
+    /// let context = Context::from(ContextParts { approved: Some(Arc::new(seen)), ..parts });
+    /// assert!(context.still_approved("v1").is_ok());
+    /// assert_eq!(context.still_approved("v2").unwrap_err().code(), ErrorCode::ApprovalStale);
+    /// # Ok::<(), helve_core::NameError>(())
+    /// ```
+    pub fn still_approved(&self, fingerprint: &str) -> Result<(), ToolError> {
+        let Some(approved) = self.approved() else { return Ok(()) };
+        if approved.fingerprint.as_deref() == Some(fingerprint) {
+            return Ok(());
+        }
+        let message = format!(
+            "what was approved has changed: `{}` would not use what the person saw who approved it ({}), so nothing \
+             was done",
+            self.tool(),
+            approved.approval_id
+        );
+        // The approval is used up, also for whoever repeats the call under its key.
+        let again = match self.0.parts.idempotency_key {
+            Some(_) => "make the call again under a new idempotency key",
+            None => "make the call again",
+        };
+        Err(ToolError::new(ErrorCode::ApprovalStale, message)
+            .nothing_done()
+            .suggest(format!("{again}; a person is asked about it as it is now")))
     }
 
     /// Conditions that are not critical and do not hold: the tool should do what it can without.

@@ -58,6 +58,8 @@ codes! {
     ApprovalDenied "approval_denied" Denied never;
     /// Nobody answered in time.
     ApprovalExpired "approval_expired" Denied never;
+    /// What was approved has changed since; it has to be asked about again.
+    ApprovalStale "approval_stale" Denied never;
     /// A rule, a mode or the caller's own decision said no.
     PermissionDenied "permission_denied" Denied never;
     /// The tool did not finish before its deadline.

@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use schemars::transform::RecursiveTransform;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::BoxFuture;
 use crate::context::Context;
 use crate::error::{ErrorCode, FieldError, ToolError};
+use crate::preview::Preview;
 use crate::tool::{Handler, Implementation};
 
 /// Which way a type's values go.
@@ -74,12 +76,84 @@ impl Handler for Instant {
         self.0.fingerprint()
     }
 
+    fn preview(
+        &self,
+        arguments: &Value,
+        context: Context,
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
+        self.0.preview(arguments, context)
+    }
+
+    fn needs_preview(&self) -> bool {
+        self.0.needs_preview()
+    }
+
     fn undoes_on_error(&self) -> bool {
         self.0.undoes_on_error()
     }
 
     fn parts(&self) -> Vec<String> {
         self.0.parts()
+    }
+}
+
+/// Makes the preview of a call.
+pub(crate) type PreviewWith =
+    Arc<dyn Fn(Value, Context) -> BoxFuture<'static, Result<Preview, ToolError>> + Send + Sync>;
+
+/// A handler with a preview of its own, without which nobody is asked.
+pub(crate) struct Previewed {
+    pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) preview: PreviewWith,
+}
+
+impl Handler for Previewed {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        self.handler.call(arguments, context)
+    }
+
+    fn implementation(&self) -> Implementation {
+        self.handler.implementation()
+    }
+
+    fn is_instant(&self) -> bool {
+        self.handler.is_instant()
+    }
+
+    fn is_light(&self) -> bool {
+        self.handler.is_light()
+    }
+
+    fn fingerprint(&self) -> String {
+        self.handler.fingerprint()
+    }
+
+    fn mcp_definition(&self) -> Option<Arc<RawValue>> {
+        self.handler.mcp_definition()
+    }
+
+    fn attached_says_no_more(&self, attached: &RawValue, result: &Value) -> bool {
+        self.handler.attached_says_no_more(attached, result)
+    }
+
+    fn preview(
+        &self,
+        arguments: &Value,
+        context: Context,
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
+        Some((self.preview)(arguments.clone(), context))
+    }
+
+    fn needs_preview(&self) -> bool {
+        true
+    }
+
+    fn undoes_on_error(&self) -> bool {
+        self.handler.undoes_on_error()
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.handler.parts()
     }
 }
 

@@ -32,6 +32,7 @@ pub mod context;
 mod function;
 mod looks_at;
 pub mod parameter;
+mod preview;
 pub mod tool;
 
 pub mod approval;
@@ -56,7 +57,7 @@ pub mod secret;
 pub mod session;
 pub mod trace;
 
-pub use approval::{Approval, ApprovalQuery, ApprovalState};
+pub use approval::{Approval, ApprovalQuery, ApprovalState, Approved};
 pub use builder::ToolBuilder;
 pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind, SessionKind};
@@ -74,6 +75,7 @@ pub use label::{Label, LabelSet, Taint};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};
+pub use preview::Preview;
 pub use schema::Schema;
 pub use tool::{Handler, Implementation, RetryIf, Spellings, Tool};
 

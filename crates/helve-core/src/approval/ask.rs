@@ -76,6 +76,25 @@ pub struct Grant {
     /// The binding of what was asked for, where a person has edited the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
+    /// What the person saw beside the arguments; see [`Approval::fingerprint`]. The start keeps it, so that a run that
+    /// is taken up after a crash still knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
+}
+
+/// The approval by which a call runs: what its handler is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approved {
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// What the person saw beside the arguments; see [`Approval::fingerprint`].
+    pub fingerprint: Option<String>,
+}
+
+impl From<&Grant> for Approved {
+    fn from(grant: &Grant) -> Self {
+        Self { approval_id: grant.approval_id, fingerprint: grant.fingerprint.clone() }
+    }
 }
 
 /// An approval that cannot be used.
