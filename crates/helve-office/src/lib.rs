@@ -13,6 +13,9 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`web`]: an account's HTTP server; the login goes to one origin.
+//! - [`dav`]: CalDAV and CardDAV.
+//! - [`connect`]: finding and testing servers before an account is connected.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
 //! Each folder knows only those above it in these lists.
@@ -31,6 +34,12 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+pub mod web;
+
+pub mod dav;
+
+pub mod connect;
 
 mod office;
 pub use office::{Account, Office, OfficeSettings};
