@@ -45,9 +45,10 @@ impl Service {
 pub fn addresses(service: Service, domain: &str, hosts: &[(String, u16)], path: Option<&str>) -> Vec<Url> {
     let path = path.and_then(|text| text.strip_prefix("path=")).filter(|path| path.starts_with('/'));
     let path = path.unwrap_or_else(|| service.well_known());
-    let named = hosts.iter().filter(|(host, _)| host != ".").map(|(host, port)| {
-        format!("https://{}:{port}{path}", host.trim_end_matches('.'))
-    });
+    let named = hosts
+        .iter()
+        .filter(|(host, _)| host != ".")
+        .map(|(host, port)| format!("https://{}:{port}{path}", host.trim_end_matches('.')));
     let guessed = format!("https://{domain}{}", service.well_known());
     named.chain([guessed]).filter_map(|text| Url::parse(&text).ok()).take(8).collect()
 }
@@ -167,7 +168,8 @@ impl Preset {
             Service::Contacts => self.contacts,
         };
         // An address has `?` and `#` at most, which would end the path.
-        let part = percent_encoding::utf8_percent_encode(address.as_str(), percent_encoding::NON_ALPHANUMERIC);
+        let part =
+            percent_encoding::utf8_percent_encode(address.as_str(), percent_encoding::NON_ALPHANUMERIC);
         let text = template.replace("{address}", &part.to_string().replace("%2E", "."));
         Url::parse(&text).expect("templates are URLs, and the address is encoded")
     }

@@ -82,7 +82,11 @@ impl Dav {
             return Err(self.fault(Deed::Reads, &response));
         }
         let lines = response.headers.get_all("dav").iter().filter_map(|line| line.to_str().ok());
-        Ok(lines.flat_map(|line| line.split(',')).map(|word| word.trim().to_ascii_lowercase()).take(100).collect())
+        Ok(lines
+            .flat_map(|line| line.split(','))
+            .map(|word| word.trim().to_ascii_lowercase())
+            .take(100)
+            .collect())
     }
 
     /// The places of an answer, if it is one.

@@ -25,9 +25,8 @@ pub(crate) struct Href {
 impl Href {
     /// The path of a URL.
     pub(crate) fn of(url: &Url) -> Self {
-        let encode = |part: &str| {
-            percent_encode(&percent_decode_str(part).collect::<Vec<u8>>(), ENCODED).to_string()
-        };
+        let encode =
+            |part: &str| percent_encode(&percent_decode_str(part).collect::<Vec<u8>>(), ENCODED).to_string();
         let key: Vec<String> = url.path().split('/').map(encode).collect();
         Self { path: url.path().into(), key: key.join("/").into() }
     }

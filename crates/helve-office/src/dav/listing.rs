@@ -36,7 +36,8 @@ impl Facts {
     pub(crate) fn read(item: &Item) -> Option<Self> {
         let reports = item.prop(Space::Dav, "supported-report-set");
         let syncs = reports.is_some_and(|set| {
-            let mut reports = set.all(Space::Dav, "supported-report").flat_map(|one| one.all(Space::Dav, "report"));
+            let mut reports =
+                set.all(Space::Dav, "supported-report").flat_map(|one| one.all(Space::Dav, "report"));
             reports.any(|report| report.child(Space::Dav, "sync-collection").is_some())
         });
         // Some servers have a token and do not list the report.
@@ -49,7 +50,9 @@ impl Facts {
     pub(crate) async fn ask(dav: &Dav, at: &Href) -> Result<Self, Fault> {
         let answer = dav.propfind(at, Depth::Itself, ABOUT_COLLECTION).await?;
         let found = answer.items.iter().find(|item| item.href.is_same_collection(at)).and_then(Self::read);
-        found.ok_or_else(|| Fault::Gone(format!("`{}` has no calendar or address book there", dav.server.host())))
+        found.ok_or_else(|| {
+            Fault::Gone(format!("`{}` has no calendar or address book there", dav.server.host()))
+        })
     }
 }
 
@@ -79,14 +82,20 @@ fn collection(item: &Item) -> Option<Collection> {
     }
     let given = item.text(Space::Dav, "displayname").map(|name| one_line(name, NAME_CHARS_MAX));
     let href = item.href.as_str().to_owned();
-    Some(Collection { name: given.unwrap_or_else(|| last_part(&href)), holds, writable: is_writable(item), href })
+    Some(Collection {
+        name: given.unwrap_or_else(|| last_part(&href)),
+        holds,
+        writable: is_writable(item),
+        href,
+    })
 }
 
 /// A server that does not say takes everything (RFC 4791 5.2.3).
 fn calendar_holds(set: Option<&Element>) -> Holds {
     let takes = |name: &str| {
         let mut kinds = set.into_iter().flat_map(|set| set.all(Space::CalDav, "comp"));
-        set.is_none() || kinds.any(|kind| kind.label.as_deref().is_some_and(|label| label.eq_ignore_ascii_case(name)))
+        set.is_none()
+            || kinds.any(|kind| kind.label.as_deref().is_some_and(|label| label.eq_ignore_ascii_case(name)))
     };
     Holds { events: takes("VEVENT"), tasks: takes("VTODO"), contacts: false }
 }

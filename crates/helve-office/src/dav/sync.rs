@@ -97,7 +97,13 @@ impl Look<'_> {
             None => match self.ask(from).await? {
                 Asked::List(list) => {
                     let changed = list.changed.clone();
-                    Arc::new(List { from: from.to_owned(), to: to.to_owned(), truncated, changed, gone: Vec::new() })
+                    Arc::new(List {
+                        from: from.to_owned(),
+                        to: to.to_owned(),
+                        truncated,
+                        changed,
+                        gone: Vec::new(),
+                    })
                 }
                 Asked::Void | Asked::Unsupported => return self.all(true).await,
             },
@@ -106,7 +112,12 @@ impl Look<'_> {
     }
 
     /// One page of a list, behind `after`.
-    async fn hand_out(self, list: Arc<List>, after: Option<&str>, reset: bool) -> Result<ObjectChanges, Fault> {
+    async fn hand_out(
+        self,
+        list: Arc<List>,
+        after: Option<&str>,
+        reset: bool,
+    ) -> Result<ObjectChanges, Fault> {
         let first = after.map_or(0, |after| list.changed.partition_point(|href| href.key() <= after));
         let rest = &list.changed[first..];
         let page = &rest[..rest.len().min(PAGE_OBJECTS_MAX)];
@@ -200,14 +211,20 @@ impl Look<'_> {
         }
         let listed = self.etags().await?;
         let differs = |href: &Href, etag: &String| seen.get(href.as_str()) != Some(&digest(etag));
-        let changed: Vec<(Href, String)> =
-            listed.iter().filter(|(href, etag)| differs(href, etag)).map(|(h, e)| (h.clone(), e.clone())).collect();
+        let changed: Vec<(Href, String)> = listed
+            .iter()
+            .filter(|(href, etag)| differs(href, etag))
+            .map(|(h, e)| (h.clone(), e.clone()))
+            .collect();
         let page: Vec<Href> = changed.iter().take(PAGE_OBJECTS_MAX).map(|(href, _)| href.clone()).collect();
         let fetched = fetch(dav, self.collection, self.kind, &page, PAGE_BYTES_MAX).await?;
         let is_there: std::collections::HashSet<&str> = listed.keys().map(Href::as_str).collect();
-        let gone: Vec<String> = seen.keys().filter(|href| !is_there.contains(href.as_str())).cloned().collect();
+        let gone: Vec<String> =
+            seen.keys().filter(|href| !is_there.contains(href.as_str())).cloned().collect();
         seen.retain(|href, _| is_there.contains(href.as_str()));
-        seen.extend(changed.iter().take(fetched.taken).map(|(h, etag)| (h.as_str().to_owned(), digest(etag))));
+        seen.extend(
+            changed.iter().take(fetched.taken).map(|(h, etag)| (h.as_str().to_owned(), digest(etag))),
+        );
         let more = fetched.taken < changed.len();
         let state = State::Seen { ctag: now.filter(|_| !more), objects: seen }.text();
         Ok(ObjectChanges { reset, changed: fetched.objects, gone, state, more })

@@ -169,8 +169,13 @@ impl Tree {
         }
         let name = tag.name();
         let (prefix, local) = name.into_inner().split_once(':').unwrap_or(("", name.into_inner()));
-        let element =
-            Element { space: self.space(prefix), name: local.into(), label, text: String::new(), children: Vec::new() };
+        let element = Element {
+            space: self.space(prefix),
+            name: local.into(),
+            label,
+            text: String::new(),
+            children: Vec::new(),
+        };
         self.open.push(element);
         Ok(())
     }
@@ -261,7 +266,9 @@ mod tests {
 
     #[test]
     fn what_is_no_document_is_refused() {
-        for text in ["", "hello", "<a>", "</a>", "<a></b>", "<a/><b/>", "<a>&#0;</a>", "<a>&#xD800;</a>", "<a b=/>"] {
+        for text in
+            ["", "hello", "<a>", "</a>", "<a></b>", "<a/><b/>", "<a>&#0;</a>", "<a>&#xD800;</a>", "<a b=/>"]
+        {
             assert_eq!(read(text).err(), Some(XmlError::Malformed), "{text}");
         }
         assert_eq!(parse(b"<a>\xff</a>", Limits::default()).err(), Some(XmlError::Malformed));

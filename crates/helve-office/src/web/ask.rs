@@ -88,7 +88,9 @@ pub(crate) fn explain(deed: Deed, host: &str, status: StatusCode, said: Option<&
         401 => Fault::Login(format!("`{host}` does not accept the login{said}; connect the account again")),
         404 | 410 => Fault::Gone(format!("`{host}` has nothing there{said}")),
         429 | 503 => Fault::Unreachable(format!("`{host}` has no time now{said}; try again later")),
-        300..=399 => Fault::Refused(format!("`{host}` says that it has moved{said}; connect the account again")),
+        300..=399 => {
+            Fault::Refused(format!("`{host}` says that it has moved{said}; connect the account again"))
+        }
         500..=599 if status != StatusCode::INSUFFICIENT_STORAGE => match deed {
             Deed::Reads => Fault::Unreachable(format!("`{host}` has trouble (status {status}){said}")),
             Deed::Changes => Fault::Unknown(format!(

@@ -1,11 +1,16 @@
 //! The server of one account: one origin, one login.
 
+use std::time::Duration;
+
 use helve_net::{Client, HeaderMap, HeaderName, NetError, NetPolicy, Redirects, Request, Response, Url};
 use url::Host;
 
 use super::ask::{Ask, unanswered};
 use super::login::Login;
 use crate::account::Fault;
+
+/// Reports make some servers open every file of a collection.
+const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 
 /// Whether a server on this very machine may be reached without TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,12 +33,14 @@ pub struct WebSettings {
     pub plain_http: PlainHttp,
     /// What else holds for requests that go out: `[net]` of the configuration.
     pub net: NetPolicy,
+    /// Longest wait for one answer. Most have less.
+    pub timeout_max: Duration,
 }
 
 impl WebSettings {
     /// Settings with the usual bounds.
     pub fn new(url: Url, login: Login) -> Self {
-        Self { url, login, plain_http: PlainHttp::No, net: NetPolicy::default() }
+        Self { url, login, plain_http: PlainHttp::No, net: NetPolicy::default(), timeout_max: TIMEOUT_MAX }
     }
 }
 
@@ -43,6 +50,7 @@ pub(crate) struct Server {
     client: Client,
     home: Url,
     login: Login,
+    timeout_max: Duration,
 }
 
 impl Server {
@@ -54,7 +62,7 @@ impl Server {
         // What is listed for others opens nothing here: one host is all that an account needs.
         let net = NetPolicy { allow: vec![entry], ..settings.net.clone() };
         let client = Client::new(net).map_err(|error| Fault::Unreachable(error.to_string()))?;
-        Ok(Self { client, home, login: settings.login.clone() })
+        Ok(Self { client, home, login: settings.login.clone(), timeout_max: settings.timeout_max })
     }
 
     /// Where the user said that it is.
@@ -102,7 +110,7 @@ impl Server {
             return Err(Fault::Refused("the login is not for that origin".to_owned()));
         }
         let mut request = Request::new(ask.method, ask.url)
-            .timeout(ask.timeout)
+            .timeout(ask.timeout.min(self.timeout_max))
             .response_bytes_max(ask.answer_bytes_max)
             .redirects(Redirects::Stop)
             .header(helve_net::header::AUTHORIZATION, self.login.header().await?);
