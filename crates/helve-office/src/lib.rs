@@ -15,6 +15,9 @@
 //! - [`account`]: the ports to servers, whatever they speak.
 //! - [`objects`]: what is read from an event, a task or a contact to find it by, and ids of them.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
+//! - [`web`]: an account's HTTP server; the login goes to one origin.
+//! - [`dav`]: CalDAV and CardDAV.
+//! - [`connect`]: finding and testing servers before an account is connected.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
 //! Each folder knows only those above it in these lists.
@@ -39,6 +42,11 @@ pub mod objects;
 pub mod embedded;
 pub mod import;
 pub mod sync;
+pub mod web;
+
+pub mod dav;
+
+pub mod connect;
 
 mod office;
 pub use office::{Account, Office, OfficeSettings};
