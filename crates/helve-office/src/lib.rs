@@ -13,6 +13,9 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`wire`]: TLS connections to mail servers.
+//! - [`imap`], [`smtp`]: mail accounts by open protocols.
+//! - [`connect`]: how servers are found from an address.
 //!
 //! Each folder knows only those above it in these lists.
 
@@ -30,3 +33,10 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+pub mod wire;
+
+pub mod imap;
+pub mod smtp;
+
+pub mod connect;

@@ -1,0 +1,1 @@
+//! How accounts are connected: servers found from an address, and their logins tried.
