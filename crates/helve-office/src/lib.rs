@@ -14,9 +14,9 @@
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
 //! - [`objects`]: what is read from an event, a task or a contact to find it by, and ids of them.
+//! - [`wire`]: TLS connections to mail servers; [`imap`], [`smtp`]: mail accounts.
+//! - [`web`]: an account's HTTP server, where the login goes to one origin; [`dav`]: CalDAV and CardDAV.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
-//! - [`web`]: an account's HTTP server; the login goes to one origin.
-//! - [`dav`]: CalDAV and CardDAV.
 //! - [`connect`]: finding and testing servers before an account is connected.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
@@ -39,12 +39,18 @@ pub mod account;
 
 pub mod objects;
 
-pub mod embedded;
-pub mod import;
-pub mod sync;
+pub mod wire;
+
+pub mod imap;
+pub mod smtp;
+
 pub mod web;
 
 pub mod dav;
+
+pub mod embedded;
+pub mod import;
+pub mod sync;
 
 pub mod connect;
 
