@@ -13,6 +13,7 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`connect`]: from what the file keeps of an account to one that can be used.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
 //! Each folder knows only those above it in these lists.
@@ -31,6 +32,8 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+pub mod connect;
 
 mod office;
 pub use office::{Account, Office, OfficeSettings};
