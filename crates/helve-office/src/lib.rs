@@ -14,7 +14,7 @@
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
 //! - [`connect`]: from what the file keeps of an account to one that can be used.
-//! - [`Office`]: the file and the accounts; [`tools`]: what models call.
+//! - [`Office`]: the file and the accounts; [`tools`]: what models call; [`demo`]: something to try them on.
 //!
 //! Each folder knows only those above it in these lists.
 
@@ -38,4 +38,5 @@ pub mod connect;
 mod office;
 pub use office::{Account, Office, OfficeSettings};
 
+pub mod demo;
 pub mod tools;

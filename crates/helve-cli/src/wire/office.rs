@@ -1,15 +1,19 @@
 //! The office: one for a process, opened by whoever first uses it.
 
+mod secrets;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use helve::Tool;
-use helve_office::connect::{Connect, NoSecrets};
+use helve_office::connect::Connect;
 use helve_office::text::{Address, Mailbox};
 use helve_office::{Office, OfficeSettings};
 use helve_store::office::OfficeDb;
 use jiff::tz::TimeZone;
+
+pub(crate) use secrets::{Keep, OfficeSecrets};
 
 use crate::config::{Loaded, Origin, document, find};
 use crate::failure::Failure;
@@ -25,9 +29,33 @@ pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
     let section = &loaded.config.office;
     let settings =
         OfficeSettings { zone: zone(loaded)?, recipient_domains: section.recipient_domains.clone() };
-    let connect = Connect { secrets: Arc::new(NoSecrets), person: Some(person(loaded)?) };
+    let connect = Connect { secrets: Arc::new(secrets(loaded)), person: Some(person(loaded)?) };
     let office = Office::open(OfficeDb::later(&path(loaded)), settings, connect);
     Ok(Arc::clone(loaded.office.get_or_init(|| Arc::new(office))))
+}
+
+/// The same for a command that uses it: the folder of its file is made.
+pub(crate) fn office_made(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
+    make_folder(loaded)?;
+    office(loaded)
+}
+
+/// Passwords and tokens of accounts.
+pub(crate) fn secrets(loaded: &Loaded) -> OfficeSecrets {
+    OfficeSecrets::new(loaded.config.net.clone(), super::sandbox(loaded))
+}
+
+/// Makes the folder of the file, which only its user can read.
+fn make_folder(loaded: &Loaded) -> Result<(), Failure> {
+    let path = path(loaded);
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(folder)
+        .map_err(|error| Failure::failed(format!("cannot make {}", folder.display())).because(&error))
 }
 
 /// The office's tools, where the configuration wants them.

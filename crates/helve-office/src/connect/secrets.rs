@@ -45,12 +45,8 @@ pub trait Secrets: Send + Sync + 'static {
     /// What lies at a place.
     fn read<'a>(&'a self, place: &'a SecretPlace) -> BoxFuture<'a, Result<SecretString, Fault>>;
 
-    /// A token that is good now. `refused` is one that the server did not take: it is not handed out again.
-    fn token<'a>(
-        &'a self,
-        login: &'a OAuthSettings,
-        refused: Option<&'a SecretString>,
-    ) -> BoxFuture<'a, Result<SecretString, Fault>>;
+    /// A token that is good now, renewed where it has to be.
+    fn token<'a>(&'a self, login: &'a OAuthSettings) -> BoxFuture<'a, Result<SecretString, Fault>>;
 }
 
 /// Nobody keeps any secrets. For an office without connected accounts.
@@ -68,11 +64,7 @@ impl Secrets for NoSecrets {
         Self::none()
     }
 
-    fn token<'a>(
-        &'a self,
-        _login: &'a OAuthSettings,
-        _refused: Option<&'a SecretString>,
-    ) -> BoxFuture<'a, Result<SecretString, Fault>> {
+    fn token<'a>(&'a self, _login: &'a OAuthSettings) -> BoxFuture<'a, Result<SecretString, Fault>> {
         Self::none()
     }
 }
