@@ -1,5 +1,11 @@
 //! The gate's words: what was asked, who said what, and what came of it.
 
+pub mod approval;
+pub mod hook;
+pub mod label;
+pub mod limit;
+pub mod permission;
+
 use std::fmt;
 use std::sync::Arc;
 

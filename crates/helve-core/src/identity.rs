@@ -3,6 +3,8 @@
 //! A key is either for calling or for deciding, never for both: whoever holds what a caller holds
 //! can decide nothing.
 
+pub mod principal;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,8 +18,8 @@ use crate::caller::{Access, Caller, Channel, PrincipalKind};
 use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
 use crate::ports::was_set_back;
-use crate::principal::{self, PrincipalError};
 use crate::record::Entry;
+use principal::PrincipalError;
 
 /// Most roles, and most tool patterns, of a key.
 const LIST_MAX: usize = 64;

@@ -3,6 +3,10 @@
 //! An entry has a head, which the hash chain covers and which never changes, and a payload, which
 //! the chain covers by a salted digest only, so that it can be erased later.
 
+pub mod memory;
+pub mod run;
+pub mod session;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
