@@ -7,8 +7,16 @@ mod accounts;
 mod collections;
 mod db;
 mod error;
+mod mail_search;
+mod mail_threads;
+mod mail_words;
+mod mails;
+mod outbox;
 
 pub use accounts::AccountRow;
 pub use collections::{CollectionRow, NewCollection};
 pub use db::OfficeDb;
 pub use error::OfficeError;
+pub use mail_search::{MailHits, MailQuery, MailRow, PersonSeen};
+pub use mails::{Known, MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow};
+pub use outbox::{NewOutboxRow, OutboxRow, OutboxState};

@@ -1,0 +1,5 @@
+//! Files that other programs exported, read into the embedded account.
+
+mod mails;
+
+pub use mails::{MailSkipped, MailsImported, import_mails};

@@ -1,0 +1,6 @@
+//! What brings servers' accounts into the file, page by page.
+
+mod mails;
+
+pub(crate) use mails::Indexing;
+pub use mails::{MailProgress, MailsSynced, sync_mails};
