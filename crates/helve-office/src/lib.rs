@@ -13,6 +13,7 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`objects`]: what is read from an event, a task or a contact to find it by, and ids of them.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
 //! - [`connect`]: from what the file keeps of an account to one that can be used.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call; [`demo`]: something to try them on.
@@ -33,6 +34,8 @@ pub mod availability;
 pub mod mail;
 
 pub mod account;
+
+pub mod objects;
 
 pub mod embedded;
 pub mod import;

@@ -3,3 +3,6 @@
 mod mails;
 
 pub use mails::{MailSkipped, MailsImported, import_mails};
+mod objects;
+
+pub use objects::{ImportError, Imported, Skipped, import_objects};

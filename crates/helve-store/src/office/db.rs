@@ -163,6 +163,7 @@ fn make_tables(db: &mut Connection) -> rusqlite::Result<i64> {
     }
     transaction.execute_batch(include_str!("schema.sql"))?;
     transaction.execute_batch(include_str!("schema_mail.sql"))?;
+    transaction.execute_batch(include_str!("schema_objects.sql"))?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()?;
     Ok(FORMAT)
