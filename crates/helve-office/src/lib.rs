@@ -17,8 +17,8 @@
 //! - [`wire`]: TLS connections to mail servers; [`imap`], [`smtp`]: mail accounts.
 //! - [`web`]: an account's HTTP server, where the login goes to one origin; [`dav`]: CalDAV and CardDAV.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
-//! - [`connect`]: finding and testing servers before an account is connected.
-//! - [`Office`]: the file and the accounts; [`tools`]: what models call.
+//! - [`connect`]: finding servers, and from what the file keeps of an account to one that can be used.
+//! - [`Office`]: the file and the accounts; [`tools`]: what models call; [`demo`]: something to try them on.
 //!
 //! Each folder knows only those above it in these lists.
 
@@ -58,3 +58,5 @@ mod office;
 pub use office::{Account, Office, OfficeSettings};
 
 pub mod tools;
+
+pub mod demo;
