@@ -2,5 +2,5 @@
 
 mod mails;
 
-pub(crate) use mails::Indexing;
+pub(crate) use mails::{Indexing, tell_folders};
 pub use mails::{MailProgress, MailsSynced, sync_mails};

@@ -6,6 +6,7 @@
 mod accounts;
 mod collections;
 mod db;
+mod drafts;
 mod error;
 mod mail_search;
 mod mail_threads;
@@ -16,6 +17,7 @@ mod outbox;
 pub use accounts::AccountRow;
 pub use collections::{CollectionRow, NewCollection};
 pub use db::OfficeDb;
+pub use drafts::DraftDeed;
 pub use error::OfficeError;
 pub use mail_search::{MailHits, MailQuery, MailRow, PersonSeen};
 pub use mails::{Known, MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow};
