@@ -6,6 +6,8 @@ mod availability;
 mod edits;
 mod ical;
 mod mail;
+mod mail_search;
+mod mail_world;
 mod recurrence;
 mod rule;
 mod samples;

@@ -78,9 +78,11 @@ impl OfficeDb {
     pub async fn draft_deed(&self, principal: &str, key: &str) -> Result<Option<DraftDeed>, OfficeError> {
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.read(move |db| {
-            db.prepare_cached(&format!("SELECT {COLUMNS} FROM draft_deeds WHERE principal = ?1 AND key = ?2"))?
-                .query_row(params![principal, key], deed)
-                .optional()
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM draft_deeds WHERE principal = ?1 AND key = ?2"
+            ))?
+            .query_row(params![principal, key], deed)
+            .optional()
         })
         .await
     }

@@ -110,19 +110,25 @@ impl Desk {
 
     /// The folders that the caller may search.
     pub(super) async fn folders(&self, account: Option<&Account>) -> Result<Vec<CollectionRow>, ToolError> {
-        let mut found = self.db().collections(account.map(|account| account.id.as_str())).await.map_err(broken)?;
+        let mut found =
+            self.db().collections(account.map(|account| account.id.as_str())).await.map_err(broken)?;
         found.retain(|row| is_mail(row) && self.accounts.iter().any(|account| account.id == row.account));
         Ok(found)
     }
 
     /// The folder of an account that is for something.
-    pub(super) async fn folder(&self, account: &Account, role: FolderRole) -> Result<CollectionRow, ToolError> {
+    pub(super) async fn folder(
+        &self,
+        account: &Account,
+        role: FolderRole,
+    ) -> Result<CollectionRow, ToolError> {
         let is_it = |row: &CollectionRow| is_mail(row) && row.told.role.as_deref() == Some(role.as_str());
         let known = self.db().collections(Some(&account.id)).await.map_err(broken)?;
         if let Some(row) = known.into_iter().find(is_it) {
             return Ok(row);
         }
-        let told = tell_folders(self.db(), account, store(account)?).await.map_err(|fault| fault.for_model())?;
+        let told =
+            tell_folders(self.db(), account, store(account)?).await.map_err(|fault| fault.for_model())?;
         told.into_iter().find(is_it).ok_or_else(|| {
             let message = format!("the account `{}` has no folder for {}", account.id, role.as_str());
             ToolError::unrecoverable("NO_FOLDER", message).nothing_done()
@@ -143,7 +149,9 @@ impl Desk {
         let appended = store.append(&folder.told.href, bytes.clone(), flags).await;
         let key = match appended.map_err(|fault| fault.for_model())? {
             Some(key) => Some(key),
-            None => store.find(&folder.told.href, id).await.ok().and_then(|keys| keys.into_iter().next_back()),
+            None => {
+                store.find(&folder.told.href, id).await.ok().and_then(|keys| keys.into_iter().next_back())
+            }
         };
         match key {
             Some(key) => self.take_in(account, &folder, key, bytes, flags).await,
@@ -161,7 +169,8 @@ impl Desk {
         flags: Flags,
     ) -> Result<Option<MailRow>, ToolError> {
         if account.kind != "embedded" {
-            let role = FolderRole::ALL.into_iter().find(|role| folder.told.role.as_deref() == Some(role.as_str()));
+            let role =
+                FolderRole::ALL.into_iter().find(|role| folder.told.role.as_deref() == Some(role.as_str()));
             let own = account.person.as_ref().map(Mailbox::address);
             let size = bytes.len() as u64;
             let mail = NewMail { key: key.clone(), flags, received: Timestamp::now(), size, bytes };

@@ -289,7 +289,8 @@ async fn note_answer(desk: &Desk, context: &Context, output: &Output) {
 }
 
 fn text(output: &Output) -> Result<String, ToolError> {
-    serde_json::to_string(output).map_err(|error| ToolError::failed("the answer cannot be written").with_source(error))
+    serde_json::to_string(output)
+        .map_err(|error| ToolError::failed("the answer cannot be written").with_source(error))
 }
 
 /// What became of a call that was cut short.
@@ -303,7 +304,9 @@ async fn recall(desk: &Desk, context: &Context) -> Result<Recalled, ToolError> {
     if !deed.done {
         let account = desk.account(&deed.account)?;
         let former = match deed.former {
-            Some(number) => desk.db().mail(number).await.map_err(broken)?.filter(|row| row.account == account.id),
+            Some(number) => {
+                desk.db().mail(number).await.map_err(broken)?.filter(|row| row.account == account.id)
+            }
             None => None,
         };
         match &deed.message_id {
@@ -337,7 +340,10 @@ async fn undo(desk: &Desk, result: Value) -> Result<(), ToolError> {
     let lost = |error| ToolError::failed("the result cannot be read").with_source(error);
     let output: Output = serde_json::from_value(result).map_err(lost)?;
     let account = desk.account(&output.account)?;
-    let deed = desk.db().draft_deed_of(&output.account, output.message_id.as_deref(), output.replaced_number()).await;
+    let deed = desk
+        .db()
+        .draft_deed_of(&output.account, output.message_id.as_deref(), output.replaced_number())
+        .await;
     let deed = deed.map_err(broken)?;
     let made = match &output.message_id {
         Some(id) => find(desk, &account, id).await?,

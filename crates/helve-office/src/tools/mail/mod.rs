@@ -22,5 +22,11 @@ use crate::Office;
 
 /// Every tool for mails.
 pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
-    vec![search::tool(office), read::tool(office), list_drafts::tool(office), draft::tool(office), send::tool(office)]
+    vec![
+        search::tool(office),
+        read::tool(office),
+        list_drafts::tool(office),
+        draft::tool(office),
+        send::tool(office),
+    ]
 }

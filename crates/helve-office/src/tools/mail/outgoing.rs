@@ -124,7 +124,8 @@ pub(super) async fn recall(desk: &Desk, context: &Context) -> Result<Recalled, T
             Seen::NotThere | Seen::CannotTell => return Ok(Recalled::Unknown),
         },
     };
-    let answer = serde_json::to_value(sent).map_err(|error| ToolError::failed("the answer was lost").with_source(error))?;
+    let answer = serde_json::to_value(sent)
+        .map_err(|error| ToolError::failed("the answer was lost").with_source(error))?;
     Ok(Recalled::Happened(answer))
 }
 
@@ -167,7 +168,8 @@ fn envelope(row: &OutboxRow) -> Result<Envelope, ToolError> {
     let to = row.mail.recipients.iter().map(read).collect::<Result<Vec<_>, _>>();
     match (from, to) {
         (Ok(from), Ok(to)) => Ok(Envelope { from, to }),
-        _ => Err(ToolError::unrecoverable("BAD_ENVELOPE", "the stored mail has an address that is none").nothing_done()),
+        _ => Err(ToolError::unrecoverable("BAD_ENVELOPE", "the stored mail has an address that is none")
+            .nothing_done()),
     }
 }
 
@@ -220,7 +222,12 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
     Ok(sent)
 }
 
-async fn file_copy(desk: &Desk, account: &Account, row: &OutboxRow, remarks: &mut Vec<String>) -> Option<String> {
+async fn file_copy(
+    desk: &Desk,
+    account: &Account,
+    row: &OutboxRow,
+    remarks: &mut Vec<String>,
+) -> Option<String> {
     let id = MessageId::new(&row.mail.message_id).ok()?;
     match try_file_copy(desk, account, row, &id).await {
         Ok(copy) => copy,
@@ -273,7 +280,8 @@ enum Seen {
 }
 
 async fn look_for(desk: &Desk, row: &OutboxRow) -> Seen {
-    let (Ok(account), Ok(id)) = (desk.account(&row.mail.account), MessageId::new(&row.mail.message_id)) else {
+    let (Ok(account), Ok(id)) = (desk.account(&row.mail.account), MessageId::new(&row.mail.message_id))
+    else {
         return Seen::CannotTell;
     };
     let mut seen = Seen::NotThere;

@@ -101,7 +101,9 @@ impl Plan {
         check_files(&files)?;
         let recipients = match parts.to.len() + parts.cc.len() + parts.bcc.len() {
             0 => None,
-            _ => Some(Recipients::new(&parts.to, &parts.cc, &parts.bcc).map_err(|refusal| refused(&refusal))?),
+            _ => {
+                Some(Recipients::new(&parts.to, &parts.cc, &parts.bcc).map_err(|refusal| refused(&refusal))?)
+            }
         };
         let subject = Subject::new(&parts.subject).map_err(|refusal| refused(&refusal))?;
         let text = MailText::new(&parts.text).map_err(|refusal| refused(&refusal))?;
@@ -113,7 +115,8 @@ impl Plan {
 
     /// The letter, with an id that no other has.
     pub(super) fn letter(&self, now: Timestamp) -> Result<Letter, ToolError> {
-        let id = format!("{}.helve@{}", CallId::new(now).to_string().to_lowercase(), self.from.address().domain());
+        let id =
+            format!("{}.helve@{}", CallId::new(now).to_string().to_lowercase(), self.from.address().domain());
         let message_id = MessageId::new(&id).map_err(|refusal| refused(&refusal))?;
         Ok(Letter {
             from: self.from.clone(),
@@ -129,7 +132,9 @@ impl Plan {
     }
 
     pub(super) fn addresses(&self, list: fn(&Recipients) -> &[Mailbox]) -> Vec<String> {
-        self.recipients.as_ref().map_or_else(Vec::new, |all| list(all).iter().map(Mailbox::to_string).collect())
+        self.recipients
+            .as_ref()
+            .map_or_else(Vec::new, |all| list(all).iter().map(Mailbox::to_string).collect())
     }
 }
 
@@ -170,7 +175,9 @@ pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Res
     match version {
         Some(version) if version != now => {
             let message = format!("the draft is at version {now} now");
-            Err(ToolError::recoverable("CONFLICT", message).suggest("read it again before you change it").nothing_done())
+            Err(ToolError::recoverable("CONFLICT", message)
+                .suggest("read it again before you change it")
+                .nothing_done())
         }
         _ => Ok(draft),
     }
@@ -251,7 +258,9 @@ impl Parts {
 
     /// What the caller says goes before what is there.
     fn take(&mut self, wanted: &Wanted) {
-        for (list, given) in [(&mut self.to, &wanted.to), (&mut self.cc, &wanted.cc), (&mut self.bcc, &wanted.bcc)] {
+        for (list, given) in
+            [(&mut self.to, &wanted.to), (&mut self.cc, &wanted.cc), (&mut self.bcc, &wanted.bcc)]
+        {
             if !given.is_empty() {
                 list.clone_from(given);
             }
@@ -276,7 +285,10 @@ impl Parts {
 
 /// People of a draft as a caller would write them. What is no address is refused later, by its place.
 fn written(people: &[Correspondent]) -> Vec<String> {
-    people.iter().map(|one| one.mailbox().map_or_else(|| one.address.clone(), |mailbox| mailbox.to_string())).collect()
+    people
+        .iter()
+        .map(|one| one.mailbox().map_or_else(|| one.address.clone(), |mailbox| mailbox.to_string()))
+        .collect()
 }
 
 /// Files of other mails, by their handles.

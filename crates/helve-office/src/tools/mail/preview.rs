@@ -39,7 +39,8 @@ impl Plan {
 
     /// A digest of everything that goes out, and of the draft it is made of.
     pub(super) fn fingerprint(&self) -> String {
-        let files = self.files.iter().map(|file| json!([file.file.name.as_str(), file.file.media_type, file.sha256]));
+        let files =
+            self.files.iter().map(|file| json!([file.file.name.as_str(), file.file.media_type, file.sha256]));
         let references: Vec<&str> = self.thread.references.iter().map(MessageId::as_str).collect();
         let all = json!({
             "account": self.account.id,

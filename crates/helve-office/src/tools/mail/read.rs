@@ -162,7 +162,8 @@ async fn answer(desk: &Desk, input: &Input) -> Result<Output, ToolError> {
             Err(error) => emails.push(unread(desk, &row, error.message())),
         }
     }
-    let note = full.then(|| format!("older mails of this conversation are left out; it shows the newest {THREAD_MAX}"));
+    let note = full
+        .then(|| format!("older mails of this conversation are left out; it shows the newest {THREAD_MAX}"));
     Ok(Output { emails, note })
 }
 
@@ -174,7 +175,9 @@ async fn message(
     bytes_max: usize,
 ) -> Result<Message, ToolError> {
     let (_, mail) = match desk.read(account, row).await {
-        Err(error) if error.tool_code() == Some("UNREADABLE") => return Ok(unread(desk, row, error.message())),
+        Err(error) if error.tool_code() == Some("UNREADABLE") => {
+            return Ok(unread(desk, row, error.message()));
+        }
         read => read?,
     };
     let page = mail.page(offset, bytes_max);

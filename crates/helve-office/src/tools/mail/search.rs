@@ -198,7 +198,8 @@ fn note(desk: &Desk, folders: &[CollectionRow]) -> Option<String> {
         return Some("no mail account is connected; the user can run `helve connect mail`".to_owned());
     }
     let waiting = desk.accounts.iter().filter(|account| {
-        account.kind != "embedded" && !folders.iter().any(|row| row.account == account.id && row.synced_at.is_some())
+        account.kind != "embedded"
+            && !folders.iter().any(|row| row.account == account.id && row.synced_at.is_some())
     });
     let names: Vec<&str> = waiting.map(|account| account.id.as_str()).collect();
     let text = format!("{} is not synced yet, so mails may be missing", names.join(", "));
@@ -218,7 +219,10 @@ fn words(field: &'static str, text: &str) -> Result<Vec<String>, ToolError> {
 fn chosen(folders: Vec<CollectionRow>, wanted: Option<&str>) -> Result<Vec<CollectionRow>, ToolError> {
     let role = |row: &CollectionRow| row.told.role.clone().unwrap_or_default();
     let Some(wanted) = wanted else {
-        return Ok(folders.into_iter().filter(|row| !matches!(role(row).as_str(), "junk" | "trash")).collect());
+        return Ok(folders
+            .into_iter()
+            .filter(|row| !matches!(role(row).as_str(), "junk" | "trash"))
+            .collect());
     };
     FolderName::new(wanted).map_err(|refusal| refused(&refusal))?;
     let is_it = |row: &CollectionRow| {
@@ -234,9 +238,20 @@ fn chosen(folders: Vec<CollectionRow>, wanted: Option<&str>) -> Result<Vec<Colle
 
 /// What a cursor belongs to: it is of no use with another search.
 fn stamp(input: &Input) -> String {
-    let Input { query, from, to, subject, after, before, folder, unread, has_attachment, account, .. } = input;
+    let Input { query, from, to, subject, after, before, folder, unread, has_attachment, account, .. } =
+        input;
     let asked = json!([
-        query, from, to, subject, after, before, folder, unread, has_attachment, account, input.group_by_thread
+        query,
+        from,
+        to,
+        subject,
+        after,
+        before,
+        folder,
+        unread,
+        has_attachment,
+        account,
+        input.group_by_thread
     ]);
     sha256_hex(asked.to_string().as_bytes())[..8].to_owned()
 }
@@ -245,6 +260,9 @@ fn place(cursor: &str, input: &Input) -> Result<i64, ToolError> {
     let read = cursor.strip_prefix("c-").and_then(|rest| rest.split_once('-'));
     let read = read.filter(|(_, stamp)| *stamp == self::stamp(input));
     read.and_then(|(seq, _)| seq.parse().ok()).ok_or_else(|| {
-        wrong("cursor", "the cursor is not of this search; leave it out, or repeat the search that it came from")
+        wrong(
+            "cursor",
+            "the cursor is not of this search; leave it out, or repeat the search that it came from",
+        )
     })
 }

@@ -168,8 +168,10 @@ fn check_domains(desk: &Desk, recipients: &Recipients) -> Result<(), ToolError> 
     if allowed.is_empty() {
         return Ok(());
     }
-    let allowed: Vec<Address> = allowed.iter().filter_map(|domain| Address::new(&format!("x@{domain}")).ok()).collect();
-    let may = |address: &Address| allowed.iter().any(|one| one.domain().eq_ignore_ascii_case(address.domain()));
+    let allowed: Vec<Address> =
+        allowed.iter().filter_map(|domain| Address::new(&format!("x@{domain}")).ok()).collect();
+    let may =
+        |address: &Address| allowed.iter().any(|one| one.domain().eq_ignore_ascii_case(address.domain()));
     match recipients.envelope().find(|address| !may(address)) {
         None => Ok(()),
         Some(address) => {

@@ -66,9 +66,7 @@ pub(super) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result
     let text = text.trim();
     let read = match text.len() <= 10 {
         true => text.parse::<Date>().ok().and_then(|date| local(date.at(0, 0, 0, 0))),
-        false => {
-            text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(local))
-        }
+        false => text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(local)),
     };
     read.ok_or_else(|| {
         let wanted = "a day such as 2026-11-18, or a time such as 2026-11-18T09:00:00Z";
@@ -80,7 +78,8 @@ pub(super) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result
 pub(super) fn wrong(field: &str, message: impl Into<String>) -> ToolError {
     let message = message.into();
     let path = format!("/{}", field.replace('[', "/").replace(']', ""));
-    let error = FieldError { path, expected: String::new(), received: String::new(), message: message.clone() };
+    let error =
+        FieldError { path, expected: String::new(), received: String::new(), message: message.clone() };
     ToolError::new(ErrorCode::ValidationFailed, message).with_fields(vec![error]).nothing_done()
 }
 
