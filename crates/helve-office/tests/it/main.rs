@@ -6,6 +6,8 @@ mod availability;
 mod dav;
 mod dav_hostile;
 mod dav_server;
+mod calendar_listing;
+mod calendar_world;
 mod edits;
 mod ical;
 mod mail;
@@ -17,6 +19,7 @@ mod recurrence;
 mod rule;
 mod samples;
 mod servers;
+mod tasks_tools;
 mod text;
 mod zones;
 
