@@ -54,7 +54,7 @@ impl EmbeddedMails {
         if self.db.account(LOCAL).await?.is_none() {
             self.db.add_account(account_row()).await?;
         }
-        self.db.tell_collections(LOCAL, true, FOLDERS.map(collection).into()).await
+        self.db.tell_collections(LOCAL, true, folders()).await
     }
 
     async fn row(&self, folder: &str) -> Result<CollectionRow, Fault> {
@@ -101,6 +101,11 @@ fn account_row() -> AccountRow {
     }
 }
 
+/// The folders that the account has.
+pub(crate) fn folders() -> Vec<NewCollection> {
+    FOLDERS.map(collection).into()
+}
+
 fn collection((name, role): (&str, FolderRole)) -> NewCollection {
     NewCollection {
         href: name.to_owned(),
@@ -128,11 +133,8 @@ impl MailStore for EmbeddedMails {
     fn folders(&self) -> BoxFuture<'_, Result<Vec<Folder>, Fault>> {
         Box::pin(async move {
             let rows = self.rows().await.map_err(broken)?;
-            let folder = |row: CollectionRow| Folder {
-                role: role_of(&row),
-                path: row.told.href,
-                name: row.told.name,
-            };
+            let folder =
+                |row: CollectionRow| Folder { role: role_of(&row), path: row.told.href, name: row.told.name };
             Ok(rows.into_iter().map(folder).collect())
         })
     }
@@ -181,7 +183,9 @@ impl MailStore for EmbeddedMails {
             let row = self.row(folder).await?;
             let raw = self.db.raw_mail(row.id, key).await.map_err(broken)?.ok_or_else(gone)?;
             match raw.len() > bytes_max {
-                true => Err(Fault::Refused(format!("the mail has {} bytes; the limit is {bytes_max}", raw.len()))),
+                true => {
+                    Err(Fault::Refused(format!("the mail has {} bytes; the limit is {bytes_max}", raw.len())))
+                }
                 false => Ok(raw.into()),
             }
         })
@@ -195,7 +199,9 @@ impl MailStore for EmbeddedMails {
     ) -> BoxFuture<'a, Result<Option<String>, Fault>> {
         Box::pin(async move {
             if message.len() > BYTES_MAX {
-                return Err(Fault::Refused(format!("the local account takes mails of {BYTES_MAX} bytes at most")));
+                return Err(Fault::Refused(format!(
+                    "the local account takes mails of {BYTES_MAX} bytes at most"
+                )));
             }
             let row = self.row(folder).await?;
             let key = new_key(&message);

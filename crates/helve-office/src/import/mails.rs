@@ -63,7 +63,15 @@ pub async fn import_mails(
     let (send, mut batches) = tokio::sync::mpsc::channel(2);
     let path = path.to_owned();
     let reading = tokio::task::spawn_blocking(move || {
-        let mut reader = Reader { into, send, batch: BTreeMap::new(), bytes: 0, count: 0, skipped: Vec::new(), skipped_count: 0 };
+        let mut reader = Reader {
+            into,
+            send,
+            batch: BTreeMap::new(),
+            bytes: 0,
+            count: 0,
+            skipped: Vec::new(),
+            skipped_count: 0,
+        };
         // The path itself is the person's own word, and may be a link.
         let start = fs::canonicalize(&path).unwrap_or(path);
         reader.visit(&start, 0);

@@ -46,7 +46,8 @@ pub fn topic(subject: &str) -> (String, bool) {
     let mut is_reply = false;
     loop {
         let reply = REPLY.iter().find_map(|prefix| rest.strip_prefix(prefix));
-        let Some(shorter) = reply.or_else(|| FORWARD.iter().find_map(|prefix| rest.strip_prefix(prefix))) else {
+        let Some(shorter) = reply.or_else(|| FORWARD.iter().find_map(|prefix| rest.strip_prefix(prefix)))
+        else {
             return (rest.to_owned(), is_reply);
         };
         is_reply |= reply.is_some();

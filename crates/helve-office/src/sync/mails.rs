@@ -118,7 +118,9 @@ async fn pull(
             return Ok(());
         }
         if state.as_deref() == Some(&next) {
-            return Err(Fault::Nonsense("the server says that there is more, and never comes to it".to_owned()));
+            return Err(Fault::Nonsense(
+                "the server says that there is more, and never comes to it".to_owned(),
+            ));
         }
         state = Some(next);
     }
@@ -126,7 +128,11 @@ async fn pull(
 }
 
 /// Takes a page of messages apart, on a thread that may take its time.
-async fn read(changes: MailChanges, own: Option<Address>, role: Option<FolderRole>) -> Result<MailPage, Fault> {
+async fn read(
+    changes: MailChanges,
+    own: Option<Address>,
+    role: Option<FolderRole>,
+) -> Result<MailPage, Fault> {
     let work = move || {
         let indexing = Indexing { own: own.as_ref(), role };
         MailPage {

@@ -38,7 +38,8 @@ fn by_topic(db: &Transaction<'_>, account: &str, mail: &NewMailRow) -> rusqlite:
     if !mail.is_reply || !mail.related.is_empty() || mail.topic.is_empty() {
         return Ok(None);
     }
-    let sender = mail.people.iter().find(|person| person.role == "from").map(|person| person.address.as_str());
+    let sender =
+        mail.people.iter().find(|person| person.role == "from").map(|person| person.address.as_str());
     let at = mail.date.as_microsecond();
     db.prepare_cached(
         "SELECT thread FROM mails
@@ -47,7 +48,9 @@ fn by_topic(db: &Transaction<'_>, account: &str, mail: &NewMailRow) -> rusqlite:
                        WHERE value ->> 'role' <> 'from' AND lower(value ->> 'address') = lower(?5))
          ORDER BY date DESC LIMIT 1",
     )?
-    .query_row(params![account, mail.topic, at.saturating_sub(REPLY_MICROS_MAX), at, sender], |row| row.get(0))
+    .query_row(params![account, mail.topic, at.saturating_sub(REPLY_MICROS_MAX), at, sender], |row| {
+        row.get(0)
+    })
     .optional()
 }
 
@@ -59,8 +62,10 @@ pub(super) fn remember(
     thread: i64,
 ) -> rusqlite::Result<()> {
     for id in ids(mail) {
-        db.prepare_cached("INSERT OR REPLACE INTO mail_threads (account, message_id, thread) VALUES (?1, ?2, ?3)")?
-            .execute(params![account, id, thread])?;
+        db.prepare_cached(
+            "INSERT OR REPLACE INTO mail_threads (account, message_id, thread) VALUES (?1, ?2, ?3)",
+        )?
+        .execute(params![account, id, thread])?;
     }
     Ok(())
 }

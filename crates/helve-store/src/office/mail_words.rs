@@ -13,14 +13,16 @@ pub(super) fn index(db: &Transaction<'_>, seq: i64, mail: &NewMailRow) -> rusqli
         let people = mail.people.iter().filter(|person| wanted(&person.role));
         folded(&people.map(shown).collect::<Vec<_>>().join(" , "))
     };
-    db.prepare_cached("INSERT INTO mails_text (rowid, subject, sender, recipients, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![
-            seq,
-            folded(&mail.subject),
-            of(|role| role == "from"),
-            of(|role| role != "from"),
-            folded(&mail.body)
-        ])?;
+    db.prepare_cached(
+        "INSERT INTO mails_text (rowid, subject, sender, recipients, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![
+        seq,
+        folded(&mail.subject),
+        of(|role| role == "from"),
+        of(|role| role != "from"),
+        folded(&mail.body)
+    ])?;
     Ok(())
 }
 
@@ -35,7 +37,8 @@ fn folded(text: &str) -> String {
     for c in text.nfkc() {
         match c {
             // Points above and below letters, and the stroke that makes a word longer.
-            '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{640}' | '\u{64b}'..='\u{65f}' | '\u{670}' => {}
+            '\u{591}'..='\u{5c7}' | '\u{610}'..='\u{61a}' | '\u{640}' | '\u{64b}'..='\u{65f}' | '\u{670}' => {
+            }
             '\u{6d6}'..='\u{6ed}' => {}
             'أ' | 'إ' | 'آ' | 'ٱ' => folded.push('ا'),
             c if is_spaceless(c) => folded.extend([' ', c, ' ']),

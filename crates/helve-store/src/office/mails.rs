@@ -163,7 +163,8 @@ fn change(db: &Transaction<'_>, folder: Folder<'_>, page: &MailPage) -> rusqlite
 }
 
 fn remove(db: &Transaction<'_>, folder: Folder<'_>, key: &str) -> rusqlite::Result<usize> {
-    db.prepare_cached("DELETE FROM mails WHERE collection = ?1 AND key = ?2")?.execute(params![folder.id, key])
+    db.prepare_cached("DELETE FROM mails WHERE collection = ?1 AND key = ?2")?
+        .execute(params![folder.id, key])
 }
 
 fn mark(db: &Transaction<'_>, folder: Folder<'_>, key: &str, flags: MailFlags) -> rusqlite::Result<()> {

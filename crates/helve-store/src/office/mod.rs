@@ -12,8 +12,8 @@ mod mail_search;
 mod mail_threads;
 mod mail_words;
 mod mails;
-mod outbox;
 mod objects;
+mod outbox;
 mod people;
 mod search;
 
@@ -24,6 +24,6 @@ pub use deeds::Deed;
 pub use error::OfficeError;
 pub use mail_search::{MailHits, MailQuery, MailRow, PersonSeen};
 pub use mails::{Known, MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow};
-pub use outbox::{NewOutboxRow, OutboxRow, OutboxState};
 pub use objects::{Before, NewObject, NewPerson, ObjectPage, ObjectQuery, ObjectRow};
+pub use outbox::{NewOutboxRow, OutboxRow, OutboxState};
 pub use people::PersonRow;
