@@ -6,6 +6,7 @@
 //! INVARIANT: one account that cannot be used takes nothing from the others: it is set aside with the reason.
 
 mod build;
+pub mod discover_dav;
 mod secrets;
 mod settings;
 mod syncing;

@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod dav;
+mod dav_hostile;
+mod dav_server;
 mod edits;
 mod ical;
 mod mail;

@@ -163,8 +163,8 @@ fn make_tables(db: &mut Connection) -> rusqlite::Result<i64> {
         return Ok(format);
     }
     transaction.execute_batch(include_str!("schema.sql"))?;
-    transaction.execute_batch(include_str!("schema_mail.sql"))?;
     transaction.execute_batch(include_str!("schema_objects.sql"))?;
+    transaction.execute_batch(include_str!("schema_mail.sql"))?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()?;
     Ok(FORMAT)
