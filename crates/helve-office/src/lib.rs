@@ -15,6 +15,7 @@
 //! - [`account`]: the ports to servers, whatever they speak.
 //! - [`web`]: an account's HTTP server; the login goes to one origin.
 //! - [`dav`]: CalDAV and CardDAV.
+//! - [`jmap`]: mail by JMAP.
 //! - [`connect`]: finding and testing servers before an account is connected.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call.
 //!
@@ -38,6 +39,7 @@ pub mod account;
 pub mod web;
 
 pub mod dav;
+pub mod jmap;
 
 pub mod connect;
 
