@@ -44,6 +44,7 @@ impl From<&Outcome> for Exit {
                 | ErrorCode::HookDenied
                 | ErrorCode::ApprovalDenied
                 | ErrorCode::ApprovalExpired
+                | ErrorCode::ApprovalStale
                 | ErrorCode::PermissionDenied
                 | ErrorCode::SandboxViolation => Self::Denied,
                 ErrorCode::IntegrationMissing

@@ -1,5 +1,18 @@
 //! A tool: a checked definition, compiled schemas, and what runs.
 
+pub mod builder;
+pub mod definition;
+mod function;
+pub mod parameter;
+
+mod beside;
+pub mod cost;
+pub mod effect;
+mod looks_at;
+pub mod precondition;
+pub mod preview;
+pub mod retry;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,10 +29,10 @@ use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, Risk, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
-use crate::looks_at;
 use crate::memory::MemoryLimits;
 use crate::name::{NameError, ToolName};
 use crate::precondition::{Check, Condition, Expected};
+use crate::preview::Preview;
 use crate::run::{RecallHandler, UndoHandler};
 use crate::schema::Schema;
 
@@ -68,12 +81,21 @@ pub trait Handler: Send + Sync + 'static {
 
     /// What a call would do, in words or as a diff, for the person who is asked about it. It must
     /// only look, and is given little time. None: the arguments say it all.
+    ///
+    /// A [fingerprint](Preview::fingerprint) covers what the call would use beside its arguments; the running
+    /// handler compares with it by [`Context::still_approved`]. See [`ToolBuilder::preview_with`] for both sides.
     fn preview(
         &self,
         _arguments: &Value,
         _context: Context,
-    ) -> Option<BoxFuture<'static, Result<String, ToolError>>> {
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
         None
+    }
+
+    /// Whether nobody is asked without a preview, because what the call does depends on more than its arguments. Where
+    /// [`preview`](Self::preview) fails or takes too long, the call then ends with its error; otherwise a person is asked all the same.
+    fn needs_preview(&self) -> bool {
+        false
     }
 
     /// Whether the parts that had succeeded are to be undone when the call fails. For what calls

@@ -235,7 +235,7 @@ fn status_of(code: ErrorCode) -> StatusCode {
         | ErrorCode::SandboxViolation => StatusCode::FORBIDDEN,
         ErrorCode::IntegrationMissing | ErrorCode::PreconditionFailed => StatusCode::FAILED_DEPENDENCY,
         ErrorCode::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        ErrorCode::Cancelled | ErrorCode::OutcomeUnknown => StatusCode::CONFLICT,
+        ErrorCode::Cancelled | ErrorCode::OutcomeUnknown | ErrorCode::ApprovalStale => StatusCode::CONFLICT,
         ErrorCode::Lock => StatusCode::LOCKED,
         ErrorCode::RateLimit => StatusCode::TOO_MANY_REQUESTS,
         ErrorCode::Network

@@ -197,6 +197,7 @@ fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
         | ErrorCode::PreconditionFailed
         | ErrorCode::ApprovalDenied
         | ErrorCode::ApprovalExpired
+        | ErrorCode::ApprovalStale
         | ErrorCode::PermissionDenied
         | ErrorCode::Cancelled
         | ErrorCode::RateLimit

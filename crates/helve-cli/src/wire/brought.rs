@@ -14,7 +14,8 @@ use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice}
 use helve::json::sha256_hex;
 use helve::ports::{Exit, LaunchError, Launcher, Policy, Program, Seen};
 use helve::{
-    BoxFuture, Context, DefinitionError, ErrorCode, Facet, Handler, Implementation, Registry, Tool, ToolError,
+    BoxFuture, Context, DefinitionError, ErrorCode, Facet, Handler, Implementation, Preview, Registry, Tool,
+    ToolError,
 };
 use helve_mcp::trust::{Scope, Verdict};
 use helve_sandbox::Sandbox;
@@ -229,8 +230,9 @@ struct Guarded {
     brought: Arc<BroughtTool>,
 }
 
-impl Handler for Guarded {
-    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+impl Guarded {
+    /// Why it does not run.
+    fn refusal(&self) -> Option<ToolError> {
         let refusal = match self.brought.verdict() {
             Verdict::Trusted => None,
             // The gate knows the definition as it is now, and let it pass: what is old is this one.
@@ -241,14 +243,33 @@ impl Handler for Guarded {
             )),
             Verdict::Unknown => self.brought.refusal(),
         };
-        match refusal {
+        refusal.map(|why| {
+            ToolError::new(ErrorCode::PermissionDenied, why).suggest("do not repeat it; tell the user")
+        })
+    }
+}
+
+impl Handler for Guarded {
+    fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
+        match self.refusal() {
             None => self.inner.call(arguments, context),
-            Some(why) => {
-                let denied = ToolError::new(ErrorCode::PermissionDenied, why)
-                    .suggest("do not repeat it; tell the user");
-                Box::pin(std::future::ready(Err(denied)))
-            }
+            Some(denied) => Box::pin(std::future::ready(Err(denied))),
         }
+    }
+
+    fn preview(
+        &self,
+        arguments: &Value,
+        context: Context,
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
+        match self.refusal() {
+            None => self.inner.preview(arguments, context),
+            Some(denied) => Some(Box::pin(std::future::ready(Err(denied)))),
+        }
+    }
+
+    fn needs_preview(&self) -> bool {
+        self.inner.needs_preview()
     }
 
     fn implementation(&self) -> Implementation {

@@ -80,6 +80,7 @@ fn refusal(error: &ToolError) -> RpcError {
         | ErrorCode::HookDenied
         | ErrorCode::ApprovalDenied
         | ErrorCode::ApprovalExpired
+        | ErrorCode::ApprovalStale
         | ErrorCode::RateLimit => REFUSED,
         _ => RpcError::INTERNAL,
     };

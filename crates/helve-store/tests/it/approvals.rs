@@ -19,6 +19,7 @@ pub(crate) fn question(binding: &str) -> Box<Ask> {
     let mut approval = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", CallId::new(now));
     approval.arguments = raw(&json!({ "to": "ada@example.com" }));
     approval.preview = Some("a secret preview".to_owned());
+    approval.fingerprint = Some("v1".to_owned());
     approval.created_at = now;
     approval.expires_at = now + SignedDuration::from_hours(24);
     approval.binding = binding.to_owned();
@@ -52,7 +53,8 @@ pub(crate) fn start(approval: &Approval) -> (SampleCall, Entry) {
     let call = SampleCall::new("mail/send");
     let mut started = call.start();
     let (approval_id, binding) = (approval.id, approval.binding.clone());
-    started.grant = Some(Grant { approval_id, binding, asked: None });
+    let fingerprint = approval.fingerprint.clone();
+    started.grant = Some(Grant { approval_id, binding, asked: None, fingerprint });
     (call, Entry::Started(started))
 }
 
@@ -199,6 +201,12 @@ async fn whatever_decides_in_an_approval_cannot_be_changed_unseen_and_does_not_c
     let late = "'2099-01-01T00:00:00Z'";
     let mut elsewhere = approved.clone();
     elsewhere.binding = "x".to_owned();
+    let (mut unseen, mut unbound) = (approved.clone(), approved.clone());
+    (unseen.fingerprint, unbound.fingerprint) = (Some("v2".to_owned()), None);
+    let without = format!(
+        "UPDATE approvals SET body = json_remove(body, '$.fingerprint') WHERE id = '{}'",
+        approved.id
+    );
     let of = |path: &str, value: &str| set("approvals", &approved.id, path, value);
     let moved = format!(
         "{}; {}; UPDATE approvals SET binding = 'x' WHERE id = '{}'",
@@ -214,6 +222,8 @@ async fn whatever_decides_in_an_approval_cannot_be_changed_unseen_and_does_not_c
     );
     for (sql, used, what) in [
         (moved, elsewhere, "its row was changed"),
+        (of("fingerprint", "'v2'"), unseen, "its row was changed"),
+        (without, unbound, "its row was changed"),
         (of("expires_at", late), approved.clone(), "its row was changed"),
         (of("tool", "'mail/burn'"), approved.clone(), "its row was changed"),
         (of("digest", "'0000'"), approved.clone(), "its row was changed"),

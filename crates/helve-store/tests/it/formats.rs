@@ -209,7 +209,8 @@ async fn approvals_and_keys_count_after_the_step() {
         assert_eq!(state("denied").state, ApprovalState::Denied, "{name}");
         assert_eq!(store.rules(None, 10).await.unwrap().len(), 1, "{name}");
         let approved = state("approved");
-        let grant = Grant { approval_id: approved.id, binding: approved.binding, asked: None };
+        let grant =
+            Grant { approval_id: approved.id, binding: approved.binding, asked: None, fingerprint: None };
         for is_first in [true, false] {
             let mut started = SampleCall::new("mail/send").start();
             started.grant = Some(grant.clone());

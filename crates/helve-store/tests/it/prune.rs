@@ -234,7 +234,12 @@ async fn with_long_lives() -> Place {
     let call = SampleCall::at("mail/send", days_ago(60));
     let mut started = call.start();
     started.at = now;
-    started.grant = Some(Grant { approval_id: asked.id, binding: "b".to_owned(), asked: None });
+    started.grant = Some(Grant {
+        approval_id: asked.id,
+        binding: "b".to_owned(),
+        asked: None,
+        fingerprint: asked.fingerprint,
+    });
     store.commit(Entry::Started(started)).await.unwrap();
     store.commit(call.done(json!(1))).await.unwrap();
     // What is remembered, and which key signs.

@@ -26,6 +26,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     };
     the_same_question_is_put_once(new()).await;
     a_question_reads_back_as_it_was_put(new()).await;
+    a_question_about_what_has_changed_replaces_the_last(new()).await;
     of_two_who_decide_one_does_and_the_other_is_told(new()).await;
     an_approval_is_used_by_the_start_that_carries_it_and_once(new()).await;
     what_does_not_fit_starts_nothing_and_burns_nothing(new()).await;
@@ -54,6 +55,7 @@ fn question(clock: &ManualClock, binding: &str) -> Ask {
     approval.created_at = now;
     approval.expires_at = now + SignedDuration::from_secs(100);
     approval.binding = binding.to_owned();
+    approval.fingerprint = Some("v1".to_owned());
     Ask {
         approval,
         denied_for: SignedDuration::from_secs(10),
@@ -97,7 +99,8 @@ fn start(clock: &ManualClock, approval: &Approval) -> (SampleCall, Entry) {
     let call = SampleCall::at("mail/send", clock.now());
     let mut started = call.start();
     let (approval_id, binding) = (approval.id, approval.binding.clone());
-    started.grant = Some(Grant { approval_id, binding, asked: None });
+    let fingerprint = approval.fingerprint.clone();
+    started.grant = Some(Grant { approval_id, binding, asked: None, fingerprint });
     (call, Entry::Started(started))
 }
 
@@ -112,6 +115,29 @@ async fn the_same_question_is_put_once((ledger, clock): Bench) {
     approve(&*ledger, &clock, &first).await;
     let answer = ask(&*ledger, question(&clock, "a")).await;
     assert!(matches!(&answer, Asked::Approved(same) if same.id == first.id), "{answer:?}");
+}
+
+async fn a_question_about_what_has_changed_replaces_the_last((ledger, clock): Bench) {
+    let first = new_question(&*ledger, &clock, "a").await;
+    clock.advance(Duration::from_secs(1));
+    let mut changed = question(&clock, "a");
+    changed.approval.fingerprint = Some("v2".to_owned());
+    let Asked::New(second) = ask(&*ledger, changed).await else { panic!("it is new") };
+    assert_ne!(second.id, first.id);
+    assert_eq!(get(&*ledger, first.id).await.state, ApprovalState::Withdrawn);
+    let late = verdict(ApprovalState::Approved, clock.now(), "ada", "a");
+    assert!(matches!(decide(&*ledger, first.id, late).await, Decided::Before(_)));
+    // The journal tells of it, once.
+    let history = within(ledger.history(first.call_id)).await.expect("the ledger works");
+    let kind = StepKind::Decided {
+        approval_id: first.id,
+        decision: ApprovalState::Withdrawn,
+        by: Some("the same call, made again".to_owned()),
+    };
+    let told = history.iter().filter(|entry| matches!(entry, Entry::Step(step) if step.kind == kind));
+    assert_eq!(told.count(), 1, "{history:?}");
+    approve(&*ledger, &clock, &second).await;
+    within(ledger.commit(start(&clock, &second).1)).await.expect("it is used");
 }
 
 async fn a_question_reads_back_as_it_was_put((ledger, clock): Bench) {
@@ -194,7 +220,8 @@ async fn an_approval_is_used_by_the_start_that_carries_it_and_once((ledger, cloc
         Entry::Started(started) => started.grant.clone(),
         Entry::Step(_) | Entry::Finished(_) => None,
     };
-    assert_eq!(history.iter().find_map(grant).map(|grant| grant.approval_id), Some(asked.id));
+    let grant = history.iter().find_map(grant).expect("it carries one");
+    assert_eq!((grant.approval_id, grant.fingerprint), (asked.id, asked.fingerprint));
     // A new question about the same is a new question.
     assert_ne!(new_question(&*ledger, &clock, "a").await.id, asked.id);
 }
@@ -212,6 +239,11 @@ async fn what_does_not_fit_starts_nothing_and_burns_nothing((ledger, clock): Ben
     let mut other = asked.clone();
     other.binding = "b".to_owned();
     refused(vec![start(&clock, &other).1], Spent::DoesNotFit).await;
+    for unseen in [None, Some("v2".to_owned())] {
+        let mut other = asked.clone();
+        other.fingerprint = unseen;
+        refused(vec![start(&clock, &other).1], Spent::DoesNotFit).await;
+    }
     let mut unknown = asked.clone();
     unknown.id = ApprovalId::new(clock.now());
     refused(vec![start(&clock, &unknown).1], Spent::NotFound).await;

@@ -345,6 +345,13 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
             "the arguments hold a secret, which is not kept, so they cannot be edited here; deny the call and say what to change".to_owned(),
         ));
     }
+    if !approval.can_be_edited() || tool.handler().needs_preview() {
+        return Err(invalid(format!(
+            "what `{}` does depends on more than its arguments, and nobody has seen what it would do with others, so \
+             they cannot be edited here; deny the call and say what to change",
+            tool.name()
+        )));
+    }
     check_limits(&edited, parts.settings.arguments).map_err(|error| invalid(error.to_string()))?;
     if !tool.input().apply_defaults(&mut edited) {
         return Err(invalid(

@@ -101,6 +101,7 @@ impl Verdict {
             | ErrorCode::PreconditionFailed
             | ErrorCode::ApprovalDenied
             | ErrorCode::ApprovalExpired
+            | ErrorCode::ApprovalStale
             | ErrorCode::PermissionDenied
             | ErrorCode::Cancelled
             | ErrorCode::SandboxViolation

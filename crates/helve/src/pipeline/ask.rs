@@ -6,14 +6,17 @@ use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
 use helve_core::record::RawJson;
 use helve_core::schema::redact::scrub;
-use helve_core::{Approval, ApprovalId, Call, Context, ErrorCode, Label, LabelSet, Tool, ToolError};
+use helve_core::{
+    Approval, ApprovalId, ApprovalQuery, ApprovalState, Call, Context, ContextParts, ErrorCode, Label,
+    LabelSet, Preview, Tool, ToolError,
+};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
 use super::hear::Reasons;
-use super::record::OpenRecord;
+use super::record::{OpenRecord, unavailable};
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
@@ -30,7 +33,8 @@ pub(super) async fn question(
     call: &Call,
     reasons: Reasons,
     record: &OpenRecord<'_>,
-) -> Ask {
+) -> Result<Ask, ToolError> {
+    let preview = preview(parts, tool, call, record).await?;
     let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
     let asks_each_time = reasons.asks_each_time();
     let mut reasons = reasons.all();
@@ -46,7 +50,8 @@ pub(super) async fn question(
     approval.caller = Arc::clone(&call.caller);
     approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
     approval.withheld = withheld;
-    approval.preview = preview(parts, tool, call, record).await;
+    (approval.preview, approval.fingerprint) =
+        preview.map(|shown| (Some(shown.text), shown.fingerprint)).unwrap_or_default();
     approval.reasons = reasons;
     approval.advice = call.advice.as_ref().map(|advice| record.shown_advice(advice));
     approval.asks_each_time = asks_each_time;
@@ -58,13 +63,32 @@ pub(super) async fn question(
     approval.created_at = now;
     approval.expires_at = now.saturating_add(settings.ttl).unwrap_or(Timestamp::MAX);
     approval.binding = binding(tool, call, record.part());
-    Ask {
+    Ok(Ask {
         approval,
         denied_for: SignedDuration::try_from(settings.denied_for).unwrap_or(SignedDuration::MAX),
         insist: call.asks_again,
         pending_max: settings.pending_max,
         pending_share: settings.pending_share,
+    })
+}
+
+/// The approval that this call has used up already, under its idempotency key. What it would use may be gone since,
+/// because of that very call, so nobody looks at it: the ledger answers with what became of the call.
+pub(super) async fn used_before(
+    parts: &Parts,
+    tool: &Tool,
+    call: &Call,
+    record: &OpenRecord<'_>,
+) -> Result<Option<Approval>, ToolError> {
+    if call.idempotency_key.is_none() || !tool.handler().needs_preview() {
+        return Ok(None);
     }
+    let mut query = ApprovalQuery::default();
+    (query.state, query.tool) = (Some(ApprovalState::Used), Some(tool.name().to_string()));
+    query.principal.clone_from(&call.caller.principal);
+    let used = parts.ledger.approvals(query).await.map_err(unavailable)?;
+    let binding = binding(tool, call, record.part());
+    Ok(used.into_iter().find(|approval| approval.binding == binding))
 }
 
 /// What a person should mind.
@@ -87,12 +111,46 @@ fn in_order(json: &RawJson) -> RawJson {
     RawValue::from_string(canonical(&parse(json))).unwrap_or_else(|_| json.clone())
 }
 
-/// What the tool says would happen. One that fails says that; it must not keep a person from
-/// deciding.
-async fn preview(parts: &Arc<Parts>, tool: &Tool, call: &Call, record: &OpenRecord<'_>) -> Option<String> {
+/// What the tool says would happen. Where it must say that and cannot, the call ends; any other tool that fails says
+/// so, and must not keep a person from deciding.
+async fn preview(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    record: &OpenRecord<'_>,
+) -> Result<Option<Preview>, ToolError> {
+    let made = match make_preview(parts, tool, call, record).await {
+        Ok(Some(preview)) if !preview.has_plain_fingerprint() => Err(no_fingerprint(tool)),
+        made => made,
+    };
+    let mut preview = match made {
+        Ok(Some(preview)) => preview,
+        Ok(None) => return Ok(None),
+        Err(error) if tool.handler().needs_preview() => return Err(error.nothing_done()),
+        Err(error) => Preview::new(format!("(no preview: {error})")),
+    };
+    preview.text = without(record, preview.text);
+    if preview.text.len() > PREVIEW_BYTES_MAX {
+        preview.text.truncate(preview.text.floor_char_boundary(PREVIEW_BYTES_MAX));
+        preview.text.push_str("\n… (cut)");
+    }
+    Ok(Some(preview))
+}
+
+async fn make_preview(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    record: &OpenRecord<'_>,
+) -> Result<Option<Preview>, ToolError> {
     let at_most = parts.settings.precondition_timeout;
     let deadline = std::time::Instant::now() + at_most;
-    let context = Context::new(record.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
+    let known = ContextParts::new(record.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
+    let context = Context::from(ContextParts {
+        part: record.part().cloned(),
+        host: Some(Arc::clone(parts) as _),
+        ..known
+    });
     let (handler, arguments) = (Arc::clone(tool.handler()), call.arguments.clone());
     // All of it in a task of its own: code that panics must not end the call.
     let preview = Box::pin(async move {
@@ -101,17 +159,17 @@ async fn preview(parts: &Arc<Parts>, tool: &Tool, call: &Call, record: &OpenReco
             None => Ok(None),
         }
     });
-    let text = match tokio::time::timeout(at_most, guarded(parts, preview)).await {
-        Ok(Ok(text)) => text?,
-        Ok(Err(error)) => format!("(no preview: {error})"),
-        Err(_) => "(no preview: the tool took too long)".to_owned(),
-    };
-    let mut text = without(record, text);
-    if text.len() > PREVIEW_BYTES_MAX {
-        text.truncate(text.floor_char_boundary(PREVIEW_BYTES_MAX));
-        text.push_str("\n… (cut)");
-    }
-    Some(text)
+    let made = tokio::time::timeout(at_most, guarded(parts, preview)).await;
+    made.unwrap_or_else(|_late| Err(ToolError::new(ErrorCode::Timeout, "the tool took too long")))
+}
+
+fn no_fingerprint(tool: &Tool) -> ToolError {
+    let most = Preview::FINGERPRINT_BYTES_MAX;
+    ToolError::failed(format!(
+        "the preview of `{}` has a fingerprint that is not 1 to {most} visible ASCII characters; this is a defect \
+         in the tool",
+        tool.name()
+    ))
 }
 
 /// A text without the call's secrets.

@@ -10,8 +10,8 @@ use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Speaker, Stance, Tool,
-    ToolError, Voice,
+    Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Speaker,
+    Stance, Tool, ToolError, Voice,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -36,10 +36,30 @@ const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
 pub(super) struct PermittedCall {
     tool: Tool,
     call: Box<Call>,
-    grant: Option<Box<Grant>>,
+    permission: Permission,
+}
+
+/// Why a call may run, as far as a person has a part in it.
+#[derive(Default)]
+pub(super) struct Permission {
+    /// The approval that its start uses up.
+    pub(super) grant: Option<Box<Grant>>,
+    /// The approval by which it runs: that of the grant, or the one that it had used up before its run was cut short.
+    pub(super) approved: Option<Arc<Approved>>,
 }
 
 impl PermittedCall {
+    /// A call that may run without a person's approval.
+    fn unasked(tool: Tool, call: Box<Call>) -> Self {
+        Self { tool, call, permission: Permission::default() }
+    }
+
+    /// A call that runs by an approval, which its start uses up.
+    fn by(grant: Grant, tool: Tool, call: Box<Call>) -> Self {
+        let approved = Some(Arc::new(Approved::from(&grant)));
+        Self { tool, call, permission: Permission { grant: Some(Box::new(grant)), approved } }
+    }
+
     /// The tool.
     pub(super) fn tool(&self) -> &Tool {
         &self.tool
@@ -50,9 +70,9 @@ impl PermittedCall {
         &self.call
     }
 
-    /// The tool, the call, and the approval that its start uses up.
-    pub(super) fn into_parts(self) -> (Tool, Box<Call>, Option<Box<Grant>>) {
-        (self.tool, self.call, self.grant)
+    /// The tool, the call, and why it may run.
+    pub(super) fn into_parts(self) -> (Tool, Box<Call>, Permission) {
+        (self.tool, self.call, self.permission)
     }
 }
 
@@ -79,13 +99,15 @@ pub(super) fn permitted_before(
     if started.digest != *tool.digest() || started.withheld || !same {
         return ControlFlow::Continue(prepared);
     }
+    let approved = started.grant.as_ref().map(|grant| Arc::new(grant.into()));
     let ResolvedCall { tool, mut call } = prepared.0;
     if arguments != call.arguments {
         record.keep_arguments(&arguments);
         call.arguments = arguments;
     }
     record.heard(Voice::new(Speaker::Earlier, Stance::Allow));
-    ControlFlow::Break(PermittedCall { tool, call, grant: None })
+    let permission = Permission { grant: None, approved };
+    ControlFlow::Break(PermittedCall { tool, call, permission })
 }
 
 pub(super) async fn decide(
@@ -107,7 +129,7 @@ pub(super) async fn decide(
         }
     }
     if reasons.is_empty() {
-        return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
+        return Ok(Decision::Allow(PermittedCall::unasked(tool, call)));
     }
     // Rare and large, so on the heap, as are conditions.
     Box::pin(ask(parts, tool, call, reasons, record)).await
@@ -126,7 +148,7 @@ async fn ask(
     {
         record.tell_step(StepKind::RuleUsed { rule_id });
         record.heard(Voice::named(Speaker::Person, format!("approval rule {rule_id}"), Stance::Allow));
-        return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
+        return Ok(Decision::Allow(PermittedCall::unasked(tool, call)));
     }
     if let Some(voice) = reasons.never_ask.take() {
         let why = voice.reason.clone().unwrap_or_default();
@@ -143,10 +165,13 @@ async fn ask(
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
+    if let Some(used) = ask::used_before(parts, &tool, &call, record).await? {
+        return permit(parts, tool, call, used, record).await;
+    }
     // What the run did so far must be on disk before something that may take days.
     record.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
-    let mut question = question(parts, &tool, &call, reasons, record).await;
+    let mut question = question(parts, &tool, &call, reasons, record).await?;
     loop {
         question.approval.created_at = parts.clock.now();
         let asked = parts.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
@@ -205,7 +230,7 @@ async fn use_up(
         let is_same_tool = approval.digest == *tool.digest();
         let what = if is_same_tool { "its caller, or what they may use," } else { "the tool" };
         let message = format!("this call of `{}` is not as it was approved: {what} has changed", tool.name());
-        return Err(ToolError::new(ErrorCode::ApprovalExpired, message)
+        return Err(ToolError::new(ErrorCode::ApprovalStale, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
     permit(parts, tool, call, approval, record).await
@@ -236,7 +261,7 @@ async fn ask_hooks(
             }
             still_allowed(parts, &tool, &call, record).await?;
             sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
-            Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
+            Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
 }
@@ -299,7 +324,7 @@ async fn ask_program(
             });
             still_allowed(parts, &tool, &call, record).await?;
             sessions::apply(parts, &call.caller, &updates).await?;
-            Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
+            Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
 }
@@ -343,19 +368,19 @@ fn permitted_by(
     record: &mut OpenRecord<'_>,
 ) -> PermittedCall {
     record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Allow));
-    let asked = approval.binding;
+    let (asked, fingerprint) = (approval.binding, approval.fingerprint);
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {
-        let grant = Grant { approval_id: approval.id, binding: asked, asked: None };
-        return PermittedCall { tool, call, grant: Some(Box::new(grant)) };
+        let grant = Grant { approval_id: approval.id, binding: asked, asked: None, fingerprint };
+        return PermittedCall::by(grant, tool, call);
     };
     call.arguments = edited;
     record.keep_arguments(&call.arguments);
     record.edited(&call.arguments);
     // Made anew from what will run, and compared with what was approved when it is used up.
     let binding = binding(&tool, &call, record.part());
-    let grant = Grant { approval_id: approval.id, binding, asked: Some(asked) };
-    PermittedCall { tool, call, grant: Some(Box::new(grant)) }
+    let grant = Grant { approval_id: approval.id, binding, asked: Some(asked), fingerprint };
+    PermittedCall::by(grant, tool, call)
 }
 
 /// Why a question was answered with no.
@@ -379,7 +404,7 @@ pub(crate) fn denied(approval: &Approval) -> ToolError {
                 .suggest("ask the user whether it is still wanted; calling again asks anew")
         }
         ApprovalState::Withdrawn => {
-            ToolError::new(ErrorCode::Cancelled, format!("the question {} was taken back", approval.id))
+            ToolError::new(ErrorCode::Cancelled, format!("the question {} was taken back{why}", approval.id))
         }
         ApprovalState::Used => {
             let message = format!("the approval {} of this call of `{tool}` was used already", approval.id);

@@ -56,8 +56,8 @@ pub(super) async fn execute(
     permitted: PermittedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<Executed, ToolError> {
-    let (tool, mut call, grant) = permitted.into_parts();
-    record.granted(grant);
+    let (tool, mut call, permission) = permitted.into_parts();
+    record.permitted(permission);
     parts.pulse.call();
     if let Some(until) = record.origin().until() {
         let left = until.saturating_duration_since(record.since().into_std());
@@ -240,6 +240,7 @@ fn context(
         idempotency_key: call.idempotency_key.clone(),
         has_own_key: tool.definition().changes_world(),
         part: record.part().cloned(),
+        approved: record.approved(),
         degraded: record.degraded(),
         host: Some(host(parts, tool, record)),
         client: call.client.as_ref().map(|client| hooked(parts, tool, call, client)),

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::approval::Grant;
+use helve_core::approval::{Approved, Grant};
 use helve_core::cost::{Amount, Cost};
 use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
@@ -22,6 +22,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
+use super::decide::Permission;
 use super::origin::Origin;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, GoingOn, Parts};
@@ -73,8 +74,8 @@ pub(super) struct OpenRecord<'p> {
     /// The answer in the richer form that the tool attached.
     content: Option<Arc<RawValue>>,
     claim: Option<KeyClaim>,
-    /// The approval that its start uses up.
-    grant: Option<Box<Grant>>,
+    /// Why it may run, as far as a person has a part in it.
+    permission: Permission,
     /// What hooks want the model to know.
     context: Vec<String>,
     /// What hooks want the user to know.
@@ -155,7 +156,7 @@ impl<'p> OpenRecord<'p> {
             content: None,
             origin,
             claim: None,
-            grant: None,
+            permission: Permission::default(),
             context: Vec::new(),
             messages: Vec::new(),
             voices: Vec::new(),
@@ -338,7 +339,7 @@ impl<'p> OpenRecord<'p> {
 
     /// The approval that the start uses up.
     pub(super) fn grant(&self) -> Option<&Grant> {
-        self.grant.as_deref()
+        self.permission.grant.as_deref()
     }
 
     /// When the call came.
@@ -346,9 +347,14 @@ impl<'p> OpenRecord<'p> {
         self.facts.received_at
     }
 
-    /// The approval that the start will use up.
-    pub(super) fn granted(&mut self, grant: Option<Box<Grant>>) {
-        self.grant = grant;
+    /// Why the call may run.
+    pub(super) fn permitted(&mut self, permission: Permission) {
+        self.permission = permission;
+    }
+
+    /// The approval by which the call runs.
+    pub(super) fn approved(&self) -> Option<Arc<Approved>> {
+        self.permission.approved.clone()
     }
 
     /// Somebody has a say in whether the call runs.
@@ -377,7 +383,7 @@ impl<'p> OpenRecord<'p> {
     }
 
     pub(super) fn is_granted(&self) -> bool {
-        self.grant.is_some()
+        self.permission.grant.is_some()
     }
 
     pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
@@ -474,7 +480,7 @@ impl<'p> OpenRecord<'p> {
             facts: self.facts.clone(),
             digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
             withheld: self.arguments_withheld,
-            grant: self.grant.as_deref().cloned(),
+            grant: self.grant().cloned(),
             arguments: self
                 .payload
                 .arguments

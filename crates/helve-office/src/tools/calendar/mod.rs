@@ -6,7 +6,19 @@ use helve::ToolBuilder;
 
 use crate::Office;
 
+mod change;
+mod fault;
+mod fields;
+mod reach;
+mod shown;
+mod task;
+mod time;
+
+mod create_task;
+mod list_events;
+mod list_tasks;
+
 /// Every tool for calendars and tasks.
-pub(super) fn tools(_office: &Arc<Office>) -> Vec<ToolBuilder> {
-    Vec::new()
+pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
+    vec![list_events::tool(office), list_tasks::tool(office), create_task::tool(office)]
 }

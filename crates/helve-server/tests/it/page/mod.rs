@@ -16,7 +16,7 @@ use helve::identity::{Key, Purpose};
 use helve::ports::{Journal, JournalError};
 use helve::{
     ApprovalId, ApprovalQuery, ApprovalState, BoxFuture, Call, CallId, Caller, Context, Facet, Handler,
-    Registry, Risk, Runtime, Status, Tool, ToolError,
+    Preview, Registry, Risk, Runtime, Status, Tool, ToolError,
 };
 use helve_mcp::server::McpServer;
 use helve_server::records::{Record, RecordError, RecordQuery, Records};
@@ -49,9 +49,9 @@ impl Handler for Mailer {
         &self,
         arguments: &Value,
         _: Context,
-    ) -> Option<BoxFuture<'static, Result<String, ToolError>>> {
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
         let text = format!("To:      {}\nSubject: {}", arguments["to"], arguments["subject"]);
-        Some(Box::pin(async move { Ok(text.replace('"', "")) }))
+        Some(Box::pin(async move { Ok(text.replace('"', "").into()) }))
     }
 }
 

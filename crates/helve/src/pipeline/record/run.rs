@@ -96,12 +96,12 @@ impl OpenRecord<'_> {
         self.must_survive();
         self.announced = true;
         let written = match &self.run {
-            Some(run) if composed && self.grant.is_none() => {
+            Some(run) if composed && self.grant().is_none() => {
                 run.hold(started);
                 self.start_has_arguments = true;
                 return Ok(());
             }
-            Some(run) if self.grant.is_some() => {
+            Some(run) if self.grant().is_some() => {
                 // By itself: should the approval be of no use, only this start is refused.
                 run.settle(&*self.parts.ledger).await?;
                 run.commit(&*self.parts.ledger, started).await

@@ -106,7 +106,7 @@ impl OpenRecord<'_> {
             Status::Done(_) => (kept.returned, None),
             Status::Pending(pending) => (None, Some(pending.approval_id)),
         };
-        let used = self.grant.as_ref().map(|grant| grant.approval_id);
+        let used = self.grant().map(|grant| grant.approval_id);
         tracer.ended(Box::new(TracedCall {
             span: place.span,
             parent: place.parent,

@@ -81,7 +81,7 @@ impl Handler for Shows {
         &self,
         arguments: &Value,
         _: Context,
-    ) -> Option<BoxFuture<'static, Result<String, ToolError>>> {
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
         let (how, to) = (self.0, arguments["to"].to_string());
         assert_ne!(how, "panics at once");
         Some(Box::pin(async move {
@@ -89,8 +89,8 @@ impl Handler for Shows {
                 "fails" => Err(ToolError::failed("no idea")),
                 "panics" => panic!("hidden"),
                 "hangs" => std::future::pending().await,
-                "floods" => Ok("x".repeat(1 << 20)),
-                _ => Ok(format!("would write to {to}")),
+                "floods" => Ok("x".repeat(1 << 20).into()),
+                _ => Ok(format!("would write to {to}").into()),
             }
         }))
     }

@@ -62,7 +62,7 @@ async fn a_fetched_call_runs_only_with_what_its_caller_may_use_now() {
         [eve().allow_only(["send"]), eve().granted(["mail:send"]), eve().kind(PrincipalKind::Agent)]
     {
         let fetched = runtime.outcome_of(id, &changed).await.unwrap();
-        assert_eq!((code(&fetched), witness.seen()), ("approval_expired", vec![]));
+        assert_eq!((code(&fetched), witness.seen()), ("approval_stale", vec![]));
         assert!(fetched.error().unwrap().message().contains("its caller"), "{fetched:?}");
     }
     // The same caller from another place is the same caller.

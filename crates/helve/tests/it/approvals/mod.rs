@@ -11,6 +11,7 @@ mod left;
 mod repeating;
 mod rules;
 mod runs;
+mod seen;
 mod waiting;
 
 use std::time::Duration;
@@ -24,7 +25,7 @@ use helve::run::StepKind;
 use helve::runs::TakenUp;
 use helve::{
     Approval, ApprovalId, ApprovalQuery, ApprovalState, BoxFuture, Call, Caller, Context, Handler, Layer,
-    Outcome, Pending, Risk, Runtime, Settings, Status, Tool, ToolBuilder, ToolError, VolatileLedger,
+    Outcome, Pending, Preview, Risk, Runtime, Settings, Status, Tool, ToolBuilder, ToolError, VolatileLedger,
 };
 use helve_testkit::{Boundary, FaultyLedger, ManualClock};
 use serde_json::{Value, json};
