@@ -8,6 +8,7 @@ mod dav_hostile;
 mod dav_server;
 mod edits;
 mod ical;
+mod jmap;
 mod mail;
 mod recurrence;
 mod rule;
