@@ -58,7 +58,7 @@ impl ImapAccount {
         // Before its answer is awaited: a kept connection is no longer kept while it is used.
         let kept = self.kept.lock().await.pop();
         if let Some(mut session) = kept {
-            if session.check().await.is_ok() {
+            if session.leave().await.is_ok() {
                 return Ok(Turn { account: self, session, permit });
             }
         }
@@ -178,7 +178,9 @@ impl MailStore for ImapAccount {
                 Some(key) => Ok(Some(key)),
                 // Put there it is, so a fault from here on must not say otherwise.
                 None => match messages::message_id(&message) {
-                    Some(id) => Ok(self.find(folder, &id).await.ok().and_then(|found| found.into_iter().next_back())),
+                    Some(id) => {
+                        Ok(self.find(folder, &id).await.ok().and_then(|found| found.into_iter().next_back()))
+                    }
                     None => Ok(None),
                 },
             }

@@ -24,6 +24,8 @@ pub(super) struct Session {
     can: BTreeSet<String>,
     /// Whether the whole of the last command went out.
     sent: bool,
+    /// Whether a folder is open.
+    inside: bool,
 }
 
 /// How a folder is opened.
@@ -78,7 +80,7 @@ impl Session {
     }
 
     fn new(wire: Wire) -> Self {
-        Self { wire, tags: 0, can: BTreeSet::new(), sent: false }
+        Self { wire, tags: 0, can: BTreeSet::new(), sent: false, inside: false }
     }
 
     /// Whether the server has an extension.
@@ -95,7 +97,9 @@ impl Session {
         self.wire.begin(ANSWER_BYTES_MAX);
         match self.respond().await? {
             Response::Says(Status { kind: Kind::Ok, .. }) => Ok(()),
-            Response::Says(Status { kind: Kind::Bye, words, .. }) => Err(self.unreachable("refuses us", &words)),
+            Response::Says(Status { kind: Kind::Bye, words, .. }) => {
+                Err(self.unreachable("refuses us", &words))
+            }
             // PREAUTH as well: we would not know as whom.
             _ => Err(self.nonsense("does not greet as an IMAP server does")),
         }
@@ -105,7 +109,8 @@ impl Session {
         let answer = self.run(Command::new("CAPABILITY"), ANSWER_BYTES_MAX).await?;
         let data = answer.ok("cannot say what it can")?;
         let said = data.iter().filter(|data| data.first().is_some_and(|first| first.is("CAPABILITY")));
-        self.can = said.flat_map(|data| &data[1..]).filter_map(Value::word).map(str::to_ascii_uppercase).collect();
+        self.can =
+            said.flat_map(|data| &data[1..]).filter_map(Value::word).map(str::to_ascii_uppercase).collect();
         Ok(())
     }
 
@@ -164,9 +169,15 @@ impl Session {
         }
     }
 
-    /// Says that we are there. What a connection that was kept is tried with.
-    pub(super) async fn check(&mut self) -> Result<(), Fault> {
-        self.run(Command::new("NOOP"), ANSWER_BYTES_MAX).await?.ok("does not answer").map(drop)
+    /// Leaves the folder that is open, if one is. What a connection that was kept is tried with: where somebody
+    /// deleted that folder, Dovecot refuses whatever is asked next.
+    pub(super) async fn leave(&mut self) -> Result<(), Fault> {
+        let command = match self.inside && self.can("UNSELECT") {
+            true => "UNSELECT",
+            false => "NOOP",
+        };
+        self.inside = false;
+        self.run(Command::new(command), ANSWER_BYTES_MAX).await?.ok("does not answer").map(drop)
     }
 
     /// Opens a folder.
@@ -180,6 +191,7 @@ impl Session {
             command = command.then(" (CONDSTORE)");
         }
         let answer = self.run(command, ANSWER_BYTES_MAX).await?;
+        self.inside = answer.done.kind == Kind::Ok;
         if answer.done.kind == Kind::No && answer.done.code.is_empty() {
             // Servers without codes have no other word for it.
             return Err(Fault::Gone(format!("the folder cannot be opened: {}", answer.done.words)));
@@ -304,7 +316,10 @@ async fn ask_for_tls(wire: &mut Wire) -> Result<(), Fault> {
     wire.begin(64 << 10);
     let greeting = wire.line(8 << 10).await?;
     if !greeting.to_ascii_uppercase().starts_with(b"* OK") {
-        return Err(Fault::Refused(format!("{} does not greet as an IMAP server with TLS does", wire.server())));
+        return Err(Fault::Refused(format!(
+            "{} does not greet as an IMAP server with TLS does",
+            wire.server()
+        )));
     }
     wire.write(b"t STARTTLS\r\n").await?;
     loop {

@@ -5,11 +5,16 @@
 mod availability;
 mod edits;
 mod ical;
+mod imap;
+mod imap_hostile;
+mod imap_sync;
 mod mail;
+mod mail_servers;
 mod recurrence;
 mod rule;
 mod samples;
 mod servers;
+mod smtp;
 mod text;
 mod zones;
 
