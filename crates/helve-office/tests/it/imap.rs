@@ -47,7 +47,7 @@ async fn a_message_is_put_found_fetched_and_removed_alone() {
     let key = account.append("Drafts", mail("one", "text"), flags).await.unwrap().unwrap();
     let twin = account.append("Drafts", mail("one-more", "text"), flags).await.unwrap().unwrap();
     let id = MessageId::new("<one@example.test>").unwrap();
-    assert_eq!(account.find("Drafts", &id).await.unwrap(), [key.clone()]);
+    assert_eq!(account.find("Drafts", &id).await.unwrap(), std::slice::from_ref(&key));
     assert_eq!(account.find("INBOX", &id).await.unwrap(), Vec::<String>::new());
     // A part of an ID is another ID.
     assert_eq!(account.find("Drafts", &MessageId::new("<ne@example.test>").unwrap()).await.unwrap().len(), 0);
