@@ -9,11 +9,16 @@ mod dav_server;
 mod edits;
 mod ical;
 mod jmap;
+mod imap;
+mod imap_hostile;
+mod imap_sync;
 mod mail;
+mod mail_servers;
 mod recurrence;
 mod rule;
 mod samples;
 mod servers;
+mod smtp;
 mod text;
 mod zones;
 
