@@ -14,6 +14,8 @@ mod imap_hostile;
 mod imap_sync;
 mod mail;
 mod mail_servers;
+mod mail_search;
+mod mail_world;
 mod recurrence;
 mod rule;
 mod samples;
