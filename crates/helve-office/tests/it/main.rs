@@ -6,6 +6,8 @@ mod availability;
 mod dav;
 mod dav_hostile;
 mod dav_server;
+mod calendar_listing;
+mod calendar_world;
 mod edits;
 mod ical;
 mod jmap;
@@ -21,6 +23,7 @@ mod rule;
 mod samples;
 mod servers;
 mod smtp;
+mod tasks_tools;
 mod text;
 mod zones;
 
