@@ -11,8 +11,9 @@ mod secrets;
 mod settings;
 mod syncing;
 
+pub use crate::embedded::LOCAL;
 pub(crate) use build::Connected;
-pub use build::{Connect, LOCAL, SetAside};
+pub use build::{Connect, SetAside};
 pub use secrets::{NoSecrets, SecretPlace, Secrets};
 pub use settings::{
     AccountSettings, Auth, DavSettings, JmapSettings, MailSettings, OAuthSettings, ServerSettings, Tls,
