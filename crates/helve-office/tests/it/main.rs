@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod discover_mail;
 mod edits;
 mod ical;
 mod imap;
