@@ -52,6 +52,11 @@ impl Resolver {
         Self(servers)
     }
 
+    /// Who is asked, in this order.
+    pub fn servers(&self) -> &[SocketAddr] {
+        &self.0
+    }
+
     /// The servers of a domain for a service such as `_imaps._tcp`. None where it has none, or says that it does
     /// not offer the service.
     pub async fn srv(&self, service: &str, domain: &str) -> Result<Vec<Srv>, Fault> {

@@ -210,5 +210,8 @@ async fn a_name_server_that_is_silent_costs_seconds_and_the_next_is_asked() {
     let silent = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address: SocketAddr = silent.local_addr().unwrap();
     assert!(matches!(Resolver::asking(vec![address]).mx("example.test").await, Err(Fault::Unreachable(_))));
+    let working = name_server(vec![("example.test", MX, mx("mx.example.test"))]).await;
+    let both = Resolver::asking([vec![address], working.servers().to_vec()].concat());
+    assert_eq!(both.mx("example.test").await.unwrap(), ["mx.example.test"]);
     assert!(Resolver::asking(Vec::new()).mx("example.test").await.is_err());
 }
