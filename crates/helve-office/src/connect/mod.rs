@@ -3,10 +3,16 @@
 //! The file holds how an account is reached ([`AccountSettings`]) and where its secret lies, never the secret. That
 //! comes through a port ([`Secrets`]) whenever a server is spoken to.
 //!
+//! [`discover_mail`] and [`discover_dav`] find servers from an address, with the few questions of [`dns`]; [`presets`]
+//! are providers whose servers and OAuth endpoints are known.
+//!
 //! INVARIANT: one account that cannot be used takes nothing from the others: it is set aside with the reason.
 
 mod build;
 pub mod discover_dav;
+pub mod discover_mail;
+pub mod dns;
+pub mod presets;
 mod secrets;
 mod settings;
 mod syncing;

@@ -8,6 +8,7 @@ mod dav_hostile;
 mod dav_server;
 mod calendar_listing;
 mod calendar_world;
+mod discover_mail;
 mod edits;
 mod ical;
 mod jmap;
