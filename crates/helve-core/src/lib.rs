@@ -32,7 +32,7 @@ pub mod context;
 mod function;
 mod looks_at;
 pub mod parameter;
-mod preview;
+pub mod preview;
 pub mod tool;
 
 pub mod approval;
