@@ -246,17 +246,17 @@ impl Action {
 /// What a policy is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
-    /// Who.
+    /// Who calls.
     pub caller: &'a Caller,
     /// Wants to do what.
     pub action: Action,
-    /// With what.
+    /// The tool or server that is used.
     pub resource: PolicyResource<'a>,
     /// The arguments of a call, once they fit the tool.
     pub arguments: Option<&'a Value>,
     /// What the session has touched so far.
     pub labels: LabelSet,
-    /// When.
+    /// When the request is judged.
     pub now: Timestamp,
 }
 

@@ -60,7 +60,7 @@ pub struct Key {
     pub digest: String,
     /// Who made it.
     pub made_by: String,
-    /// When.
+    /// When it was made.
     pub made_at: Timestamp,
     /// Until when it is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +103,7 @@ impl Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyState {
-    /// It can.
+    /// The key can be used.
     Live,
     /// Its time is over.
     Expired,

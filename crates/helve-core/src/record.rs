@@ -156,7 +156,7 @@ pub struct Facts {
 /// A call that changes the world is about to start.
 #[derive(Debug, Clone)]
 pub struct Started {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
     /// The call.
     pub facts: Facts,
@@ -174,11 +174,11 @@ pub struct Started {
 /// A call has ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
     /// The call.
     pub facts: Facts,
-    /// How.
+    /// How the call ended.
     pub ending: Ending,
     /// What was said, secrets removed.
     pub payload: Payload,
@@ -244,7 +244,7 @@ pub struct VoiceRecord {
     pub by: Arc<str>,
     /// What it said.
     pub stance: Stance,
-    /// Why.
+    /// Why it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -310,9 +310,9 @@ impl Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerEnd {
-    /// It returned.
+    /// The tool returned.
     Returned,
-    /// It panicked.
+    /// The tool panicked.
     Panicked,
     /// It was stopped at the deadline or by cancellation.
     Stopped,
@@ -380,7 +380,7 @@ pub struct CutRecord {
     pub bytes: u64,
     /// The SHA-256 of the same, as hexadecimal digits.
     pub sha256: String,
-    /// Their beginning.
+    /// The beginning of the arguments.
     pub head: String,
 }
 

@@ -35,25 +35,25 @@ pub enum JsonError {
     /// More bytes than allowed.
     #[error("the JSON is larger than {limit} bytes; send less, or send a reference to the data")]
     TooLarge {
-        /// The bound.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// More values than allowed.
     #[error("the JSON holds more than {limit} values")]
     TooMany {
-        /// The bound.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// Nested deeper than allowed.
     #[error("the JSON is nested deeper than {limit} levels")]
     TooDeep {
-        /// The bound.
+        /// The limit that was exceeded.
         limit: usize,
     },
     /// A string with a NUL character, which programs and databases cut off at.
     #[error("the string at `{path}` contains a NUL character; remove it")]
     Nul {
-        /// JSON Pointer.
+        /// Where it stands, as a JSON Pointer.
         path: String,
     },
     /// Not JSON, or a key twice, or a number that would be changed.

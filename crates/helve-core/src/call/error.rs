@@ -121,7 +121,7 @@ pub enum ErrorKind {
     Transient,
     /// The tool author's.
     Tool,
-    /// Ours.
+    /// Helve's own defect.
     Internal,
 }
 

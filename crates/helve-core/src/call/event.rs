@@ -16,12 +16,12 @@ use crate::run::Progress;
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// Who answers for the call that it is about. Not shown: it says whose it is to see.
     #[serde(skip)]
     pub principal: Option<String>,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }
@@ -79,7 +79,7 @@ pub enum EventKind {
         call_id: CallId,
         /// The tool, as asked for.
         tool: Arc<str>,
-        /// Why.
+        /// The error that it failed with.
         code: ErrorCode,
         /// How long it took.
         duration_us: u64,
@@ -123,7 +123,7 @@ pub enum EventKind {
     Progress {
         /// The call, as a whole.
         call_id: CallId,
-        /// How far.
+        /// How far the call is.
         progress: Progress,
     },
     /// A tool's effect tells something.
@@ -151,7 +151,7 @@ pub enum EventKind {
     McpDisconnected {
         /// The server, by its name in the configuration.
         server: Arc<str>,
-        /// Why.
+        /// Why it was disconnected, where that is known.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -167,7 +167,7 @@ pub enum EventKind {
     /// The oldest entries of the journal were removed, as `[journal.retention]` says.
     #[serde(rename = "audit.pruned")]
     AuditPruned {
-        /// How many.
+        /// How many entries were removed.
         entries: u64,
         /// How many entries of calls that only read lost what was said in them.
         erased: u64,

@@ -147,9 +147,9 @@ impl fmt::Display for ApprovalState {
 pub struct Ruling {
     /// Who, and how they were known: `local user ada`.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
-    /// Why.
+    /// What the person gave as a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The arguments that may run instead of those that were asked for.

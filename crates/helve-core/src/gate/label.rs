@@ -41,12 +41,12 @@ impl fmt::Display for Label {
     }
 }
 
-/// Some labels.
+/// A set of labels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct LabelSet(u8);
 
 impl LabelSet {
-    /// No labels.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
     /// The same and one more.
@@ -54,7 +54,7 @@ impl LabelSet {
         Self(self.0 | 1 << label as u8)
     }
 
-    /// Both together.
+    /// The labels of either set.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
@@ -120,13 +120,13 @@ impl<'de> Deserialize<'de> for LabelSet {
 /// Where a label of a session came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Taint {
-    /// What rose.
+    /// The labels that rose.
     pub labels: LabelSet,
     /// By which tool.
     pub tool: Arc<str>,
     /// In which call.
     pub call_id: CallId,
-    /// When.
+    /// When they rose.
     pub at: Timestamp,
 }
 

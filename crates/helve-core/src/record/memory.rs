@@ -21,7 +21,7 @@ pub const RESERVED_PREFIX: &str = "helve/";
 pub enum MemoryScope {
     /// One loop of an agent. Gone with the process.
     Working,
-    /// One session.
+    /// What one session remembers.
     #[default]
     ShortTerm,
     /// The agent's life.
@@ -159,7 +159,7 @@ pub enum Operation {
     Write(Value),
     /// Sets it where there is one.
     Update(Value),
-    /// Removes it.
+    /// Removes the value.
     Delete,
     /// Adds to a number; nothing counts as zero.
     Add(Number),

@@ -73,13 +73,13 @@ pub fn undoings(path: &str) -> usize {
 /// Something that happened in the middle of a run.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
     /// The call that it concerns: the run itself or one of its parts.
     pub call_id: CallId,
     /// The run.
     pub run: CallId,
-    /// What.
+    /// What happened.
     pub kind: StepKind,
     /// What was said, secrets removed: the result for [`StepKind::Executed`], else an error.
     pub payload: Option<RawJson>,
@@ -103,29 +103,29 @@ pub enum StepKind {
     },
     /// An effect was applied.
     EffectApplied {
-        /// Which.
+        /// Which effect, counted from 0.
         index: u32,
     },
     /// An effect was not due: its condition does not hold.
     EffectSkipped {
-        /// Which.
+        /// Which effect, counted from 0.
         index: u32,
     },
     /// An effect could not be applied.
     EffectFailed {
-        /// Which.
+        /// Which effect, counted from 0.
         index: u32,
-        /// Why.
+        /// The error that it failed with.
         code: ErrorCode,
     },
     /// An applied effect was taken back.
     EffectRolledBack {
-        /// Which.
+        /// Which effect, counted from 0.
         index: u32,
     },
     /// An applied effect could not be taken back, and stands.
     RollbackFailed {
-        /// Which.
+        /// Which effect, counted from 0.
         index: u32,
     },
     /// What the tool itself did is about to be undone.
@@ -134,14 +134,14 @@ pub enum StepKind {
     Undone,
     /// What the tool itself did could not be undone, and stands.
     UndoFailed {
-        /// Why.
+        /// The error that it failed with.
         code: ErrorCode,
     },
     /// The run was taken up again after its process had gone.
     Resumed,
     /// The run waits for a person.
     Waiting {
-        /// What for.
+        /// What the run waits for.
         #[serde(rename = "for")]
         reason: WaitingFor,
         /// The question, where it is an approval.
@@ -168,13 +168,13 @@ pub enum StepKind {
         approval_id: ApprovalId,
         /// What became of it.
         decision: ApprovalState,
-        /// By whom.
+        /// Who decided.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// The session has touched something new.
     Labelled {
-        /// What.
+        /// The labels that rose.
         labels: LabelSet,
     },
     /// Nobody was asked, because a person had allowed the like for the session.
@@ -186,7 +186,7 @@ pub enum StepKind {
     RuleRevoked {
         /// The rule.
         rule_id: RuleId,
-        /// By whom.
+        /// Who decided.
         by: String,
     },
     /// Somebody asked to stop the run.
@@ -352,7 +352,7 @@ pub enum PartState {
     Running,
     /// It succeeded, and stands.
     Done,
-    /// It failed.
+    /// The part failed.
     Failed,
     /// It was stopped.
     Cancelled,
@@ -369,7 +369,7 @@ pub enum PartState {
 /// What became of one effect, for people and models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectReport {
-    /// What changes.
+    /// What the effect changes.
     pub description: String,
     /// What became of it.
     pub state: EffectState,

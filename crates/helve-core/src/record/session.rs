@@ -131,7 +131,7 @@ pub enum SessionChange {
     Permit(PermissionUpdate),
     /// Somebody ends it, with an entry in the journal.
     End {
-        /// Who.
+        /// Who ended it.
         by: Arc<Caller>,
     },
 }

@@ -45,7 +45,7 @@ const NO_AMOUNT: &str =
     "no amount: write a number from 0 to a billion with at most six decimals, as in `0.004`";
 
 impl Amount {
-    /// Nothing.
+    /// An amount of nothing.
     pub const ZERO: Self = Self(0);
     /// Largest amount: a billion units.
     pub const MAX: Self = Self(1_000_000_000 * MICROS);
@@ -320,9 +320,9 @@ fn amount_and_unit(text: &str) -> Result<(Amount, Unit), CostError> {
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub struct CostLimit {
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// In what.
+    /// The unit of the amount.
     pub unit: Unit,
     /// In which time, up to now. Absent: since the journal began.
     pub period: Option<Duration>,
@@ -391,7 +391,7 @@ pub struct Spending {
     pub principal: Option<String>,
     /// The caller's session.
     pub session: Option<String>,
-    /// How much.
+    /// The amount.
     pub cost: Cost,
 }
 

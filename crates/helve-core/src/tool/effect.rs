@@ -107,7 +107,7 @@ pub enum Change {
         /// Which memory.
         #[serde(default)]
         scope: MemoryScope,
-        /// How.
+        /// How the value changes.
         operation: MemoryOperation,
         /// The key: text, or a template of it.
         key: Template,
@@ -150,7 +150,7 @@ pub enum TellOn {
     Success,
     /// The tool ran and the call failed.
     Failure,
-    /// Either.
+    /// On success and on failure.
     End,
 }
 
@@ -167,11 +167,11 @@ impl TellOn {
 pub enum StateOperation {
     /// To a value.
     Set,
-    /// To nothing.
+    /// Empties the value.
     Clear,
-    /// Up.
+    /// Counts up.
     Increment,
-    /// Down.
+    /// Counts down.
     Decrement,
 }
 
@@ -183,7 +183,7 @@ pub enum MemoryOperation {
     Write,
     /// To another value, where there is one.
     Update,
-    /// To nothing.
+    /// Removes the value.
     Delete,
 }
 

@@ -86,7 +86,7 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterType {
-    /// Text.
+    /// A text.
     String,
     /// A number.
     Number,

@@ -43,7 +43,7 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt.
+    /// A policy of one attempt.
     pub fn none() -> Self {
         Self {
             retries_max: 0,
@@ -222,7 +222,7 @@ pub enum Backoff {
     None {},
     /// Always the same time.
     Fixed {
-        /// Milliseconds.
+        /// How long to wait, in milliseconds.
         delay_ms: u64,
     },
     /// A little longer each time.

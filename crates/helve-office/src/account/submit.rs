@@ -9,6 +9,11 @@ use crate::text::Address;
 pub trait Submit: Send + Sync + 'static {
     /// Hands one mail over, once. Never repeats by itself.
     fn submit<'a>(&'a self, envelope: &'a Envelope, message: Bytes) -> BoxFuture<'a, Submitted>;
+
+    /// Whether the server puts what it takes into the Sent folder by itself, as Google's and JMAP's do.
+    fn keeps_copy(&self) -> bool {
+        false
+    }
 }
 
 /// Who a mail goes to, whatever its headers say.

@@ -82,6 +82,23 @@ pub struct Composed {
 
 /// Writes a letter.
 pub fn compose(letter: &Letter) -> Result<Composed, ComposeError> {
+    write(letter, Bcc::Hidden)
+}
+
+/// Writes a letter that stays a draft: it says who is to get a copy that the others do not know of, because there is no
+/// envelope that could. INVARIANT: a draft's bytes are never sent; they are read and composed anew.
+pub fn compose_draft(letter: &Letter) -> Result<Vec<u8>, ComposeError> {
+    write(letter, Bcc::Written).map(|composed| composed.bytes)
+}
+
+/// Whether a message says who gets a copy that the others do not know of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bcc {
+    Hidden,
+    Written,
+}
+
+fn write(letter: &Letter, bcc: Bcc) -> Result<Composed, ComposeError> {
     let mut builder = Message::builder()
         .from(written(&letter.from)?)
         .date(SystemTime::UNIX_EPOCH + Duration::from_secs(letter.date.as_second().max(0).unsigned_abs()))
@@ -90,6 +107,9 @@ pub fn compose(letter: &Letter) -> Result<Composed, ComposeError> {
     if let Some(all) = &letter.recipients {
         builder = with_mailboxes(builder, "To", all.to());
         builder = with_mailboxes(builder, "Cc", all.cc());
+        if bcc == Bcc::Written {
+            builder = with_mailboxes(builder.keep_bcc(), "Bcc", all.bcc());
+        }
         recipients = all.envelope().cloned().collect();
     }
     builder = with_subject(builder, letter.subject.as_str());

@@ -13,5 +13,5 @@ mod encoded_word;
 mod read;
 pub mod reply;
 
-pub use compose::{Attached, ComposeError, Composed, Letter, Thread, compose};
+pub use compose::{Attached, ComposeError, Composed, Letter, Thread, compose, compose_draft};
 pub use read::{Attachment, Body, Correspondent, Mail, Page, ReadError};

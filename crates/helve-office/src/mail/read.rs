@@ -94,6 +94,8 @@ pub struct Mail {
     pub to: Vec<Correspondent>,
     /// Who got a copy.
     pub cc: Vec<Correspondent>,
+    /// Who got a copy that the others do not know of. Only drafts say so.
+    pub bcc: Vec<Correspondent>,
     /// What it is about, on one line and without what acts on its reader.
     pub subject: String,
     /// When it says that it was written.
@@ -136,6 +138,7 @@ impl Mail {
             reply_to: people(message.reply_to()),
             to: people(message.to()),
             cc: people(message.cc()),
+            bcc: people(message.bcc()),
             subject: cleaned(message.subject().unwrap_or_default(), 990),
             date: message.date().and_then(|date| Timestamp::from_second(date.to_timestamp()).ok()),
             body: if reads_body { Body::Text(body(&message)) } else { Body::TooManyParts },
@@ -160,6 +163,22 @@ impl Mail {
         }
         let next = from + end;
         Page { text: &rest[..end], next: (next < text.len()).then_some(next), total: text.len() }
+    }
+
+    /// The body as HTML, where the message has one and is not too much.
+    pub fn html(message: &[u8]) -> Option<String> {
+        if message.len() > BYTES_MAX || !is_sane(message) {
+            return None;
+        }
+        let read = MessageParser::default().parse(message)?;
+        read.html_body.iter().filter_map(|part| read.part(*part)).find_map(|part| match &part.body {
+            PartType::Html(html) => Some(html.clone().into_owned()),
+            PartType::Text(_)
+            | PartType::Binary(_)
+            | PartType::InlineBinary(_)
+            | PartType::Message(_)
+            | PartType::Multipart(_) => None,
+        })
     }
 
     /// The bytes of an attachment, decoded, from the message that the mail was read from.

@@ -38,6 +38,23 @@ pub fn reply_subject(original: &str) -> String {
     prefixed("Re:", &REPLY, original)
 }
 
+/// What a subject is about, without prefixes of replies and forwards and in small letters, and whether it says that
+/// it is a reply.
+pub fn topic(subject: &str) -> (String, bool) {
+    let lower = subject.to_lowercase();
+    let mut rest = lower.trim();
+    let mut is_reply = false;
+    loop {
+        let reply = REPLY.iter().find_map(|prefix| rest.strip_prefix(prefix));
+        let Some(shorter) = reply.or_else(|| FORWARD.iter().find_map(|prefix| rest.strip_prefix(prefix)))
+        else {
+            return (rest.to_owned(), is_reply);
+        };
+        is_reply |= reply.is_some();
+        rest = shorter.trim_start();
+    }
+}
+
 /// The subject of a forward.
 pub fn forward_subject(original: &str) -> String {
     prefixed("Fwd:", &FORWARD, original)

@@ -33,4 +33,4 @@ pub use fields::{CalendarText, FileName, FolderName, HeaderValue, MailText, Sear
 pub use mailbox::{Mailbox, Recipients};
 pub use message_id::MessageId;
 pub use refusal::{Problem, Refusal};
-pub use scan::cleaned;
+pub use scan::{cleaned, cleaned_lines};

@@ -68,6 +68,29 @@ impl Rules {
     }
 }
 
+/// Text from outside as it is shown to a model: its lines and tabs stay, what acts on its reader goes.
+///
+/// ```
+/// use helve_office::text::cleaned_lines;
+/// assert_eq!(cleaned_lines("a\u{202e}b\r\n\tc\0\n"), "ab\n\tc\n");
+/// ```
+pub fn cleaned_lines(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut last = None;
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        let kept = match hidden::kind(c) {
+            None | Some(Kind::Space) => Some(c),
+            Some(Kind::Control) if matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}') => Some('\n'),
+            Some(Kind::Invisible) if hidden::belongs(c, last, rest.peek().copied()) => Some(c),
+            Some(_) => None,
+        };
+        clean.extend(kept);
+        last = kept.or(last);
+    }
+    clean
+}
+
 /// Text from outside as one line that every check of one line takes: what acts on its reader goes, breaks and tabs
 /// become a space, and it is cut behind so many characters. For subjects and names of those who wrote to us.
 ///

@@ -312,7 +312,7 @@ impl Reference {
 pub struct Scope<'a>(Vec<(&'a str, Cow<'a, Value>)>);
 
 impl<'a> Scope<'a> {
-    /// No values.
+    /// A scope without values.
     pub fn new() -> Self {
         Self::default()
     }

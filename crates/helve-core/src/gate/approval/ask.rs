@@ -58,7 +58,7 @@ pub struct Verdict {
 /// What became of a decision.
 #[derive(Debug, Clone)]
 pub enum Decided {
-    /// It holds.
+    /// The decision holds from now on.
     Now(Approval),
     /// It came too late: this is how things stand, and who decided what.
     Before(Approval),

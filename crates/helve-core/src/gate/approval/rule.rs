@@ -40,7 +40,7 @@ pub struct Rule {
     pub shape: String,
     /// Who made it.
     pub by: String,
-    /// When.
+    /// When it was made.
     pub made_at: Timestamp,
     /// Until when it holds.
     pub expires_at: Timestamp,

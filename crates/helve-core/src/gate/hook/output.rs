@@ -36,7 +36,7 @@ pub struct HookOutput {
     /// Something for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<String>,
-    /// Why.
+    /// Why the hook decided so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What only some events know.
@@ -55,7 +55,7 @@ pub struct HookOutput {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Background {
-    /// It does.
+    /// Whether the hook goes on in the background.
     #[serde(rename = "async", default, skip_serializing_if = "Option::is_none")]
     pub is_async: Option<bool>,
     /// For how many milliseconds at most.
@@ -67,9 +67,9 @@ pub struct Background {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HookVerdict {
-    /// Go on.
+    /// The call goes on.
     Approve,
-    /// Do not.
+    /// The call does not go on.
     Block,
 }
 
@@ -116,7 +116,7 @@ pub enum PermissionAnswer {
     },
     /// It may not.
     Deny {
-        /// Why.
+        /// Why the hook decided so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<String>,
         /// Whether the agent should stop altogether.
@@ -131,9 +131,9 @@ pub enum PermissionAnswer {
 pub enum Elicited {
     /// Yes, with the content.
     Accept,
-    /// No.
+    /// The person declined.
     Decline,
-    /// No answer.
+    /// The person closed the question without an answer.
     Cancel,
 }
 
@@ -148,7 +148,7 @@ pub struct SpecificOutput {
     /// What to do with the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_decision: Option<PermissionDecision>,
-    /// Why.
+    /// Why the hook decided so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_decision_reason: Option<String>,
     /// Arguments that take the place of the whole object.

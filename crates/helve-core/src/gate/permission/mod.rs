@@ -70,7 +70,7 @@ pub enum Destination {
     LocalSettings,
     /// This session, until it ends.
     Session,
-    /// This process.
+    /// For as long as this process lives.
     CliArg,
 }
 
@@ -95,7 +95,7 @@ impl Destination {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PermissionUpdate {
-    /// More rules.
+    /// Adds rules.
     AddRules {
         /// The rules.
         rules: Vec<RuleValue>,
@@ -113,7 +113,7 @@ pub enum PermissionUpdate {
         /// Where they are kept.
         destination: Destination,
     },
-    /// Fewer rules.
+    /// Removes rules.
     RemoveRules {
         /// The rules.
         rules: Vec<RuleValue>,
@@ -122,7 +122,7 @@ pub enum PermissionUpdate {
         /// Where they are kept.
         destination: Destination,
     },
-    /// Another mode.
+    /// Changes the mode.
     SetMode {
         /// The mode.
         mode: PermissionMode,
@@ -204,7 +204,7 @@ impl Lasting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "behavior", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PermissionResult {
-    /// It may.
+    /// The call may run.
     Allow {
         /// With these arguments instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,7 +218,7 @@ pub enum PermissionResult {
     },
     /// It may not.
     Deny {
-        /// Why.
+        /// Why it may not run, for the model.
         #[serde(default)]
         message: String,
         /// Whether the agent should stop altogether.

@@ -21,7 +21,7 @@ use crate::visitor::Visitor;
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The connections that there are.
-pub(crate) struct Lines {
+pub(crate) struct Connections {
     table: Arc<Table>,
     /// What the server waits for when it stops.
     pub(crate) tasks: TaskTracker,
@@ -99,7 +99,7 @@ struct Spot {
 /// A connection, as what outlives HTTP on it needs to know it. Every request carries it, and its place is
 /// free once nobody has it any more.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionSlot {
     place: Arc<Place>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stopping: CancellationToken,
@@ -112,7 +112,7 @@ struct Place {
     known: Mutex<Option<Known>>,
 }
 
-impl Lines {
+impl Connections {
     pub(crate) fn new(connections_max: usize, stopping: CancellationToken) -> Self {
         let room = Room::of(connections_max);
         let table = Table { room, began: Instant::now(), inner: Mutex::default() };
@@ -120,7 +120,7 @@ impl Lines {
     }
 
     /// A place for a newcomer. Where strangers have no more, one of theirs goes.
-    pub(crate) fn enter(&self, peer: IpAddr) -> Line {
+    pub(crate) fn enter(&self, peer: IpAddr) -> ConnectionSlot {
         let table = Arc::clone(&self.table);
         let spot = Arc::new(Spot {
             peer,
@@ -138,7 +138,7 @@ impl Lines {
             number
         };
         let place = Arc::new(Place { table, number, spot, known: Mutex::default() });
-        Line { place, tasks: self.tasks.clone(), stopping: self.stopping.clone() }
+        ConnectionSlot { place, tasks: self.tasks.clone(), stopping: self.stopping.clone() }
     }
 
     /// Lets some strangers go, because the system has no more connections to give. Several at once: the
@@ -213,7 +213,7 @@ impl Spot {
     }
 }
 
-impl Line {
+impl ConnectionSlot {
     /// A request has come.
     pub(crate) fn asks(&self) {
         self.note(true);
@@ -282,30 +282,30 @@ mod tests {
     const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const FAR: IpAddr = IpAddr::V6(std::net::Ipv6Addr::LOCALHOST);
 
-    fn is_gone(line: &Line) -> bool {
-        line.place.spot.evicted.is_cancelled()
+    fn is_gone(slot: &ConnectionSlot) -> bool {
+        slot.place.spot.evicted.is_cancelled()
     }
 
     fn caller(name: &str) -> Visitor {
         Visitor::Caller(Arc::new(Caller::principal(name)))
     }
 
-    fn gone(lines: &[Line]) -> Vec<usize> {
-        (0..lines.len()).filter(|at| is_gone(&lines[*at])).collect()
+    fn gone(connections: &[ConnectionSlot]) -> Vec<usize> {
+        (0..connections.len()).filter(|at| is_gone(&connections[*at])).collect()
     }
 
     /// As if it had waited for so long.
-    fn waited(lines: &Lines, line: &Line, ms: u64) {
+    fn waited(connections: &Connections, slot: &ConnectionSlot, ms: u64) {
         // The server has run for a while.
-        let now = lines.table.now_ms();
-        line.place.spot.since_ms.store(now.saturating_sub(ms), Ordering::Relaxed);
+        let now = connections.table.now_ms();
+        slot.place.spot.since_ms.store(now.saturating_sub(ms), Ordering::Relaxed);
     }
 
-    fn lines(max: usize) -> Lines {
-        let mut lines = Lines::new(max, CancellationToken::new());
-        let table = Arc::get_mut(&mut lines.table).unwrap();
+    fn connections(max: usize) -> Connections {
+        let mut connections = Connections::new(max, CancellationToken::new());
+        let table = Arc::get_mut(&mut connections.table).unwrap();
         table.began = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
-        lines
+        connections
     }
 
     #[test]
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn whoever_sends_nothing_goes_first_then_whoever_is_slow_and_the_oldest_of_each() {
-        let all = lines(16);
+        let all = connections(16);
         let held: Vec<_> = (0..4).map(|_| all.enter(NEAR)).collect();
         held[0].asks();
         waited(&all, &held[0], 30_000);
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_address_with_the_most_makes_room() {
-        let all = lines(16);
+        let all = connections(16);
         let far = all.enter(FAR);
         waited(&all, &far, 50_000);
         let near: Vec<_> = (0..30).map(|_| all.enter(NEAR)).collect();
@@ -342,9 +342,9 @@ mod tests {
 
     #[test]
     fn whoever_has_shown_a_key_stays_up_to_their_share() {
-        let all = lines(16);
+        let all = connections(16);
         let eves: Vec<_> =
-            (0..8).map(|_| all.enter(NEAR)).inspect(|line| line.is_of(&caller("eve"))).collect();
+            (0..8).map(|_| all.enter(NEAR)).inspect(|slot| slot.is_of(&caller("eve"))).collect();
         let ada = all.enter(NEAR);
         ada.is_of(&caller("ada"));
         let crowd: Vec<_> = (0..50).map(|_| all.enter(NEAR)).collect();

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use rustix::net::sockopt;
 use tokio::net::TcpStream;
 
-use crate::turns::Turns;
+use crate::repoll::Repoll;
 
 /// When a silent connection is asked whether somebody is there, how often, and when that is given up: a
 /// stream of news can be silent for hours, and a machine that is gone says nothing.
@@ -20,14 +20,14 @@ const ASKED_MAX: u32 = 3;
 const UNANSWERED_MS_MAX: u32 = 30_000;
 
 /// One connection, and what drives it.
-pub(super) struct Line {
+pub(super) struct PlainConnection {
     pub(super) sender: SendRequest<Full<Bytes>>,
     /// None once it has ended.
     connection: Option<Connection<TokioIo<TcpStream>, Full<Bytes>>>,
-    turns: Turns,
+    repoll: Repoll,
 }
 
-impl Line {
+impl PlainConnection {
     /// Speaks HTTP over a stream. Boxed: it is large, and handed on.
     pub(super) async fn over(stream: TcpStream) -> hyper::Result<Box<Self>> {
         // Without them it works as well, only that a machine that is gone is noticed late.
@@ -37,7 +37,7 @@ impl Line {
         let _ = sockopt::set_tcp_keepcnt(&stream, ASKED_MAX);
         let _ = sockopt::set_tcp_user_timeout(&stream, UNANSWERED_MS_MAX);
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        Ok(Box::new(Self { sender, connection: Some(connection), turns: Turns::default() }))
+        Ok(Box::new(Self { sender, connection: Some(connection), repoll: Repoll::default() }))
     }
 
     /// Drives the connection as long as what waits for it is not ready.
@@ -46,8 +46,8 @@ impl Line {
         context: &mut Context<'_>,
         mut waits: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let Self { connection, turns, .. } = self;
-        turns.poll(context, |context| {
+        let Self { connection, repoll, .. } = self;
+        repoll.poll(context, |context| {
             // Often it is there already: a small content comes together with its head.
             if let Poll::Ready(done) = waits(context) {
                 return Poll::Ready(done);
@@ -77,6 +77,6 @@ impl Line {
 
     /// Wakes nobody until somebody waits for it again.
     pub(super) fn rest(&self) {
-        self.turns.rest();
+        self.repoll.rest();
     }
 }

@@ -18,7 +18,7 @@ use crate::client::link::LinkError;
 use crate::config::Credentials;
 use crate::server::is_once;
 
-/// How often a line that is to be closed is looked at, as long as something runs over it.
+/// How often a connection that is to be closed is looked at, as long as something runs over it.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// On whose behalf a server is asked something.
@@ -33,14 +33,14 @@ pub(crate) struct Behalf<'a> {
 /// One connection to a server among several: that which all share (the default), a caller's own, a
 /// client's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionOwner {
     /// Whose account it is for, where each caller has their own.
     pub(crate) principal: Option<Arc<str>>,
     /// Which client has it to itself.
     pub(crate) client: Option<Arc<str>>,
 }
 
-impl Line {
+impl ConnectionOwner {
     /// Whether it is the one that all share.
     pub(super) fn is_shared(&self) -> bool {
         self.principal.is_none() && self.client.is_none()
@@ -75,9 +75,9 @@ pub(super) struct Failures {
 }
 
 impl Server {
-    /// The connection of a line, if there is one and it holds.
-    pub(super) fn live(&self, line: &Line) -> Option<Arc<Connection>> {
-        self.lines().get(line).and_then(|slot| slot.live())
+    /// An owner's connection, if there is one and it holds.
+    pub(super) fn live(&self, owner: &ConnectionOwner) -> Option<Arc<Connection>> {
+        self.connections().get(owner).and_then(|slot| slot.live())
     }
 
     /// Who a caller is here: nobody in particular where all share one account.
@@ -85,23 +85,23 @@ impl Server {
         caller.principal.as_deref().filter(|_| self.config().credentials == Credentials::Caller)
     }
 
-    /// The line that something goes over. INVARIANT: where each caller has an account of their own, nothing
-    /// of a caller's goes over a line that is not theirs.
-    pub(super) fn line(&self, behalf: Behalf<'_>) -> Result<Line, LinkError> {
+    /// Whose connection something goes over. INVARIANT: where each caller has an account of their own, nothing
+    /// of a caller's goes over a connection that is not theirs.
+    pub(super) fn owner_of(&self, behalf: Behalf<'_>) -> Result<ConnectionOwner, LinkError> {
         let principal = self.principal_of(behalf.caller);
         if principal.is_none() && self.config().credentials == Credentials::Caller {
             return Err(LinkError::NoCredentials { principal: None });
         }
         let client = match behalf.client.filter(|_| !self.config().shared) {
             // A request that comes by itself is no client that could keep anything. All of one caller's have
-            // a line together, and those of nobody in particular the shared one.
+            // a connection together, and those of nobody in particular the shared one.
             Some(client) if is_once(client) => {
                 let named = behalf.caller.principal.as_deref().filter(|_| principal.is_none());
                 named.map(|name| format!("caller:{name}").into())
             }
             client => client.map(Arc::from),
         };
-        Ok(Line { principal: principal.map(Arc::from), client })
+        Ok(ConnectionOwner { principal: principal.map(Arc::from), client })
     }
 
     /// What the server offers somebody beside tools, which are the same for all.
@@ -109,9 +109,9 @@ impl Server {
         if self.config().credentials == Credentials::Shared {
             return Ok(self.offer());
         }
-        let line = self.line(behalf)?;
-        let connection = self.connection_over(&line).await?;
-        let slot = self.slot(&line)?;
+        let owner = self.owner_of(behalf)?;
+        let connection = self.connection_over(&owner).await?;
+        let slot = self.slot(&owner)?;
         let mut kept = slot.offer.lock().await;
         if let Some((over, offer)) = &*kept
             && over.as_ptr() == Arc::as_ptr(&connection)
@@ -124,59 +124,61 @@ impl Server {
     }
 
     /// Refuses a caller who is new and has no credentials, before anybody has to make room for them.
-    pub(super) async fn admit(&self, line: &Line) -> Result<(), LinkError> {
-        if line.principal.is_none() || self.lines().contains_key(line) {
+    pub(super) async fn admit(&self, owner: &ConnectionOwner) -> Result<(), LinkError> {
+        if owner.principal.is_none() || self.connections().contains_key(owner) {
             return Ok(());
         }
-        login::check_credentials(line.who(), self.config(), self.surroundings()).await
+        login::check_credentials(owner.who(), self.config(), self.surroundings()).await
     }
 
-    /// The place of a line. A caller or client that is new makes room where too many are there.
-    pub(super) fn slot(&self, line: &Line) -> Result<Arc<Slot>, LinkError> {
-        let mut lines = self.lines();
-        if let Some(slot) = lines.get(line) {
+    /// The place of an owner's connection. A caller or client that is new makes room where too many are there.
+    pub(super) fn slot(&self, owner: &ConnectionOwner) -> Result<Arc<Slot>, LinkError> {
+        let mut connections = self.connections();
+        if let Some(slot) = connections.get(owner) {
             return Ok(Arc::clone(slot));
         }
-        if !line.is_shared() {
-            self.make_room(&mut lines)?;
+        if !owner.is_shared() {
+            self.make_room(&mut connections)?;
         }
-        Ok(Arc::clone(lines.entry(line.clone()).or_default()))
+        Ok(Arc::clone(connections.entry(owner.clone()).or_default()))
     }
 
-    /// Gives up the line of the caller or client that was idle for longest, where there are too many.
-    fn make_room(&self, lines: &mut HashMap<Line, Arc<Slot>>) -> Result<(), LinkError> {
-        let own = lines.iter().filter(|(line, _)| !line.is_shared());
+    /// Gives up the connection of the caller or client that was idle for longest, where there are too many.
+    fn make_room(&self, connections: &mut HashMap<ConnectionOwner, Arc<Slot>>) -> Result<(), LinkError> {
+        let own = connections.iter().filter(|(owner, _)| !owner.is_shared());
         if own.clone().count() < self.config().limits.callers {
             return Ok(());
         }
         // One that somebody holds is about to be used.
-        let is_idle = |line: &Line, slot: &Arc<Slot>| {
+        let is_idle = |owner: &ConnectionOwner, slot: &Arc<Slot>| {
             let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
-            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(line)
+            Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(owner)
         };
-        let idle = own.filter(|(line, slot)| is_idle(line, slot));
+        let idle = own.filter(|(owner, slot)| is_idle(owner, slot));
         let oldest = idle.min_by_key(|(_, slot)| slot.used_ms.load(Ordering::Relaxed));
-        let Some(oldest) = oldest.map(|(line, _)| line.clone()) else {
+        let Some(oldest) = oldest.map(|(owner, _)| owner.clone()) else {
             return Err(LinkError::unsent(format!(
                 "{} callers use it at the moment, and no more may; try again in a while",
                 self.config().limits.callers
             )));
         };
-        if let Some(connection) = lines.remove(&oldest).and_then(|slot| slot.take()) {
+        if let Some(connection) = connections.remove(&oldest).and_then(|slot| slot.take()) {
             tokio::spawn(async move { connection.close().await });
         }
         Ok(())
     }
 
-    /// Closes the lines of a client that is gone, each once nothing runs over it any more.
+    /// Closes the connections of a client that is gone, each once nothing runs over it any more.
     pub(crate) fn client_gone(self: &Arc<Self>, client: &str) {
-        // Without a runtime the process ends, and every line with it.
+        // Without a runtime the process ends, and every connection with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        for (line, slot) in self.lines().iter().filter(|(line, _)| line.client.as_deref() == Some(client)) {
-            let (server, line, slot) = (Arc::clone(self), line.clone(), Arc::downgrade(slot));
+        for (owner, slot) in
+            self.connections().iter().filter(|(owner, _)| owner.client.as_deref() == Some(client))
+        {
+            let (server, owner, slot) = (Arc::clone(self), owner.clone(), Arc::downgrade(slot));
             runtime.spawn(async move {
                 let Some(connection) = slot.upgrade().and_then(|slot| slot.live()) else {
-                    server.clear_away(&line, &slot);
+                    server.clear_away(&owner, &slot);
                     return;
                 };
                 while connection.open_questions() > 0 && connection.closed().is_none() {
@@ -188,18 +190,18 @@ impl Server {
         }
     }
 
-    /// Forgets the place of a line that has ended, unless it is another's by now.
-    pub(super) fn clear_away(&self, line: &Line, slot: &Weak<Slot>) {
-        let mut lines = self.lines();
+    /// Forgets the place of a connection that has ended, unless it is another's by now.
+    pub(super) fn clear_away(&self, owner: &ConnectionOwner, slot: &Weak<Slot>) {
+        let mut connections = self.connections();
         let is_its = |held: &Arc<Slot>| Arc::as_ptr(held) == slot.as_ptr() && held.live().is_none();
         // Who holds it is about to connect anew.
-        if lines.get(line).is_some_and(|held| is_its(held) && Arc::strong_count(held) == 1) {
-            lines.remove(line);
+        if connections.get(owner).is_some_and(|held| is_its(held) && Arc::strong_count(held) == 1) {
+            connections.remove(owner);
         }
     }
 
-    pub(super) fn lines(&self) -> MutexGuard<'_, HashMap<Line, Arc<Slot>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn connections(&self) -> MutexGuard<'_, HashMap<ConnectionOwner, Arc<Slot>>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,7 +18,7 @@ const WOKEN: u8 = 2;
 /// do whenever somebody in their own task takes a part of a body. To the scheduler such a task looks like
 /// one that gives way to others: it goes to the end of the line, and the system is asked to wake another
 /// thread for it.
-pub struct Turns {
+pub struct Repoll {
     wakes: Arc<Wakes>,
     waker: Waker,
 }
@@ -29,20 +29,20 @@ struct Wakes {
     task: AtomicWaker,
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for Repoll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Turns")
+        f.write_str("Repoll")
     }
 }
 
-impl Default for Turns {
+impl Default for Repoll {
     fn default() -> Self {
         let wakes = Arc::new(Wakes { state: AtomicU8::new(WAITING), task: AtomicWaker::new() });
         Self { waker: Arc::clone(&wakes).into(), wakes }
     }
 }
 
-impl Turns {
+impl Repoll {
     /// Polls until it is ready, or waits for something else than itself. What is polled must use the
     /// context that it is given.
     pub(crate) fn poll<T>(
@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn who_wakes_itself_has_another_turn_and_the_task_sleeps() {
-        let (turns, count, mut polls) = (Turns::default(), Arc::new(Count::default()), 0);
+        let (repoll, count, mut polls) = (Repoll::default(), Arc::new(Count::default()), 0);
         let waker = Waker::from(Arc::clone(&count));
-        let polled: Poll<()> = turns.poll(&mut Context::from_waker(&waker), |context| {
+        let polled: Poll<()> = repoll.poll(&mut Context::from_waker(&waker), |context| {
             polls += 1;
             if polls == 1 {
                 context.waker().wake_by_ref();
@@ -133,9 +133,9 @@ mod tests {
 
     #[test]
     fn who_gives_way_has_one_turn_and_is_woken_for_the_next() {
-        let (turns, count, mut polls) = (Turns::default(), Arc::new(Count::default()), 0);
+        let (repoll, count, mut polls) = (Repoll::default(), Arc::new(Count::default()), 0);
         let waker = Waker::from(Arc::clone(&count));
-        let polled: Poll<()> = turns.poll_while(
+        let polled: Poll<()> = repoll.poll_while(
             &mut Context::from_waker(&waker),
             || false,
             |context| {
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_wake_between_turns_reaches_the_task() {
-        let (turns, count, mut kept) = (Turns::default(), Arc::new(Count::default()), None);
+        let (repoll, count, mut kept) = (Repoll::default(), Arc::new(Count::default()), None);
         let waker = Waker::from(Arc::clone(&count));
-        let polled: Poll<()> = turns.poll(&mut Context::from_waker(&waker), |context| {
+        let polled: Poll<()> = repoll.poll(&mut Context::from_waker(&waker), |context| {
             kept = Some(context.waker().clone());
             Poll::Pending
         });
@@ -162,9 +162,9 @@ mod tests {
 
     #[test]
     fn who_never_stops_gives_way_and_is_woken() {
-        let (turns, count, mut polls) = (Turns::default(), Arc::new(Count::default()), 0);
+        let (repoll, count, mut polls) = (Repoll::default(), Arc::new(Count::default()), 0);
         let waker = Waker::from(Arc::clone(&count));
-        let polled: Poll<()> = turns.poll(&mut Context::from_waker(&waker), |context| {
+        let polled: Poll<()> = repoll.poll(&mut Context::from_waker(&waker), |context| {
             polls += 1;
             context.waker().wake_by_ref();
             Poll::Pending

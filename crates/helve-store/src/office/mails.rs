@@ -1,0 +1,260 @@
+//! Mails, as a sync or an import brings them in and takes them out.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Transaction, params};
+use serde::{Deserialize, Serialize};
+
+use super::{OfficeDb, OfficeError, mail_threads, mail_words};
+
+/// How many bits of [`MailRow::seq`] count mails of the same second.
+pub(super) const SLOT_BITS: u32 = 20;
+
+/// Somebody who stands in a mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MailPerson {
+    /// `from`, `to`, `cc` or `bcc`.
+    pub role: String,
+    /// The name, on one line.
+    pub name: Option<String>,
+    /// The address, on one line.
+    pub address: String,
+}
+
+/// What is marked on a mail.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MailFlags {
+    /// Somebody read it.
+    pub seen: bool,
+    /// Somebody replied to it.
+    pub answered: bool,
+    /// Somebody wants to come back to it.
+    pub flagged: bool,
+    /// It is a draft.
+    pub draft: bool,
+}
+
+/// A mail that is new to us.
+#[derive(Debug, Clone, Default)]
+pub struct NewMailRow {
+    /// The server's name for it.
+    pub key: String,
+    /// Its Message-ID.
+    pub message_id: Option<String>,
+    /// The Message-IDs that it answers or continues.
+    pub related: Vec<String>,
+    /// What it is about.
+    pub subject: String,
+    /// The same without prefixes and in small letters.
+    pub topic: String,
+    /// Whether the subject says that it is a reply.
+    pub is_reply: bool,
+    /// Who stands in it.
+    pub people: Vec<MailPerson>,
+    /// Whether the account's own person wrote it.
+    pub own: bool,
+    /// When it was written.
+    pub date: Timestamp,
+    /// What is marked on it.
+    pub flags: MailFlags,
+    /// How long it is.
+    pub size: u64,
+    /// How many files came with it.
+    pub attachments: u32,
+    /// Its first words.
+    pub preview: String,
+    /// SHA-256 of the message as it came.
+    pub digest: String,
+    /// What is searched, as far as it is.
+    pub body: String,
+    /// The message, where no server keeps it for us.
+    pub raw: Option<Vec<u8>>,
+}
+
+/// What happens to mails that are there already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Known {
+    /// One under the same key is the same mail; its marks are taken over.
+    #[default]
+    ByKey,
+    /// One of the account with the same bytes is the same mail, whatever its key and folder.
+    ByDigest,
+}
+
+/// Changes of one folder that are made together.
+#[derive(Debug, Clone, Default)]
+pub struct MailPage {
+    /// Forget all that was known of the folder first.
+    pub reset: bool,
+    /// Mails that are new.
+    pub new: Vec<NewMailRow>,
+    /// What to take for a mail that is there already.
+    pub known: Known,
+    /// Marks that changed, by key.
+    pub flags: Vec<(String, MailFlags)>,
+    /// Keys of mails that are gone.
+    pub gone: Vec<String>,
+    /// From where on to ask next time. Absent: as before.
+    pub state: Option<String>,
+    /// When the folder was synced to its end.
+    pub synced_at: Option<Timestamp>,
+}
+
+/// What a page changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MailsChanged {
+    /// How many mails are new.
+    pub added: usize,
+    /// How many were there already.
+    pub known: usize,
+    /// How many are gone.
+    pub removed: usize,
+}
+
+impl OfficeDb {
+    /// Makes all changes of a page, or none. Nothing is changed where the folder is gone.
+    pub async fn change_mails(&self, collection: i64, page: MailPage) -> Result<MailsChanged, OfficeError> {
+        self.write(move |db| {
+            let account: Option<String> = db
+                .prepare_cached("SELECT account FROM collections WHERE id = ?1 AND holds = 'mails'")?
+                .query_row([collection], |row| row.get(0))
+                .optional()?;
+            match account {
+                Some(account) => change(db, Folder { id: collection, account: &account }, &page),
+                None => Ok(MailsChanged::default()),
+            }
+        })
+        .await
+    }
+}
+
+/// The folder that is changed.
+#[derive(Clone, Copy)]
+struct Folder<'a> {
+    id: i64,
+    account: &'a str,
+}
+
+fn change(db: &Transaction<'_>, folder: Folder<'_>, page: &MailPage) -> rusqlite::Result<MailsChanged> {
+    let mut changed = MailsChanged::default();
+    if page.reset {
+        changed.removed += db.execute("DELETE FROM mails WHERE collection = ?1", [folder.id])?;
+    }
+    for key in &page.gone {
+        changed.removed += remove(db, folder, key)?;
+    }
+    for mail in &page.new {
+        match is_known(db, folder, mail, page.known)? {
+            true => changed.known += 1,
+            false => {
+                add(db, folder, mail)?;
+                changed.added += 1;
+            }
+        }
+    }
+    for (key, flags) in &page.flags {
+        mark(db, folder, key, *flags)?;
+    }
+    let synced_at = page.synced_at.map(Timestamp::as_microsecond);
+    db.prepare_cached(
+        "UPDATE collections SET state = coalesce(?2, state), synced_at = coalesce(?3, synced_at) WHERE id = ?1",
+    )?
+    .execute(params![folder.id, page.state, synced_at])?;
+    Ok(changed)
+}
+
+fn remove(db: &Transaction<'_>, folder: Folder<'_>, key: &str) -> rusqlite::Result<usize> {
+    db.prepare_cached("DELETE FROM mails WHERE collection = ?1 AND key = ?2")?
+        .execute(params![folder.id, key])
+}
+
+fn mark(db: &Transaction<'_>, folder: Folder<'_>, key: &str, flags: MailFlags) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "UPDATE mails SET seen = ?3, answered = ?4, flagged = ?5, draft = ?6 WHERE collection = ?1 AND key = ?2",
+    )?
+    .execute(params![folder.id, key, flags.seen, flags.answered, flags.flagged, flags.draft])?;
+    Ok(())
+}
+
+/// Whether a mail is there already. INVARIANT: an id never comes to mean other bytes. A key under which there are other
+/// bytes now is another mail, and the former one is gone.
+fn is_known(
+    db: &Transaction<'_>,
+    folder: Folder<'_>,
+    mail: &NewMailRow,
+    known: Known,
+) -> rusqlite::Result<bool> {
+    if known == Known::ByDigest {
+        return db
+            .prepare_cached("SELECT 1 FROM mails WHERE account = ?1 AND digest = ?2")?
+            .exists(params![folder.account, mail.digest]);
+    }
+    let digest: Option<String> = db
+        .prepare_cached("SELECT digest FROM mails WHERE collection = ?1 AND key = ?2")?
+        .query_row(params![folder.id, mail.key], |row| row.get(0))
+        .optional()?;
+    match digest {
+        None => Ok(false),
+        Some(digest) if digest == mail.digest => mark(db, folder, &mail.key, mail.flags).map(|()| true),
+        Some(_) => remove(db, folder, &mail.key).map(|_| false),
+    }
+}
+
+fn add(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite::Result<()> {
+    let seq = free_seq(db, mail.date)?;
+    let thread = mail_threads::find(db, folder.account, mail)?;
+    let people = serde_json::to_string(&mail.people).unwrap_or_else(|_| "[]".to_owned());
+    db.prepare_cached(
+        "INSERT INTO mails (seq, collection, account, key, message_id, thread, subject, topic, people, own, date,
+                            seen, answered, flagged, draft, size, attachments, preview, digest, raw)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+    )?
+    .execute(params![
+        seq,
+        folder.id,
+        folder.account,
+        mail.key,
+        mail.message_id,
+        thread.unwrap_or(0),
+        mail.subject,
+        mail.topic,
+        people,
+        mail.own,
+        mail.date.as_microsecond(),
+        mail.flags.seen,
+        mail.flags.answered,
+        mail.flags.flagged,
+        mail.flags.draft,
+        i64::try_from(mail.size).unwrap_or(i64::MAX),
+        mail.attachments,
+        mail.preview,
+        mail.digest,
+        mail.raw,
+    ])?;
+    let id = db.last_insert_rowid();
+    if thread.is_none() {
+        db.prepare_cached("UPDATE mails SET thread = id WHERE id = ?1")?.execute([id])?;
+    }
+    mail_threads::remember(db, folder.account, mail, thread.unwrap_or(id))?;
+    mail_words::index(db, seq, mail)
+}
+
+/// The first place that is free in the second of a date.
+fn free_seq(db: &Transaction<'_>, date: Timestamp) -> rusqlite::Result<i64> {
+    let mut first = first_seq(date);
+    loop {
+        let last = first | ((1 << SLOT_BITS) - 1);
+        let taken: Option<i64> = db
+            .prepare_cached("SELECT max(seq) FROM mails WHERE seq BETWEEN ?1 AND ?2")?
+            .query_row([first, last], |row| row.get(0))?;
+        match taken {
+            None => return Ok(first),
+            Some(taken) if taken < last => return Ok(taken + 1),
+            Some(_) => first = last + 1,
+        }
+    }
+}
+
+/// The lowest place of a date's second. Dates before 1970 stand together at the beginning.
+pub(super) fn first_seq(date: Timestamp) -> i64 {
+    date.as_second().clamp(0, i64::MAX >> (SLOT_BITS + 1)) << SLOT_BITS
+}
