@@ -17,6 +17,7 @@ mod shown;
 mod task;
 mod time;
 
+mod check_availability;
 mod create_event;
 mod create_task;
 mod list_events;
@@ -28,6 +29,7 @@ mod update_task;
 pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
     vec![
         list_events::tool(office),
+        check_availability::tool(office),
         list_tasks::tool(office),
         create_task::tool(office),
         update_task::tool(office),
