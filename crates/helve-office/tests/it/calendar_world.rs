@@ -65,6 +65,11 @@ impl World {
         Self { _dir: dir, office, runtime, store }
     }
 
+    /// The same with the runtime of another office.
+    pub(crate) fn on(self, runtime: Runtime) -> Self {
+        Self { runtime, ..self }
+    }
+
     /// Reads events into the calendar, as an import does.
     pub(crate) async fn import(&self, lines: &str) -> Imported {
         let text = format!("BEGIN:VCALENDAR\r\nVERSION:2.0\r\n{}END:VCALENDAR\r\n", crate::crlf(lines));
