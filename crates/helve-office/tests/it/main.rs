@@ -6,6 +6,7 @@ mod availability;
 mod calendar_availability;
 mod calendar_editing;
 mod calendar_importing;
+mod calendar_limits;
 mod calendar_listing;
 mod calendar_radicale;
 mod calendar_world;
