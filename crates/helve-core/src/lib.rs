@@ -70,7 +70,7 @@ pub use event::Event;
 pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
-pub use label::{Label, LabelSet, Taint};
+pub use label::{Label, LabelSet, Reads, Taint, TellsReads};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Repair, Status};
 pub use parameter::{Parameter, ParameterType};

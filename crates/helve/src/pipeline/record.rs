@@ -17,7 +17,7 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, CallId, ErrorCode, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, CallId, ErrorCode, Reads, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -68,6 +68,8 @@ pub(super) struct OpenRecord<'p> {
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
     degraded: Option<Arc<[String]>>,
+    /// What it counts as reading, and how that is known.
+    reads: (Reads, HowKnown),
     /// How the tool's answer is less than was asked for.
     shortfall: Option<Arc<Shortfall>>,
     /// The answer in the richer form that the tool attached.
@@ -101,6 +103,15 @@ pub(super) struct OpenRecord<'p> {
 enum Wait {
     No,
     Yes,
+}
+
+/// How it is known what a call reads.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum HowKnown {
+    /// Its tool or its arguments say so.
+    Said,
+    /// It was found out for this call, and may differ for the next.
+    FoundOut,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -151,6 +162,7 @@ impl<'p> OpenRecord<'p> {
             replay_of: None,
             announced: origin.cut_short().is_some(),
             degraded: None,
+            reads: (Reads::default(), HowKnown::Said),
             shortfall: None,
             content: None,
             origin,
@@ -396,6 +408,21 @@ impl<'p> OpenRecord<'p> {
     /// Conditions that do not hold, and without which the call runs.
     pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
         self.degraded.clone()
+    }
+
+    /// What the call counts as reading.
+    pub(super) fn will_read(&mut self, reads: Reads, known: HowKnown) {
+        self.reads = (reads, known);
+    }
+
+    /// What the call counts as reading.
+    pub(super) fn reads(&self) -> Reads {
+        self.reads.0
+    }
+
+    /// Whether that had to be found out.
+    pub(super) fn found_out_reads(&self) -> bool {
+        self.reads.1 == HowKnown::FoundOut
     }
 
     /// The tool's answer is less than was asked for.
