@@ -255,6 +255,18 @@ impl Handler for Guarded {
         self.inner.implementation()
     }
 
+    /// Only of what is trusted: the address of a request may name a secret.
+    fn preview(
+        &self,
+        arguments: &Value,
+        context: Context,
+    ) -> Option<BoxFuture<'static, Result<String, ToolError>>> {
+        match self.brought.verdict() {
+            Verdict::Trusted => self.inner.preview(arguments, context),
+            Verdict::Changed { .. } | Verdict::Unknown => None,
+        }
+    }
+
     fn fingerprint(&self) -> String {
         self.inner.fingerprint()
     }

@@ -187,12 +187,17 @@ fn ran(entries: &[Entry]) -> impl Iterator<Item = (&Arc<str>, Option<Value>)> {
 }
 
 /// Finds out what a permitted call reads, where its tool tells calls apart.
-pub(super) async fn find_out(permitted: &PermittedCall, record: &mut OpenRecord<'_>) {
+pub(super) async fn find_out(parts: &Parts, permitted: &PermittedCall, record: &mut OpenRecord<'_>) {
     let Some(tells) = permitted.tool().tells_reads() else { return };
     let arguments = &permitted.call().arguments;
     match tells.says(arguments) {
         Some(reads) => record.will_read(reads, HowKnown::Said),
-        None => record.will_read(tells.find_out(arguments).await, HowKnown::FoundOut),
+        None => {
+            let at_most = parts.settings.precondition_timeout;
+            let found = tokio::time::timeout(at_most, tells.find_out(arguments)).await;
+            // The tool keeps to it, so that what could not be found out is not read.
+            record.will_read(found.unwrap_or(Reads::Public), HowKnown::FoundOut);
+        }
     }
 }
 

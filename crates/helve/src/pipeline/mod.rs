@@ -163,7 +163,7 @@ async fn perform(
 ) -> Result<Status, ToolError> {
     record.gate_said(Stance::Allow);
     if permitted.tool().tells_reads().is_some() {
-        Box::pin(labels::find_out(&permitted, record)).await;
+        Box::pin(labels::find_out(parts, &permitted, record)).await;
     }
     let is_labelled = parts.settings.labels.holds_for(record.caller());
     if is_labelled {

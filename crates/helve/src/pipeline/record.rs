@@ -17,7 +17,9 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, CallId, ErrorCode, Reads, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{
+    ApprovalId, Call, CallId, ErrorCode, Reads, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice,
+};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -77,6 +79,8 @@ pub(super) struct OpenRecord<'p> {
     claim: Option<KeyClaim>,
     /// The approval that its start uses up.
     grant: Option<Box<Grant>>,
+    /// The question that ended with no.
+    refused_by: Option<ApprovalId>,
     /// What hooks want the model to know.
     context: Vec<String>,
     /// What hooks want the user to know.
@@ -168,6 +172,7 @@ impl<'p> OpenRecord<'p> {
             origin,
             claim: None,
             grant: None,
+            refused_by: None,
             context: Vec::new(),
             messages: Vec::new(),
             voices: Vec::new(),
@@ -361,6 +366,11 @@ impl<'p> OpenRecord<'p> {
     /// The approval that the start will use up.
     pub(super) fn granted(&mut self, grant: Option<Box<Grant>>) {
         self.grant = grant;
+    }
+
+    /// A person was asked about the call, and it does not run.
+    pub(super) fn was_asked(&mut self, question: ApprovalId) {
+        self.refused_by = Some(question);
     }
 
     /// Somebody has a say in whether the call runs.

@@ -254,7 +254,8 @@ impl OpenRecord<'_> {
             stage: error.and_then(ToolError::stage),
             approval_id: match status {
                 Status::Pending(pending) => Some(pending.approval_id),
-                Status::Done(_) | Status::Failed(_) => None,
+                Status::Failed(_) => self.refused_by,
+                Status::Done(_) => None,
             },
             replay_of: self.replay_of,
             attempts,
