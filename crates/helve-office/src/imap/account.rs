@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use super::session::{self, Access, Session};
+use super::state::State;
 use super::{folders, messages, sync};
 use crate::account::{Fault, Flags, Folder, MailChanges, MailStore};
 use crate::text::{MessageId, SearchWords};
@@ -17,6 +18,8 @@ use crate::wire::{Login, Server, Timeouts};
 const CONNECTIONS: usize = 2;
 /// How long an unused connection is kept. Servers and routers drop them without a word after some minutes.
 const KEPT_FOR: Duration = Duration::from_secs(240);
+/// How long one wait for changes lasts at most; servers end the session after half an hour.
+const IDLE_MAX: Duration = Duration::from_secs(25 * 60);
 /// How long a kept connection may take for its first answer before a new one is tried.
 const TRIED_FOR: Duration = Duration::from_secs(10);
 
@@ -30,13 +33,15 @@ pub struct ImapAccount {
     timeouts: Timeouts,
     turns: Semaphore,
     kept: Mutex<Vec<(Session, Instant)>>,
+    /// The connection on which changes are waited for.
+    waiting: Mutex<Option<(Session, Instant)>>,
 }
 
 impl ImapAccount {
     /// An account. Connects to nothing yet.
     pub fn new(server: Server, login: Login) -> Self {
         let (turns, kept) = (Semaphore::new(CONNECTIONS), Mutex::default());
-        Self { server, login, timeouts: Timeouts::default(), turns, kept }
+        Self { server, login, timeouts: Timeouts::default(), turns, kept, waiting: Mutex::default() }
     }
 
     /// The same with other patience.
@@ -57,6 +62,25 @@ impl ImapAccount {
         let (mut turn, opened) = self.enter(folder, Access::Read).await?;
         let found = messages::search_words(&mut turn.session, words).await;
         turn.finish(found.map(|uids| uids.iter().map(|uid| messages::key(&opened, uid)).collect())).await
+    }
+
+    /// Waits until a folder changed since a state of [`MailStore::changes`], and says whether it did. A hint when to
+    /// look again, not a promise: flags may change unseen on servers that do not count changes. It has a connection
+    /// of its own, which is kept for the next wait.
+    pub async fn wait_for_change(&self, folder: &str, since: &str, at_most: Duration) -> Result<bool, Fault> {
+        let mut waiting = self.waiting.lock().await;
+        // Taken out: a wait that is cancelled or fails leaves no connection behind.
+        let mut session = match waiting.take().filter(|(_, since)| since.elapsed() < KEPT_FOR) {
+            Some((session, _)) => session,
+            None => Session::open(&self.server, &self.login, self.timeouts).await?,
+        };
+        if !session.can("IDLE") {
+            return Err(Fault::Refused(format!("{} does not tell of changes (IDLE)", self.server)));
+        }
+        let opened = session.enter(folder, Access::Read).await?;
+        let changed = State::is_behind(since, &opened) || session.idle(at_most.min(IDLE_MAX)).await?;
+        *waiting = Some((session, Instant::now()));
+        Ok(changed)
     }
 
     /// A connection that answers.

@@ -1,9 +1,11 @@
 //! One connection that has logged in.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
+use tokio::time::timeout;
 
 use super::command::{Command, Piece};
 use super::response::{self, Kind, Part, Response, Status, Value};
@@ -242,6 +244,37 @@ impl Session {
         }
     }
 
+    /// Waits until the server says that the open folder changed (RFC 2177). Whether it did before the time was up.
+    pub(super) async fn idle(&mut self, at_most: Duration) -> Result<bool, Fault> {
+        let tag = self.tag();
+        let mut answer = Answer { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
+        self.wire.begin(ANSWER_BYTES_MAX);
+        self.wire.write(format!("{tag} IDLE\r\n").as_bytes()).await?;
+        if let Ended::Done = self.collect(&tag, &mut answer, Until::Continue).await? {
+            return answer.ok("the server does not tell of changes").map(|_| false);
+        }
+        // Longer than our own clock, which ends the wait.
+        self.wire.wait_longer(at_most + Duration::from_secs(60));
+        let told = timeout(at_most, self.told()).await;
+        self.wire.begin(ANSWER_BYTES_MAX);
+        self.wire.write(b"DONE\r\n").await?;
+        self.collect(&tag, &mut answer, Until::Done).await?;
+        told.map_or(Ok(false), |told| told.map(|()| true))
+    }
+
+    async fn told(&mut self) -> Result<(), Fault> {
+        loop {
+            match self.respond().await? {
+                Response::Data(data) if data.get(1).is_some_and(is_change) => return Ok(()),
+                Response::Says(Status { kind: Kind::Bye, words, .. }) => {
+                    return Err(self.unreachable("ended the session", &words));
+                }
+                Response::Data(_) | Response::Says(_) | Response::Odd => {}
+                Response::Continue | Response::Done(..) => {}
+            }
+        }
+    }
+
     async fn collect(&mut self, tag: &str, into: &mut Answer, until: Until) -> Result<Ended, Fault> {
         let mut values = 0;
         loop {
@@ -335,6 +368,10 @@ async fn ask_for_tls(wire: &mut Wire) -> Result<(), Fault> {
             }
         }
     }
+}
+
+fn is_change(what: &Value) -> bool {
+    ["EXISTS", "EXPUNGE", "FETCH"].iter().any(|word| what.is(word))
 }
 
 fn exists(data: &[Value]) -> Option<u64> {

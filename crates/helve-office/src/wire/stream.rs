@@ -52,6 +52,8 @@ pub(crate) struct Wire {
     timeouts: Timeouts,
     /// When the command under way is over.
     deadline: Instant,
+    /// How long it may be silent meanwhile.
+    patience: Duration,
     read: BytesMut,
     /// Bytes that this command's answer may still have.
     budget: usize,
@@ -90,6 +92,7 @@ impl Wire {
             server: server.clone(),
             timeouts,
             deadline: Instant::now() + timeouts.command,
+            patience: timeouts.silence,
             read: BytesMut::new(),
             budget: 0,
         }
@@ -98,12 +101,13 @@ impl Wire {
     /// A command begins: its time and the bytes of its answer are counted from here.
     pub(crate) fn begin(&mut self, answer_bytes_max: usize) {
         self.deadline = Instant::now() + self.timeouts.command;
+        self.patience = self.timeouts.silence;
         self.budget = answer_bytes_max;
     }
 
-    /// For a reply that takes longer than others.
+    /// For a reply that takes longer than others; until the next command begins.
     pub(crate) fn wait_longer(&mut self, silence: Duration) {
-        self.timeouts.silence = silence;
+        self.patience = silence;
         self.deadline = Instant::now() + silence;
     }
 
@@ -142,7 +146,7 @@ impl Wire {
         // In pieces: a server that takes a long mail slowly is not silent.
         for piece in bytes.chunks(CHUNK) {
             let written = self.transport.write(piece);
-            within(self.timeouts.silence, self.deadline, &self.server, written).await?;
+            within(self.patience, self.deadline, &self.server, written).await?;
         }
         Ok(())
     }
@@ -150,7 +154,7 @@ impl Wire {
     async fn fill(&mut self) -> Result<(), Fault> {
         self.read.reserve(CHUNK.min(self.budget.max(1024)));
         let read = self.transport.read(&mut self.read);
-        match within(self.timeouts.silence, self.deadline, &self.server, read).await? {
+        match within(self.patience, self.deadline, &self.server, read).await? {
             0 => Err(Fault::Unreachable(format!("{} closed the connection", self.server))),
             _ => Ok(()),
         }
