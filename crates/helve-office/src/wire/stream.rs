@@ -75,7 +75,7 @@ impl Wire {
                     Ok(Opened::Plain(Plain(Self::new(Transport::Plain(tcp), server, timeouts))))
                 }
                 Security::PlainOnThisMachine => {
-                    on_this_machine(server, &tcp)?;
+                    on_this_machine(server, tcp.peer_addr().ok())?;
                     Ok(Opened::Ready(Self::new(Transport::Plain(tcp), server, timeouts)))
                 }
             }
@@ -126,7 +126,7 @@ impl Wire {
                 return Ok(line.slice(..if line[..end].ends_with(b"\r") { end - 1 } else { end }));
             }
             seen = self.read.len();
-            if seen > bytes_max {
+            if seen > bytes_max.min(self.budget) {
                 return Err(self.too_much("a line"));
             }
             self.fill().await?;
@@ -208,10 +208,10 @@ impl Plain {
     }
 }
 
-fn on_this_machine(server: &Server, tcp: &TcpStream) -> Result<(), Fault> {
-    match tcp.peer_addr() {
-        Ok(address) if address.ip().is_loopback() => Ok(()),
-        Ok(_) | Err(_) => Err(Fault::Refused(format!(
+fn on_this_machine(server: &Server, peer: Option<SocketAddr>) -> Result<(), Fault> {
+    match peer {
+        Some(address) if address.ip().is_loopback() => Ok(()),
+        Some(_) | None => Err(Fault::Refused(format!(
             "{server} is not on this machine, and nothing is sent there without TLS"
         ))),
     }
@@ -248,5 +248,23 @@ async fn within<T>(
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err(Fault::Unreachable(format!("the connection to {server} broke"))),
         Err(_) => Err(Fault::Unreachable(format!("{server} stopped answering"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_goes_to_this_machine_alone() {
+        let server = Server::new("localhost", 143, Security::PlainOnThisMachine);
+        let may =
+            |peer: Option<&str>| on_this_machine(&server, peer.map(|peer| peer.parse().unwrap())).is_ok();
+        assert!(may(Some("127.0.0.1:143")) && may(Some("[::1]:143")));
+        for peer in
+            [None, Some("10.0.0.1:143"), Some("0.0.0.0:143"), Some("[fe80::1]:143"), Some("192.0.2.1:143")]
+        {
+            assert!(!may(peer), "{peer:?}");
+        }
     }
 }
