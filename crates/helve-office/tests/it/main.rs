@@ -4,6 +4,11 @@
 
 mod availability;
 mod calendar_listing;
+mod calendar_availability;
+mod calendar_editing;
+mod calendar_importing;
+mod calendar_listing;
+mod calendar_radicale;
 mod calendar_world;
 mod dav;
 mod dav_hostile;
