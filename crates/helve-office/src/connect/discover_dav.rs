@@ -3,15 +3,11 @@
 //! From an address of a mailbox: [`addresses`] says where to look, with what DNS says if somebody asked it. From an
 //! address of a server: [`check`] logs in and says what there is.
 
-use helve_core::hidden::one_line;
-use helve_net::{Url, header};
+use helve_net::Url;
 
 use crate::account::{Collection, Fault, ObjectStore as _};
-use crate::dav::{Dav, DavAccount, Depth, Href, Layout};
-use crate::web::{Server, WebSettings, header_text};
-
-/// Most redirects in a row.
-const REDIRECTS_MAX: usize = 5;
+use crate::dav::{CALENDARS_WELL_KNOWN, CONTACTS_WELL_KNOWN, DavAccount, Layout, Wants};
+use crate::web::WebSettings;
 
 /// Calendars or contacts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +29,8 @@ impl Service {
 
     fn well_known(self) -> &'static str {
         match self {
-            Self::Calendars => "/.well-known/caldav",
-            Self::Contacts => "/.well-known/carddav",
+            Self::Calendars => CALENDARS_WELL_KNOWN,
+            Self::Contacts => CONTACTS_WELL_KNOWN,
         }
     }
 }
@@ -56,7 +52,7 @@ pub fn addresses(service: Service, domain: &str, hosts: &[(String, u16)], path: 
 /// What an account has on a server.
 #[derive(Debug, Clone)]
 pub struct What {
-    /// Where its things are; [`DavAccount::new`] wants it.
+    /// Where its things are; [`DavAccount::at`] takes it.
     pub layout: Layout,
     /// Its calendars, task lists and address books.
     pub collections: Vec<Collection>,
@@ -81,56 +77,10 @@ impl What {
 
 /// Logs in and says what there is. The login goes to the host of the given address and to no other, whatever that
 /// one says; where it points to another one, the fault names it.
-pub async fn check(settings: &WebSettings) -> Result<What, Fault> {
-    let layout = find(&Dav { server: Server::new(settings)? }).await?;
-    let collections = DavAccount::new(settings, layout.clone())?.collections().await?;
-    Ok(What { layout, collections })
-}
-
-/// Looks where the user said, then where RFC 6764 says, until both kinds are found.
-async fn find(dav: &Dav) -> Result<Layout, Fault> {
-    let (mut layout, mut first) = (Layout::default(), None);
-    let given = dav.server.home().path();
-    for path in [given, Service::Calendars.well_known(), Service::Contacts.well_known(), "/"] {
-        match find_at(dav, path).await {
-            Ok(found) => layout = layout.merged(found),
-            // It is no better elsewhere on the same host.
-            Err(fault @ (Fault::Login(_) | Fault::Unreachable(_))) => return Err(fault),
-            Err(fault) => first = first.or(Some(fault)),
-        }
-        if !layout.calendars.is_empty() && !layout.address_books.is_empty() {
-            break;
-        }
-    }
-    match layout.is_empty() {
-        false => Ok(layout),
-        true => Err(first.unwrap_or_else(|| {
-            let host = dav.server.host();
-            Fault::Refused(format!(
-                "`{host}` has no calendars and no address books for this login; give the CalDAV or CardDAV \
-                 address that its help pages name"
-            ))
-        })),
-    }
-}
-
-async fn find_at(dav: &Dav, path: &str) -> Result<Layout, Fault> {
-    let at = arrive(dav, Href::kept(&dav.server, path)?).await?;
-    Layout::find(dav, &at).await
-}
-
-/// Where a place leads to by redirects, on the same host.
-async fn arrive(dav: &Dav, mut at: Href) -> Result<Href, Fault> {
-    for _ in 0..REDIRECTS_MAX {
-        let response = dav.propfind_raw(&at, Depth::Itself, "<current-user-principal/>").await?;
-        let moved = response.status.is_redirection();
-        let Some(location) = header_text(&response.headers, header::LOCATION).filter(|_| moved) else {
-            return Ok(at);
-        };
-        at = Href::read(&dav.server, &at, location)?;
-    }
-    let host = one_line(dav.server.host(), 100);
-    Err(Fault::Nonsense(format!("`{host}` sends from one place to another without an end")))
+pub async fn check(settings: &WebSettings, wants: Wants) -> Result<What, Fault> {
+    let account = DavAccount::new(settings, wants)?;
+    let collections = account.collections().await?;
+    Ok(What { layout: account.layout().await?.clone(), collections })
 }
 
 /// A provider whose addresses are known.

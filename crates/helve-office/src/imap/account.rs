@@ -178,7 +178,9 @@ impl MailStore for ImapAccount {
                 Some(key) => Ok(Some(key)),
                 // Put there it is, so a fault from here on must not say otherwise.
                 None => match messages::message_id(&message) {
-                    Some(id) => Ok(self.find(folder, &id).await.ok().and_then(|found| found.into_iter().next_back())),
+                    Some(id) => {
+                        Ok(self.find(folder, &id).await.ok().and_then(|found| found.into_iter().next_back()))
+                    }
                     None => Ok(None),
                 },
             }

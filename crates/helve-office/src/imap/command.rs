@@ -125,6 +125,9 @@ mod tests {
         for path in ["", "a\r\nb", "a\0", "a\u{85}b", &"x".repeat(1001)] {
             assert!(matches!(Command::new("SELECT").folder(path), Err(Fault::Gone(_))), "{path:?}");
         }
-        assert_eq!(sent(Command::new("SELECT").folder("Entwürfe").unwrap()), ["t1 SELECT \"Entw&APw-rfe\"\r\n"]);
+        assert_eq!(
+            sent(Command::new("SELECT").folder("Entwürfe").unwrap()),
+            ["t1 SELECT \"Entw&APw-rfe\"\r\n"]
+        );
     }
 }

@@ -20,7 +20,10 @@ const MARKS: [(&str, FolderRole); 5] = [
 
 /// What it is called where nothing is marked, in small letters.
 const NAMES: [(FolderRole, &[&str]); 5] = [
-    (FolderRole::Drafts, &["drafts", "draft", "entwürfe", "brouillons", "borradores", "bozze", "concepten", "下書き"]),
+    (
+        FolderRole::Drafts,
+        &["drafts", "draft", "entwürfe", "brouillons", "borradores", "bozze", "concepten", "下書き"],
+    ),
     (
         FolderRole::Sent,
         &[
@@ -126,9 +129,7 @@ impl Listed {
 fn with_roles(mut listed: Vec<Listed>) -> Vec<Folder> {
     for role in FolderRole::ALL {
         let marked = listed.iter().position(|listed| listed.marked() == Some(role));
-        let named = || {
-            listed.iter().position(|listed| listed.marked().is_none() && listed.named(role))
-        };
+        let named = || listed.iter().position(|listed| listed.marked().is_none() && listed.named(role));
         if let Some(at) = marked.or_else(named) {
             listed[at].folder.role = Some(role);
         }

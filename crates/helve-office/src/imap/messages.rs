@@ -42,7 +42,9 @@ pub(super) async fn fetch(session: &mut Session, uid: u32, bytes_max: usize) -> 
     let answer_max = bytes_max.saturating_add(bytes_max / 8).saturating_add(64 << 10);
     let bytes = one(session, uid, "BODY.PEEK[]", answer_max).await?.bytes.ok_or_else(gone)?;
     match bytes.len() > bytes_max {
-        true => Err(Fault::Refused(format!("the message is longer than the {bytes_max} bytes that are fetched"))),
+        true => {
+            Err(Fault::Refused(format!("the message is longer than the {bytes_max} bytes that are fetched")))
+        }
         false => Ok(bytes),
     }
 }
@@ -101,7 +103,10 @@ pub(super) async fn find(session: &mut Session, id: &MessageId) -> Result<Vec<u3
     let command = Command::new(format!("UID FETCH {found} (UID BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)])"));
     let data = session.run(command, 1 << 20).await?.ok("the messages cannot be read")?;
     let same = |fetched: &Fetched| fetched.bytes.as_deref().is_some_and(|header| names(header, id));
-    Ok(Fetched::all(data).filter(|fetched| found.contains(fetched.uid) && same(fetched)).map(|it| it.uid).collect())
+    Ok(Fetched::all(data)
+        .filter(|fetched| found.contains(fetched.uid) && same(fetched))
+        .map(|it| it.uid)
+        .collect())
 }
 
 /// Whether `Message-ID: <…>`, perhaps folded, has this ID.

@@ -283,7 +283,11 @@ impl<'a> Reader<'a> {
 fn announced(text: &[u8]) -> Option<usize> {
     let inner = text.strip_prefix(b"~").unwrap_or(text).strip_prefix(b"{")?.strip_suffix(b"}")?;
     let digits = inner.strip_suffix(b"+").unwrap_or(inner);
-    std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()
 }
 
 /// How long the literal is that follows this line, if one does.
@@ -334,7 +338,9 @@ mod tests {
 
     #[test]
     fn deep_and_broken_answers_are_odd() {
-        for broken in ["", "* (", "* )", "* \"a", &format!("* {}", "(".repeat(100_000)), "* LIST () \"/\" {5}x", " "] {
+        for broken in
+            ["", "* (", "* )", "* \"a", &format!("* {}", "(".repeat(100_000)), "* LIST () \"/\" {5}x", " "]
+        {
             assert!(matches!(text(broken), Response::Odd | Response::Data(_)), "{}", broken.len());
         }
         assert_eq!(text(&format!("* {}{}", "(".repeat(99), ")".repeat(99))), Response::Odd);

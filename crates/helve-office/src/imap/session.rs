@@ -95,7 +95,9 @@ impl Session {
         self.wire.begin(ANSWER_BYTES_MAX);
         match self.respond().await? {
             Response::Says(Status { kind: Kind::Ok, .. }) => Ok(()),
-            Response::Says(Status { kind: Kind::Bye, words, .. }) => Err(self.unreachable("refuses us", &words)),
+            Response::Says(Status { kind: Kind::Bye, words, .. }) => {
+                Err(self.unreachable("refuses us", &words))
+            }
             // PREAUTH as well: we would not know as whom.
             _ => Err(self.nonsense("does not greet as an IMAP server does")),
         }
@@ -105,7 +107,8 @@ impl Session {
         let answer = self.run(Command::new("CAPABILITY"), ANSWER_BYTES_MAX).await?;
         let data = answer.ok("cannot say what it can")?;
         let said = data.iter().filter(|data| data.first().is_some_and(|first| first.is("CAPABILITY")));
-        self.can = said.flat_map(|data| &data[1..]).filter_map(Value::word).map(str::to_ascii_uppercase).collect();
+        self.can =
+            said.flat_map(|data| &data[1..]).filter_map(Value::word).map(str::to_ascii_uppercase).collect();
         Ok(())
     }
 
@@ -304,7 +307,10 @@ async fn ask_for_tls(wire: &mut Wire) -> Result<(), Fault> {
     wire.begin(64 << 10);
     let greeting = wire.line(8 << 10).await?;
     if !greeting.to_ascii_uppercase().starts_with(b"* OK") {
-        return Err(Fault::Refused(format!("{} does not greet as an IMAP server with TLS does", wire.server())));
+        return Err(Fault::Refused(format!(
+            "{} does not greet as an IMAP server with TLS does",
+            wire.server()
+        )));
     }
     wire.write(b"t STARTTLS\r\n").await?;
     loop {

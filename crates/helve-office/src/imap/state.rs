@@ -123,7 +123,9 @@ mod tests {
     fn other_numbers_or_another_state_void_everything() {
         let other = Folder { validity: 8, ..FOLDER };
         let state = State::resume(None, &FOLDER).0.to_string();
-        for (since, folder) in [(state.as_str(), &other), ("", &FOLDER), ("imap1;7;;;;;", &FOLDER), ("x", &FOLDER)] {
+        for (since, folder) in
+            [(state.as_str(), &other), ("", &FOLDER), ("imap1;7;;;;;", &FOLDER), ("x", &FOLDER)]
+        {
             let (state, reset) = State::resume(Some(since), folder);
             assert!(reset && state.known.is_empty(), "{since}");
         }

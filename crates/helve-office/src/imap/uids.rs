@@ -124,7 +124,10 @@ mod tests {
                 let numbers = |bits: u32| (1..=7).filter(move |n| bits >> (n - 1) & 1 == 1);
                 let (left, right): (Uids, Uids) = (numbers(a).collect(), numbers(b).collect());
                 let (plain, other): (BTreeSet<_>, BTreeSet<_>) = (numbers(a).collect(), numbers(b).collect());
-                assert!(left.without(&right).iter().eq(plain.difference(&other).copied()), "{left} - {right}");
+                assert!(
+                    left.without(&right).iter().eq(plain.difference(&other).copied()),
+                    "{left} - {right}"
+                );
                 assert!(left.with(&right).iter().eq(plain.union(&other).copied()), "{left} + {right}");
                 assert_eq!(left.len(), plain.len() as u64);
                 assert_eq!(Uids::parse(&left.to_string()), Some(left));
