@@ -11,6 +11,9 @@ use crate::account::{Envelope, Submit, Submitted};
 pub struct EmbeddedOutbox;
 
 impl EmbeddedOutbox {
+    /// Who writes from an account that does not know its person. Mail to it goes nowhere, by RFC 2606.
+    pub const NOBODY: &'static str = "me@local.invalid";
+
     /// What a caller is told.
     pub const NOTE: &'static str = "no mail account is connected: the mail was kept in the local Sent folder, \
         nothing left this machine and nobody received it";

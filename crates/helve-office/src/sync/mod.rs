@@ -3,6 +3,6 @@
 mod mails;
 mod objects;
 
-pub(crate) use mails::Indexing;
+pub(crate) use mails::{Indexing, tell_folders};
 pub use mails::{MailProgress, MailsSynced, sync_mails};
 pub use objects::{Progress, Synced, sync_objects, take_up};

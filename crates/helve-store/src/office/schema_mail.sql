@@ -118,3 +118,23 @@ CREATE TABLE outbox (
     changed_at  INTEGER NOT NULL,
     UNIQUE (principal, key)
 ) STRICT;
+
+-- Drafts that calls are about to make, replace or delete, with what was there before.
+CREATE TABLE draft_deeds (
+    principal    TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    account      TEXT NOT NULL,
+    -- Of the draft that is made; absent where one is only deleted.
+    message_id   TEXT,
+    -- The draft that goes: its number, and its bytes.
+    former       INTEGER,
+    former_bytes BLOB,
+    -- What the call answers, as JSON.
+    answer       TEXT NOT NULL,
+    done         INTEGER NOT NULL,
+    noted_at     INTEGER NOT NULL,
+    PRIMARY KEY (principal, key)
+) STRICT;
+
+CREATE INDEX draft_deeds_by_draft ON draft_deeds (account, message_id);
+CREATE INDEX draft_deeds_by_time ON draft_deeds (noted_at);

@@ -1,0 +1,342 @@
+//! The mail that is to be drafted or sent, made of what a caller asks for and of what it builds on: an earlier draft, a
+//! mail that is answered or forwarded, files of other mails.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use helve::json::sha256_hex;
+use helve::{CallId, ErrorCode, ToolError};
+use helve_store::office::MailRow;
+use jiff::Timestamp;
+
+use super::desk::{Desk, sender};
+use super::shown::{refused, version_of, wrong};
+use crate::Account;
+use crate::mail::reply::{self, Audience};
+use crate::mail::{Attached, Body, Correspondent, Letter, Mail, Thread};
+use crate::text::{FileName, MailText, Mailbox, MessageId, Recipients, Subject};
+
+/// How much all files of one mail may have together.
+pub(super) const FILES_BYTES_MAX: usize = 25 << 20;
+
+/// How many files one mail may have.
+pub(super) const FILES_MAX: usize = 50;
+
+/// How much of a mail is quoted in an answer to it.
+const QUOTE_BYTES_MAX: usize = 20_000;
+
+/// What a caller asks for. Empty lists and what is absent come from the draft or the mail that it builds on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) to: Vec<String>,
+    pub(super) cc: Vec<String>,
+    pub(super) bcc: Vec<String>,
+    pub(super) subject: Option<String>,
+    pub(super) body: Option<String>,
+    pub(super) html: Option<String>,
+    pub(super) attachments: Vec<String>,
+    pub(super) reply_to: Option<String>,
+    pub(super) reply_all: bool,
+    pub(super) forward: Option<String>,
+    pub(super) draft: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) account: Option<String>,
+}
+
+/// A draft that a mail builds on, as it was when it was looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Base {
+    pub(super) row: MailRow,
+    pub(super) bytes: Bytes,
+}
+
+/// A file, with its hash.
+#[derive(Debug, Clone)]
+pub(super) struct Enclosed {
+    pub(super) file: Attached,
+    pub(super) sha256: String,
+}
+
+/// A mail with all its parts checked. It gets id and date when it is composed.
+pub(super) struct Plan {
+    pub(super) account: Arc<Account>,
+    pub(super) from: Mailbox,
+    pub(super) recipients: Option<Recipients>,
+    pub(super) subject: Subject,
+    pub(super) text: MailText,
+    pub(super) html: Option<MailText>,
+    pub(super) files: Vec<Enclosed>,
+    pub(super) thread: Thread,
+    pub(super) base: Option<Base>,
+}
+
+impl Plan {
+    /// Looks at everything that the mail is made of.
+    pub(super) async fn make(desk: &Desk, wanted: &Wanted) -> Result<Self, ToolError> {
+        check_choice(wanted)?;
+        let draft = match &wanted.draft {
+            Some(id) => Some(earlier(desk, id, wanted.version.as_deref()).await?),
+            None => None,
+        };
+        let original = match wanted.reply_to.as_ref().or(wanted.forward.as_ref()) {
+            Some(id) => Some(original(desk, id, wanted).await?),
+            None => None,
+        };
+        let account = match (&wanted.account, &draft, &original) {
+            (Some(id), ..) => desk.account(id)?,
+            (None, Some(draft), _) => Arc::clone(&draft.account),
+            (None, None, Some(original)) => Arc::clone(&original.account),
+            (None, None, None) => desk.own_account()?,
+        };
+        let from = sender(&account)?;
+        let mut parts = Parts::of_draft(draft.as_ref())?;
+        if let Some(original) = &original {
+            parts.answer(original, wanted, &from, desk);
+        }
+        parts.take(wanted);
+        let mut files = parts.files;
+        if !wanted.attachments.is_empty() {
+            files = enclosed(desk, &wanted.attachments).await?;
+        }
+        check_files(&files)?;
+        let recipients = match parts.to.len() + parts.cc.len() + parts.bcc.len() {
+            0 => None,
+            _ => {
+                Some(Recipients::new(&parts.to, &parts.cc, &parts.bcc).map_err(|refusal| refused(&refusal))?)
+            }
+        };
+        let subject = Subject::new(&parts.subject).map_err(|refusal| refused(&refusal))?;
+        let text = MailText::new(&parts.text).map_err(|refusal| refused(&refusal))?;
+        let html = parts.html.as_deref().map(MailText::new).transpose();
+        let html = html.map_err(|refusal| refused(&refusal.named("html")))?;
+        let base = draft.map(|draft| Base { row: draft.row, bytes: draft.bytes });
+        Ok(Self { account, from, recipients, subject, text, html, files, thread: parts.thread, base })
+    }
+
+    /// The letter, with an id that no other has.
+    pub(super) fn letter(&self, now: Timestamp) -> Result<Letter, ToolError> {
+        let id =
+            format!("{}.helve@{}", CallId::new(now).to_string().to_lowercase(), self.from.address().domain());
+        let message_id = MessageId::new(&id).map_err(|refusal| refused(&refusal))?;
+        Ok(Letter {
+            from: self.from.clone(),
+            recipients: self.recipients.clone(),
+            subject: self.subject.clone(),
+            text: self.text.clone(),
+            html: self.html.clone(),
+            attachments: self.files.iter().map(|file| file.file.clone()).collect(),
+            thread: self.thread.clone(),
+            message_id,
+            date: now,
+        })
+    }
+
+    pub(super) fn addresses(&self, list: fn(&Recipients) -> &[Mailbox]) -> Vec<String> {
+        self.recipients
+            .as_ref()
+            .map_or_else(Vec::new, |all| list(all).iter().map(Mailbox::to_string).collect())
+    }
+}
+
+fn check_choice(wanted: &Wanted) -> Result<(), ToolError> {
+    if wanted.reply_to.is_some() && wanted.forward.is_some() {
+        return Err(wrong("forward", "a mail answers or forwards; give `reply_to` or `forward`, not both"));
+    }
+    if wanted.reply_all && wanted.reply_to.is_none() {
+        return Err(wrong("reply_all", "`reply_all` needs `reply_to`: the mail that is answered"));
+    }
+    if wanted.version.is_some() && wanted.draft.is_none() {
+        return Err(wrong("version", "`version` is of a draft; give `draft` too"));
+    }
+    Ok(())
+}
+
+/// A mail that another builds on.
+pub(super) struct Found {
+    pub(super) account: Arc<Account>,
+    pub(super) row: MailRow,
+    pub(super) bytes: Bytes,
+    pub(super) mail: Mail,
+}
+
+async fn found(desk: &Desk, id: &str, field: &str) -> Result<Found, ToolError> {
+    let (account, row) = desk.mail(id, field).await?;
+    let (bytes, mail) = desk.read(&account, &row).await?;
+    Ok(Found { account, row, bytes, mail })
+}
+
+/// An earlier draft, as it is now.
+pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Result<Found, ToolError> {
+    let draft = found(desk, id, "draft").await?;
+    if draft.row.folder_role.as_deref() != Some("drafts") {
+        return Err(wrong("draft", "this mail is no draft; take an id from `list_drafts`"));
+    }
+    let now = version_of(&draft.row);
+    match version {
+        Some(version) if version != now => {
+            let message = format!("the draft is at version {now} now");
+            Err(ToolError::recoverable("CONFLICT", message)
+                .suggest("read it again before you change it")
+                .nothing_done())
+        }
+        _ => Ok(draft),
+    }
+}
+
+async fn original(desk: &Desk, id: &str, wanted: &Wanted) -> Result<Found, ToolError> {
+    let field = if wanted.reply_to.is_some() { "reply_to" } else { "forward" };
+    found(desk, id, field).await
+}
+
+/// The parts of a mail before they are checked.
+#[derive(Default)]
+struct Parts {
+    to: Vec<String>,
+    cc: Vec<String>,
+    bcc: Vec<String>,
+    subject: String,
+    text: String,
+    html: Option<String>,
+    files: Vec<Enclosed>,
+    thread: Thread,
+}
+
+impl Parts {
+    /// What a draft says.
+    fn of_draft(draft: Option<&Found>) -> Result<Self, ToolError> {
+        let Some(draft) = draft else { return Ok(Self::default()) };
+        let mail = &draft.mail;
+        let text = match &mail.body {
+            Body::Text(text) => text.clone(),
+            Body::TooManyParts => {
+                let message = "the draft has so many parts that it cannot be taken over";
+                return Err(ToolError::unrecoverable("UNREADABLE", message).nothing_done());
+            }
+        };
+        let parts = mail.attachments.iter().map(|file| file.part);
+        Ok(Self {
+            to: written(&mail.to),
+            cc: written(&mail.cc),
+            bcc: written(&mail.bcc),
+            subject: mail.subject.clone(),
+            text,
+            html: Mail::html(&draft.bytes),
+            files: parts.filter_map(|part| enclose(&draft.bytes, mail, part)).collect(),
+            thread: Thread {
+                in_reply_to: mail.in_reply_to.first().cloned(),
+                references: mail.references.clone(),
+            },
+        })
+    }
+
+    /// What an answer to a mail, or a forward of it, has by itself.
+    fn answer(&mut self, original: &Found, wanted: &Wanted, from: &Mailbox, desk: &Desk) {
+        let (mail, zone) = (&original.mail, &desk.office.settings().zone);
+        let said = wanted.body.as_deref().unwrap_or(&self.text).to_owned();
+        if wanted.forward.is_some() {
+            self.subject = reply::forward_subject(&mail.subject);
+            self.text = reply::forwarded(&said, mail, zone, QUOTE_BYTES_MAX);
+            let parts = mail.attachments.iter().map(|file| file.part);
+            self.files = parts.filter_map(|part| enclose(&original.bytes, mail, part)).collect();
+        } else {
+            let audience = if wanted.reply_all { Audience::All } else { Audience::Sender };
+            let (to, cc) = reply::recipients(mail, &[from.address().clone()], audience);
+            self.to = to.iter().map(Mailbox::to_string).collect();
+            self.cc = cc.iter().map(Mailbox::to_string).collect();
+            self.subject = reply::reply_subject(&mail.subject);
+            self.text = reply::quoted(&said, mail, zone, QUOTE_BYTES_MAX);
+            self.thread = reply::thread(mail);
+        }
+        if let Some(html) = &wanted.html {
+            // The other version has the same below what is said.
+            let quote = self.text.strip_prefix(said.trim_end()).unwrap_or_default();
+            self.html = Some(format!("{html}\n{}", reply::as_html(quote)));
+        }
+        // A stranger's mail may hold what no text has.
+        self.text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\r'));
+    }
+
+    /// What the caller says goes before what is there.
+    fn take(&mut self, wanted: &Wanted) {
+        for (list, given) in
+            [(&mut self.to, &wanted.to), (&mut self.cc, &wanted.cc), (&mut self.bcc, &wanted.bcc)]
+        {
+            if !given.is_empty() {
+                list.clone_from(given);
+            }
+        }
+        if let Some(subject) = &wanted.subject {
+            self.subject.clone_from(subject);
+        }
+        let is_answer = wanted.reply_to.is_some() || wanted.forward.is_some();
+        if is_answer {
+            return;
+        }
+        if let Some(body) = &wanted.body {
+            self.text.clone_from(body);
+            // HTML of the former words would say something else.
+            self.html = None;
+        }
+        if let Some(html) = &wanted.html {
+            self.html = Some(html.clone());
+        }
+    }
+}
+
+/// People of a draft as a caller would write them. What is no address is refused later, by its place.
+fn written(people: &[Correspondent]) -> Vec<String> {
+    people
+        .iter()
+        .map(|one| one.mailbox().map_or_else(|| one.address.clone(), |mailbox| mailbox.to_string()))
+        .collect()
+}
+
+/// Files of other mails, by their handles.
+async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, ToolError> {
+    let mut files: Vec<Enclosed> = Vec::new();
+    let mut last: Option<(String, Found)> = None;
+    for (i, handle) in handles.iter().enumerate() {
+        let field = format!("attachments[{i}]");
+        let read = handle.split_once('/').and_then(|(id, part)| Some((id, part.parse::<u32>().ok()?)));
+        let Some((id, part)) = read else {
+            return Err(wrong(&field, format!("{field} is no handle; they look like `m-12-1f0c9a3b/2`"))
+                .suggest("take handles from `attachments` of `read_email`"));
+        };
+        if last.as_ref().is_none_or(|(known, _)| known != id) {
+            last = Some((id.to_owned(), found(desk, id, &field).await?));
+        }
+        let file = last.as_ref().and_then(|(_, mail)| {
+            let known = mail.mail.attachments.iter().any(|file| file.part == part);
+            known.then(|| enclose(&mail.bytes, &mail.mail, part)).flatten()
+        });
+        let file = file.ok_or_else(|| wrong(&field, format!("the mail has no file under {field}")))?;
+        files.push(file);
+        check_files(&files)?;
+    }
+    Ok(files)
+}
+
+fn enclose(bytes: &[u8], mail: &Mail, part: u32) -> Option<Enclosed> {
+    let file = mail.attachments.iter().find(|file| file.part == part)?;
+    let content = Mail::attachment(bytes, part)?;
+    let name = FileName::new(&file.name).or_else(|_| FileName::new(&format!("attachment-{part}"))).ok()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '+' | '.' | '_');
+    let media_type = match file.media_type.chars().all(is_plain) {
+        true => file.media_type.clone(),
+        false => "application/octet-stream".to_owned(),
+    };
+    let sha256 = sha256_hex(&content);
+    Some(Enclosed { file: Attached { name, media_type, bytes: content }, sha256 })
+}
+
+fn check_files(files: &[Enclosed]) -> Result<(), ToolError> {
+    let bytes: usize = files.iter().map(|file| file.file.bytes.len()).sum();
+    let limit = |what: String| Err(ToolError::new(ErrorCode::ValidationFailed, what).nothing_done());
+    match () {
+        () if files.len() > FILES_MAX => limit(format!("{} files; the limit is {FILES_MAX}", files.len())),
+        () if bytes > FILES_BYTES_MAX => {
+            limit(format!("the files have {bytes} bytes together; the limit is {FILES_BYTES_MAX}"))
+        }
+        () => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Mails as models see them: ids, people, times, and what is wrong with an argument.
+
+use helve::{ErrorCode, FieldError, ToolError};
+use helve_store::office::{MailPerson, MailRow, OfficeError};
+use jiff::Timestamp;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::text::Refusal;
+
+/// How many characters of a digest are in an id. They keep an id from meaning another mail, should the file be made anew.
+const CHECK_CHARS: usize = 8;
+
+/// The id of a mail.
+pub(super) fn id_of(mail: &MailRow) -> String {
+    format!("m-{}-{}", mail.id, check_of(mail))
+}
+
+/// Which state of a mail it is.
+pub(super) fn version_of(mail: &MailRow) -> String {
+    format!("v-{}", mail.digest.get(..16).unwrap_or_default())
+}
+
+pub(super) fn check_of(mail: &MailRow) -> &str {
+    mail.digest.get(..CHECK_CHARS).unwrap_or_default()
+}
+
+/// The number and the check in an id.
+pub(super) fn parse_id(id: &str) -> Option<(i64, &str)> {
+    let (number, check) = id.strip_prefix("m-")?.split_once('-')?;
+    let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    (plain && check.len() == CHECK_CHARS).then_some((number.parse().ok()?, check))
+}
+
+/// Somebody in a mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct Person {
+    /// The name, as the mail has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// The address.
+    pub(super) address: String,
+}
+
+impl From<&MailPerson> for Person {
+    fn from(person: &MailPerson) -> Self {
+        Self { name: person.name.clone(), address: person.address.clone() }
+    }
+}
+
+/// The people of a mail with this role.
+pub(super) fn people(mail: &MailRow, role: &str) -> Vec<Person> {
+    mail.people.iter().filter(|person| person.role == role).map(Person::from).collect()
+}
+
+/// A moment with the offset of the asker's zone.
+pub(super) fn shown_at(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+}
+
+/// Reads a day, a local time or a moment. A day begins at its midnight in the zone.
+pub(super) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result<Timestamp, ToolError> {
+    let local = |at: DateTime| at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
+    let text = text.trim();
+    let read = match text.len() <= 10 {
+        true => text.parse::<Date>().ok().and_then(|date| local(date.at(0, 0, 0, 0))),
+        false => text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(local)),
+    };
+    read.ok_or_else(|| {
+        let wanted = "a day such as 2026-11-18, or a time such as 2026-11-18T09:00:00Z";
+        wrong(field, format!("{field} is no date; give {wanted}"))
+    })
+}
+
+/// An argument that cannot be used.
+pub(super) fn wrong(field: &str, message: impl Into<String>) -> ToolError {
+    let message = message.into();
+    let path = format!("/{}", field.replace('[', "/").replace(']', ""));
+    let error =
+        FieldError { path, expected: String::new(), received: String::new(), message: message.clone() };
+    ToolError::new(ErrorCode::ValidationFailed, message).with_fields(vec![error]).nothing_done()
+}
+
+/// An argument that the validator in front of every protocol refuses.
+pub(super) fn refused(refusal: &Refusal) -> ToolError {
+    wrong(&refusal.field, refusal.to_string())
+}
+
+/// The file could not be used.
+pub(super) fn broken(error: OfficeError) -> ToolError {
+    ToolError::failed("the office file could not be read or written").retryable(true).with_source(error)
+}

@@ -1,0 +1,120 @@
+//! What calls are about to do to drafts, noted before they do.
+
+use jiff::Timestamp;
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{OfficeDb, OfficeError};
+
+/// How many are kept; the oldest go first.
+const KEPT_MAX: i64 = 1_000;
+
+/// A draft that a call makes, replaces or deletes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftDeed {
+    /// Who calls.
+    pub principal: String,
+    /// The key of their call.
+    pub key: String,
+    /// The account.
+    pub account: String,
+    /// The Message-ID of the draft that is made. Absent where one is only deleted.
+    pub message_id: Option<String>,
+    /// Our number of the draft that goes.
+    pub former: Option<i64>,
+    /// Its bytes.
+    pub former_bytes: Option<Vec<u8>>,
+    /// What the call answers, as JSON.
+    pub answer: String,
+    /// Whether it is done.
+    pub done: bool,
+}
+
+const COLUMNS: &str = "principal, key, account, message_id, former, former_bytes, answer, done";
+
+impl OfficeDb {
+    /// Notes what a call is about to do.
+    pub async fn note_draft(&self, deed: DraftDeed, now: Timestamp) -> Result<(), OfficeError> {
+        self.write(move |db| {
+            db.execute(
+                "INSERT OR REPLACE INTO draft_deeds
+                    (principal, key, account, message_id, former, former_bytes, answer, done, noted_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                params![
+                    deed.principal,
+                    deed.key,
+                    deed.account,
+                    deed.message_id,
+                    deed.former,
+                    deed.former_bytes,
+                    deed.answer,
+                    deed.done,
+                    now.as_microsecond()
+                ],
+            )?;
+            db.execute(
+                "DELETE FROM draft_deeds WHERE rowid IN
+                 (SELECT rowid FROM draft_deeds ORDER BY noted_at DESC LIMIT -1 OFFSET ?1)",
+                [KEPT_MAX],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes that it is done, and what it answers.
+    pub async fn end_draft(&self, principal: &str, key: &str, answer: String) -> Result<(), OfficeError> {
+        let (principal, key) = (principal.to_owned(), key.to_owned());
+        self.write(move |db| {
+            db.execute(
+                "UPDATE draft_deeds SET answer = ?3, done = 1 WHERE principal = ?1 AND key = ?2",
+                params![principal, key, answer],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// What a call was about to do.
+    pub async fn draft_deed(&self, principal: &str, key: &str) -> Result<Option<DraftDeed>, OfficeError> {
+        let (principal, key) = (principal.to_owned(), key.to_owned());
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM draft_deeds WHERE principal = ?1 AND key = ?2"
+            ))?
+            .query_row(params![principal, key], deed)
+            .optional()
+        })
+        .await
+    }
+
+    /// The same by the draft that it made and the one that it took away.
+    pub async fn draft_deed_of(
+        &self,
+        account: &str,
+        message_id: Option<&str>,
+        former: Option<i64>,
+    ) -> Result<Option<DraftDeed>, OfficeError> {
+        let (account, message_id) = (account.to_owned(), message_id.map(str::to_owned));
+        self.read(move |db| {
+            db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM draft_deeds WHERE account = ?1 AND message_id IS ?2 AND former IS ?3"
+            ))?
+            .query_row(params![account, message_id, former], deed)
+            .optional()
+        })
+        .await
+    }
+}
+
+fn deed(row: &Row<'_>) -> rusqlite::Result<DraftDeed> {
+    Ok(DraftDeed {
+        principal: row.get(0)?,
+        key: row.get(1)?,
+        account: row.get(2)?,
+        message_id: row.get(3)?,
+        former: row.get(4)?,
+        former_bytes: row.get(5)?,
+        answer: row.get(6)?,
+        done: row.get(7)?,
+    })
+}
