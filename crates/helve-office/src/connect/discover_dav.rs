@@ -6,34 +6,9 @@
 use helve_net::Url;
 
 use crate::account::{Collection, Fault, ObjectStore as _};
-use crate::dav::{CALENDARS_WELL_KNOWN, CONTACTS_WELL_KNOWN, DavAccount, Layout, Wants};
-use crate::web::WebSettings;
-
-/// Calendars or contacts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// CalDAV.
-    Calendars,
-    /// CardDAV.
-    Contacts,
-}
-
-impl Service {
-    /// The name of the records in DNS that say where it is: `SRV` for the host and `TXT` for the path.
-    pub fn record(self, domain: &str) -> String {
-        match self {
-            Self::Calendars => format!("_caldavs._tcp.{domain}"),
-            Self::Contacts => format!("_carddavs._tcp.{domain}"),
-        }
-    }
-
-    fn well_known(self) -> &'static str {
-        match self {
-            Self::Calendars => CALENDARS_WELL_KNOWN,
-            Self::Contacts => CONTACTS_WELL_KNOWN,
-        }
-    }
-}
+pub use crate::dav::Service;
+use crate::dav::{Dav, DavAccount, Layout};
+use crate::web::{Server, WebSettings};
 
 /// Where a service of a domain may be, best guess first. `hosts` are the targets of its `SRV` records in their order,
 /// `path` is what its `TXT` record says. Whoever uses a host of another domain asks the user first: DNS is not
@@ -52,7 +27,7 @@ pub fn addresses(service: Service, domain: &str, hosts: &[(String, u16)], path: 
 /// What an account has on a server.
 #[derive(Debug, Clone)]
 pub struct What {
-    /// Where its things are; [`DavAccount::at`] takes it.
+    /// Where its things are; [`DavAccount::new`] takes it, whole or [a part](Layout::only).
     pub layout: Layout,
     /// Its calendars, task lists and address books.
     pub collections: Vec<Collection>,
@@ -77,10 +52,10 @@ impl What {
 
 /// Logs in and says what there is. The login goes to the host of the given address and to no other, whatever that
 /// one says; where it points to another one, the fault names it.
-pub async fn check(settings: &WebSettings, wants: Wants) -> Result<What, Fault> {
-    let account = DavAccount::new(settings, wants)?;
-    let collections = account.collections().await?;
-    Ok(What { layout: account.layout().await?.clone(), collections })
+pub async fn check(settings: &WebSettings) -> Result<What, Fault> {
+    let layout = Layout::discover(&Dav { server: Server::new(settings)? }).await?;
+    let collections = DavAccount::new(settings, layout.clone())?.collections().await?;
+    Ok(What { layout, collections })
 }
 
 /// A provider whose addresses are known.

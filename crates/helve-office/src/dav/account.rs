@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use helve_core::{BoxFuture, boxed};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::OnceCell;
 
 use super::client::Dav;
 use super::href::Href;
-use super::layout::{Layout, Wants};
+use super::layout::Layout;
 use super::listing::{Facts, Kind, list};
 use super::sync::{self, List};
 use super::{free_busy, objects};
@@ -26,28 +25,22 @@ const REMEMBERED_MAX: usize = 1000;
 /// The calendars, task lists and address books of an account on a CalDAV or CardDAV server.
 pub struct DavAccount {
     pub(super) dav: Dav,
-    wants: Wants,
-    layout: OnceCell<Layout>,
+    layout: Layout,
     facts: Mutex<HashMap<Href, Facts>>,
     /// Lists of which some pages are still to be handed out.
     lists: Mutex<HashMap<Href, Arc<List>>>,
 }
 
 impl DavAccount {
-    /// An account. Where its things are is found out when that is first needed.
-    pub fn new(settings: &WebSettings, wants: Wants) -> Result<Self, Fault> {
+    /// An account whose layout is known; see [`check`](crate::connect::discover_dav::check). Asks the server nothing.
+    pub fn new(settings: &WebSettings, layout: Layout) -> Result<Self, Fault> {
         let dav = Dav { server: Server::new(settings)? };
-        Ok(Self { dav, wants, layout: OnceCell::new(), facts: Mutex::default(), lists: Mutex::default() })
-    }
-
-    /// An account whose layout is known. Asks the server nothing.
-    pub fn at(settings: &WebSettings, layout: Layout) -> Result<Self, Fault> {
-        Ok(Self { layout: OnceCell::new_with(Some(layout)), ..Self::new(settings, Wants::Everything)? })
+        Ok(Self { dav, layout, facts: Mutex::default(), lists: Mutex::default() })
     }
 
     /// Where its things are.
-    pub async fn layout(&self) -> Result<&Layout, Fault> {
-        self.layout.get_or_try_init(|| Layout::discover(&self.dav, self.wants)).await
+    pub fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// What is known of a collection.
@@ -89,9 +82,9 @@ impl DavAccount {
     }
 
     /// A place of this account; anything else on the server is refused.
-    async fn place(&self, href: &str) -> Result<Href, Fault> {
+    fn place(&self, href: &str) -> Result<Href, Fault> {
         let place = Href::kept(&self.dav.server, href)?;
-        for home in self.layout().await?.homes() {
+        for home in self.layout.homes() {
             let home = Href::kept(&self.dav.server, home)?;
             if place.is_below(&home) || place.is_same_collection(&home) {
                 return Ok(place);
@@ -101,7 +94,7 @@ impl DavAccount {
     }
 
     async fn list_all(&self) -> Result<Vec<Collection>, Fault> {
-        let layout = self.layout().await?;
+        let layout = &self.layout;
         let calendars = layout.calendars.iter().map(|home| (home, Kind::Calendar));
         let books = layout.address_books.iter().map(|home| (home, Kind::AddressBook));
         let mut found: Vec<Collection> = Vec::new();
@@ -118,7 +111,7 @@ impl DavAccount {
     }
 
     async fn ask_free_busy(&self, who: &Address, range: Interval) -> Result<Option<Vec<Part>>, Fault> {
-        let layout = self.layout().await?;
+        let layout = &self.layout;
         let asker = layout.addresses.iter().find_map(|address| Address::new(address).ok());
         let (Some(outbox), Some(asker)) = (&layout.outbox, asker) else { return Ok(None) };
         let outbox = Href::kept(&self.dav.server, outbox)?;
@@ -136,11 +129,11 @@ impl ObjectStore for DavAccount {
         collection: &'a str,
         since: Option<&'a str>,
     ) -> BoxFuture<'a, Result<ObjectChanges, Fault>> {
-        boxed(move || async move { sync::changes(self, &self.place(collection).await?, since).await })
+        boxed(move || async move { sync::changes(self, &self.place(collection)?, since).await })
     }
 
     fn get<'a>(&'a self, href: &'a str) -> BoxFuture<'a, Result<Object, Fault>> {
-        boxed(move || async move { objects::get(&self.dav, &self.place(href).await?).await })
+        boxed(move || async move { objects::get(&self.dav, &self.place(href)?).await })
     }
 
     fn put<'a>(
@@ -149,11 +142,11 @@ impl ObjectStore for DavAccount {
         bytes: Bytes,
         expected: Expected<'a>,
     ) -> BoxFuture<'a, Result<Option<String>, PutFault>> {
-        boxed(move || async move { objects::put(&self.dav, &self.place(href).await?, bytes, expected).await })
+        boxed(move || async move { objects::put(&self.dav, &self.place(href)?, bytes, expected).await })
     }
 
     fn delete<'a>(&'a self, href: &'a str, version: &'a str) -> BoxFuture<'a, Result<(), PutFault>> {
-        boxed(move || async move { objects::delete(&self.dav, &self.place(href).await?, version).await })
+        boxed(move || async move { objects::delete(&self.dav, &self.place(href)?, version).await })
     }
 
     fn new_href(&self, collection: &str, uid: &str) -> String {
@@ -175,9 +168,8 @@ impl ObjectStore for DavAccount {
         boxed(move || self.ask_free_busy(who, range))
     }
 
-    /// Known once the server was asked for anything else.
     fn schedules(&self) -> bool {
-        self.layout.get().is_some_and(|layout| layout.schedules)
+        self.layout.schedules
     }
 }
 

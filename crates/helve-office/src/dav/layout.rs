@@ -17,22 +17,34 @@ const PLACES_MAX: usize = 16;
 const ABOUT_ACCOUNT: &str = "<current-user-principal/><resourcetype/><c:calendar-home-set/><k:addressbook-home-set/>\
      <c:schedule-outbox-URL/><c:calendar-user-address-set/>";
 
-pub(crate) const CALENDARS_WELL_KNOWN: &str = "/.well-known/caldav";
-pub(crate) const CONTACTS_WELL_KNOWN: &str = "/.well-known/carddav";
-
 /// Most redirects in a row.
 const REDIRECTS_MAX: usize = 5;
 
-/// What of a server belongs to an account.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Wants {
-    /// All that there is.
-    #[default]
-    Everything,
-    /// Calendars and task lists.
+/// Calendars or contacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// CalDAV: calendars and task lists.
     Calendars,
-    /// Address books.
+    /// CardDAV: address books.
     Contacts,
+}
+
+impl Service {
+    /// The name of the records in DNS that say where it is: `SRV` for the host and `TXT` for the path.
+    pub fn record(self, domain: &str) -> String {
+        match self {
+            Self::Calendars => format!("_caldavs._tcp.{domain}"),
+            Self::Contacts => format!("_carddavs._tcp.{domain}"),
+        }
+    }
+
+    /// Where it is on a host that says nothing else.
+    pub(crate) fn well_known(self) -> &'static str {
+        match self {
+            Self::Calendars => "/.well-known/caldav",
+            Self::Contacts => "/.well-known/carddav",
+        }
+    }
 }
 
 /// Where an account's things are. Found once, kept with the account.
@@ -54,6 +66,16 @@ impl Layout {
     /// Whether there is anything at all.
     pub fn is_empty(&self) -> bool {
         self.calendars.is_empty() && self.address_books.is_empty()
+    }
+
+    /// The part of it that an account is to have.
+    #[must_use]
+    pub fn only(mut self, part: Service) -> Self {
+        match part {
+            Service::Calendars => self.address_books.clear(),
+            Service::Contacts => self.calendars.clear(),
+        }
+        self
     }
 
     /// The paths below which its things are.
@@ -80,47 +102,32 @@ impl Layout {
         self
     }
 
-    /// Looks where the user said, then where RFC 6764 says, until what is wanted is found.
-    pub(crate) async fn discover(dav: &Dav, wants: Wants) -> Result<Self, Fault> {
+    /// Looks where the user said, then where RFC 6764 says, until both kinds are found.
+    pub(crate) async fn discover(dav: &Dav) -> Result<Self, Fault> {
         let (mut layout, mut first) = (Self::default(), None);
-        for path in [dav.server.home().path(), CALENDARS_WELL_KNOWN, CONTACTS_WELL_KNOWN, "/"] {
+        for path in
+            [dav.server.home().path(), Service::Calendars.well_known(), Service::Contacts.well_known(), "/"]
+        {
             match Self::find_from(dav, path).await {
                 Ok(found) => layout = layout.merged(found),
                 // It is no better elsewhere on the same host.
-                Err(fault @ (Fault::Login(_) | Fault::Unreachable(_))) => return Err(fault),
+                Err(fault @ (Fault::Login(_) | Fault::Unreachable(_))) if layout.is_empty() => {
+                    return Err(fault);
+                }
                 Err(fault) => first = first.or(Some(fault)),
             }
-            if layout.has(wants) {
+            if !layout.calendars.is_empty() && !layout.address_books.is_empty() {
                 break;
             }
         }
-        let layout = layout.only(wants);
         match layout.is_empty() {
             false => Ok(layout),
-            true => Err(first.unwrap_or_else(|| nothing(dav.server.host(), wants))),
+            true => Err(first.unwrap_or_else(|| nothing(dav.server.host()))),
         }
     }
 
     async fn find_from(dav: &Dav, path: &str) -> Result<Self, Fault> {
         Self::find(dav, &arrive(dav, Href::kept(&dav.server, path)?).await?).await
-    }
-
-    fn has(&self, wants: Wants) -> bool {
-        let (calendars, contacts) = (!self.calendars.is_empty(), !self.address_books.is_empty());
-        match wants {
-            Wants::Everything => calendars && contacts,
-            Wants::Calendars => calendars,
-            Wants::Contacts => contacts,
-        }
-    }
-
-    fn only(mut self, wants: Wants) -> Self {
-        match wants {
-            Wants::Everything => {}
-            Wants::Calendars => self.address_books.clear(),
-            Wants::Contacts => self.calendars.clear(),
-        }
-        self
     }
 
     /// Asks a place what it knows of the account: the account itself, the place where that is written, or one
@@ -186,14 +193,10 @@ async fn arrive(dav: &Dav, mut at: Href) -> Result<Href, Fault> {
     Err(dav.nonsense("sends from one place to another without an end"))
 }
 
-fn nothing(host: &str, wants: Wants) -> Fault {
-    let what = match wants {
-        Wants::Everything => "no calendars and no address books",
-        Wants::Calendars => "no calendars",
-        Wants::Contacts => "no address books",
-    };
+fn nothing(host: &str) -> Fault {
     Fault::Refused(format!(
-        "`{host}` has {what} for this login; give the CalDAV or CardDAV address that its help pages name"
+        "`{host}` has no calendars and no address books for this login; give the CalDAV or CardDAV address that its \
+         help pages name"
     ))
 }
 

@@ -25,7 +25,7 @@ mod sync;
 mod xml;
 
 pub use account::DavAccount;
-pub use layout::{Layout, Wants};
+pub use layout::{Layout, Service};
 pub use pair::DavPair;
 
-pub(crate) use layout::{CALENDARS_WELL_KNOWN, CONTACTS_WELL_KNOWN};
+pub(crate) use client::Dav;

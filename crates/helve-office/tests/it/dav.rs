@@ -4,7 +4,7 @@ use bytes::Bytes;
 use helve_office::account::{Collection, Expected, Fault, ObjectChanges, ObjectStore, PutFault};
 use helve_office::availability::{Interval, State, Timeline};
 use helve_office::connect::discover_dav::{GOOGLE, Service, addresses, check};
-use helve_office::dav::{DavAccount, DavPair, Wants};
+use helve_office::dav::{DavAccount, DavPair};
 use helve_office::text::Address;
 use helve_office::web::{PlainHttp, WebSettings};
 use helve_testkit::OfficeServers;
@@ -48,7 +48,7 @@ impl Radicale {
 }
 
 async fn account(settings: &WebSettings) -> DavAccount {
-    DavAccount::at(settings, check(settings, Wants::Everything).await.unwrap().layout).unwrap()
+    DavAccount::new(settings, check(settings).await.unwrap().layout).unwrap()
 }
 
 fn event(uid: &str, lines: &str) -> Bytes {
@@ -89,7 +89,7 @@ fn named<'a>(collections: &'a [Collection], name: &str) -> &'a Collection {
 #[tokio::test(flavor = "multi_thread")]
 async fn radicale_has_a_calendar_a_task_list_and_an_address_book() {
     let radicale = Radicale::start().await;
-    let found = check(&settings(&radicale.url(), "alice"), Wants::Everything).await.unwrap();
+    let found = check(&settings(&radicale.url(), "alice")).await.unwrap();
     let names = |collections: Vec<&Collection>| -> Vec<String> {
         collections.iter().map(|collection| collection.name.clone()).collect()
     };
@@ -101,15 +101,13 @@ async fn radicale_has_a_calendar_a_task_list_and_an_address_book() {
     assert_eq!(found.layout.outbox, None);
 
     // A wrong password is told from a server that is not there.
-    let wrong = check(&settings(&radicale.url(), "bobby"), Wants::Everything).await.unwrap_err();
+    let wrong = check(&settings(&radicale.url(), "bobby")).await.unwrap_err();
     assert!(matches!(&wrong, Fault::Login(text) if !text.contains("bobby-pw")), "{wrong:?}");
-    let nobody = check(&settings("http://127.0.0.1:9/", "alice"), Wants::Everything).await.unwrap_err();
+    let nobody = check(&settings("http://127.0.0.1:9/", "alice")).await.unwrap_err();
     assert!(matches!(nobody, Fault::Unreachable(_)), "{nobody:?}");
     // Without TLS only where the configuration says so.
     let plain = WebSettings { plain_http: PlainHttp::No, ..settings(&radicale.url(), "alice") };
-    assert!(
-        matches!(check(&plain, Wants::Everything).await.unwrap_err(), Fault::Refused(text) if text.contains("https://"))
-    );
+    assert!(matches!(check(&plain).await.unwrap_err(), Fault::Refused(text) if text.contains("https://")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +265,7 @@ async fn cyrus_pages_by_itself_and_tells_attendees() {
     let alice = account(&settings(&cyrus.text("/caldav/url"), "alice")).await;
     let bob = account(&settings(&cyrus.text("/caldav/url"), "bob")).await;
     assert!(alice.schedules());
-    assert_eq!(alice.layout().await.unwrap().addresses, ["alice@example.test"]);
+    assert_eq!(alice.layout().addresses, ["alice@example.test"]);
     let collections = alice.collections().await.unwrap();
     assert!(collections.iter().all(|collection| !["Inbox", "Outbox"].contains(&collection.name.as_str())));
     let calendar = &collections.iter().find(|collection| collection.holds.events).unwrap().href;
@@ -321,10 +319,11 @@ async fn who_is_busy_is_asked_of_the_server_and_unknown_is_not_free() {
 async fn calendars_and_contacts_on_two_servers_are_one_account() {
     let radicale = Radicale::start().await;
     let cyrus = OfficeServers::start_jmap();
-    let calendars =
-        DavAccount::new(&settings(&cyrus.text("/caldav/url"), "alice"), Wants::Calendars).unwrap();
-    let contacts = DavAccount::new(&settings(&radicale.url(), "alice"), Wants::Contacts).unwrap();
-    assert!(!calendars.schedules(), "the server was not asked yet");
+    let part = |settings: WebSettings, part: Service| async move {
+        DavAccount::new(&settings, check(&settings).await.unwrap().layout.only(part)).unwrap()
+    };
+    let calendars = part(settings(&cyrus.text("/caldav/url"), "alice"), Service::Calendars).await;
+    let contacts = part(settings(&radicale.url(), "alice"), Service::Contacts).await;
     let both = DavPair::new(calendars, contacts);
     let collections = both.collections().await.unwrap();
     assert!(both.schedules());

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use helve_net::NetPolicy;
 use helve_office::account::{Expected, Fault, ObjectStore, PutFault};
 use helve_office::connect::discover_dav::check;
-use helve_office::dav::{DavAccount, Layout, Wants};
+use helve_office::dav::{DavAccount, Layout};
 use helve_office::objects::OBJECT_BYTES_MAX;
 use helve_office::text::Address;
 use helve_office::web::{Login, WebSettings};
@@ -29,7 +29,7 @@ fn layout() -> Layout {
 }
 
 fn account(fake: &Fake) -> DavAccount {
-    DavAccount::at(&fake.settings(), layout()).unwrap()
+    DavAccount::new(&fake.settings(), layout()).unwrap()
 }
 
 /// What a server says of a collection.
@@ -115,7 +115,7 @@ async fn a_login_goes_to_the_users_server_and_nowhere_else() {
     };
     for path in ["redirect", "principal", "home"] {
         let fake = Fake::start(answer(path, origin.clone())).await;
-        let said = check(&fake.settings(), Wants::Everything).await.unwrap_err();
+        let said = check(&fake.settings()).await.unwrap_err();
         assert!(matches!(&said, Fault::Refused(text) if text.contains(url.authority())), "{path}: {said:?}");
         assert!(fake.seen().iter().all(Seen::has_login), "{path}");
     }
@@ -168,7 +168,7 @@ async fn a_login_goes_to_the_users_server_and_nowhere_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn redirects_without_end_are_left() {
     let fake = Fake::start(|seen: &Seen| Reply::redirect(&format!("{}x/", seen.path))).await;
-    let said = check(&fake.settings(), Wants::Everything).await.unwrap_err();
+    let said = check(&fake.settings()).await.unwrap_err();
     assert!(matches!(said, Fault::Nonsense(_)), "{said:?}");
     assert!(fake.seen().len() <= 20, "{}", fake.seen().len());
 }
@@ -189,7 +189,7 @@ async fn a_server_that_stops_in_the_middle_is_unreachable_and_a_write_is_in_doub
     // Where nothing could be sent, nothing is in doubt.
     let settings = super::dav_server::settings("http://127.0.0.1:9/", "alice");
     let layout = Layout { calendars: vec!["/".to_owned()], ..Layout::default() };
-    let store = DavAccount::at(&settings, layout).unwrap();
+    let store = DavAccount::new(&settings, layout).unwrap();
     let put = store.put("/a.ics", Bytes::from_static(EVENT.as_bytes()), Expected::Nothing).await;
     assert!(matches!(put, Err(PutFault::Fault(Fault::Unreachable(_)))), "{put:?}");
 }
@@ -198,7 +198,7 @@ async fn a_server_that_stops_in_the_middle_is_unreachable_and_a_write_is_in_doub
 async fn a_server_that_says_nothing_is_left_in_time() {
     let fake = Fake::start(|_| Reply::Silent).await;
     let settings = WebSettings { timeout_max: Duration::from_millis(300), ..fake.settings() };
-    let store = DavAccount::at(&settings, layout()).unwrap();
+    let store = DavAccount::new(&settings, layout()).unwrap();
     let got = store.get("/home/cal/a.ics").await.unwrap_err();
     assert!(matches!(&got, Fault::Unreachable(text) if text.contains("in time")), "{got:?}");
     let put = store.put("/home/cal/a.ics", Bytes::from_static(EVENT.as_bytes()), Expected::Nothing).await;
@@ -430,7 +430,7 @@ async fn a_token_is_fetched_for_each_request_and_never_shown() {
     }));
     let settings = WebSettings { login, ..fake.settings() };
     assert!(!format!("{settings:?}").contains("secret"));
-    let store = DavAccount::at(&settings, layout()).unwrap();
+    let store = DavAccount::new(&settings, layout()).unwrap();
     for _ in 0..2 {
         let said = store.get("/home/cal/a.ics").await.unwrap_err();
         assert!(!format!("{said:?}").contains("secret"));
@@ -440,6 +440,6 @@ async fn a_token_is_fetched_for_each_request_and_never_shown() {
     assert_eq!(sent, ["Bearer secret-token-0", "Bearer secret-token-1"]);
     // What the machine's policy denies, an account does not open.
     let net = NetPolicy { deny: vec!["127.0.0.0/8".parse().unwrap()], ..NetPolicy::default() };
-    let store = DavAccount::at(&WebSettings { net, ..fake.settings() }, layout()).unwrap();
+    let store = DavAccount::new(&WebSettings { net, ..fake.settings() }, layout()).unwrap();
     assert!(matches!(store.get("/home/cal/a.ics").await.unwrap_err(), Fault::Refused(_)));
 }
