@@ -1,27 +1,46 @@
 //! Finds out what a calendar or contacts server has for an account (RFC 6764).
 //!
-//! From an address of a mailbox: [`addresses`] says where to look, with what DNS says if somebody asked it. From an
-//! address of a server: [`check`] logs in and says what there is.
+//! From the address of a mailbox, [`candidates`] says where to look. At the address of a server, [`check`] logs in and
+//! says what there is.
 
 use helve_net::Url;
 
+use super::dns::Resolver;
+use super::presets::Preset;
 use crate::account::{Collection, Fault, ObjectStore as _};
 pub use crate::dav::Service;
 use crate::dav::{Dav, DavAccount, Layout};
+use crate::text::Address;
 use crate::web::{Server, WebSettings};
 
-/// Where a service of a domain may be, best guess first. `hosts` are the targets of its `SRV` records in their order,
-/// `path` is what its `TXT` record says. Whoever uses a host of another domain asks the user first: DNS is not
-/// signed everywhere.
-pub fn addresses(service: Service, domain: &str, hosts: &[(String, u16)], path: Option<&str>) -> Vec<Url> {
-    let path = path.and_then(|text| text.strip_prefix("path=")).filter(|path| path.starts_with('/'));
-    let path = path.unwrap_or_else(|| service.well_known());
-    let named = hosts
-        .iter()
-        .filter(|(host, _)| host != ".")
-        .map(|(host, port)| format!("https://{}:{port}{path}", host.trim_end_matches('.')));
+/// Where a service for a mail address may be, best guess first. Nothing is sent there yet, and before a login is, the
+/// user has to see the host: what DNS says is not signed everywhere.
+pub async fn candidates(address: &Address, service: Service, resolver: &Resolver) -> Vec<Url> {
+    let domain = address.domain();
+    if let Some(known) = known(domain, resolver).await {
+        return vec![known.url(service, address)];
+    }
+    let hosts = resolver.srv(service.in_dns(), domain).await.unwrap_or_default();
+    let path = match hosts.is_empty() {
+        true => None,
+        false => resolver.path(service.in_dns(), domain).await.unwrap_or_default(),
+    };
+    let path = path.as_deref().unwrap_or_else(|| service.well_known());
+    let named = hosts.iter().map(|srv| format!("https://{}:{}{path}", srv.host, srv.port));
     let guessed = format!("https://{domain}{}", service.well_known());
-    named.chain([guessed]).filter_map(|text| Url::parse(&text).ok()).take(8).collect()
+    named.chain([guessed]).filter_map(|text| Url::parse(&text).ok()).collect()
+}
+
+/// The provider of a domain, if its addresses are known: by its name, or by who takes its mail.
+async fn known(domain: &str, resolver: &Resolver) -> Option<&'static DavPreset> {
+    let provider = match Preset::of_domain(domain) {
+        Some(preset) => Some(preset),
+        None => {
+            let exchangers = resolver.mx(domain).await.unwrap_or_default();
+            exchangers.iter().find_map(|host| Preset::of_exchanger(host))
+        }
+    };
+    DAV_PRESETS.iter().find(|preset| Some(preset.name) == provider.map(|provider| provider.name))
 }
 
 /// What an account has on a server.
@@ -58,41 +77,40 @@ pub async fn check(settings: &WebSettings) -> Result<What, Fault> {
     Ok(What { layout, collections })
 }
 
-/// A provider whose addresses are known.
-#[derive(Debug, Clone, Copy)]
-pub struct Preset {
+/// A provider of [`presets`](super::presets) whose calendars and contacts are at known addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DavPreset {
     /// What people call it.
     pub name: &'static str,
-    /// Domains of mailboxes that are surely its own.
-    pub domains: &'static [&'static str],
     /// CalDAV; `{address}` stands for the mail address.
     pub calendars: &'static str,
-    /// What an access token must be good for.
-    pub calendar_scopes: &'static [&'static str],
     /// CardDAV; `{address}` stands for the mail address.
     pub contacts: &'static str,
-    /// What an access token must be good for.
-    pub contact_scopes: &'static [&'static str],
 }
 
-/// Google: by OAuth alone. Its tasks have no open protocol.
-pub const GOOGLE: Preset = Preset {
-    name: "Google",
-    domains: &["gmail.com", "googlemail.com"],
-    calendars: "https://apidata.googleusercontent.com/caldav/v2/{address}/user",
-    calendar_scopes: &["https://www.googleapis.com/auth/calendar"],
-    contacts: "https://www.googleapis.com/carddav/v1/principals/{address}",
-    contact_scopes: &["https://www.googleapis.com/auth/carddav"],
-};
+/// Those that are known. Google takes OAuth alone, and its tasks have no open protocol. iCloud names the host of an
+/// account only after a login; the fault of [`check`] says which.
+pub const DAV_PRESETS: [DavPreset; 2] = [
+    DavPreset {
+        name: "Google",
+        calendars: "https://apidata.googleusercontent.com/caldav/v2/{address}/user",
+        contacts: "https://www.googleapis.com/carddav/v1/principals/{address}",
+    },
+    DavPreset {
+        name: "iCloud",
+        calendars: "https://caldav.icloud.com/",
+        contacts: "https://contacts.icloud.com/",
+    },
+];
 
-impl Preset {
+impl DavPreset {
     /// The address of a service for a mailbox.
-    pub fn url(&self, service: Service, address: &crate::text::Address) -> Url {
+    pub fn url(&self, service: Service, address: &Address) -> Url {
         let template = match service {
             Service::Calendars => self.calendars,
             Service::Contacts => self.contacts,
         };
-        // An address has `?` and `#` at most, which would end the path.
+        // An address may have `?`, `#` and `/`, which mean something in a URL.
         let part =
             percent_encoding::utf8_percent_encode(address.as_str(), percent_encoding::NON_ALPHANUMERIC);
         let text = template.replace("{address}", &part.to_string().replace("%2E", "."));

@@ -30,11 +30,11 @@ pub enum Service {
 }
 
 impl Service {
-    /// The name of the records in DNS that say where it is: `SRV` for the host and `TXT` for the path.
-    pub fn record(self, domain: &str) -> String {
+    /// What it is called in DNS.
+    pub(crate) fn in_dns(self) -> &'static str {
         match self {
-            Self::Calendars => format!("_caldavs._tcp.{domain}"),
-            Self::Contacts => format!("_carddavs._tcp.{domain}"),
+            Self::Calendars => "_caldavs._tcp",
+            Self::Contacts => "_carddavs._tcp",
         }
     }
 
