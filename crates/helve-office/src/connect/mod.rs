@@ -7,6 +7,7 @@
 
 mod build;
 pub mod discover_dav;
+mod logins;
 mod secrets;
 mod settings;
 mod syncing;
@@ -14,6 +15,7 @@ mod syncing;
 pub use crate::embedded::LOCAL;
 pub(crate) use build::Connected;
 pub use build::{Connect, SetAside};
+pub use logins::{mail_login, web_settings};
 pub use secrets::{NoSecrets, SecretPlace, Secrets};
 pub use settings::{
     AccountSettings, Auth, DavSettings, JmapSettings, MailSettings, OAuthSettings, ServerSettings, Tls,

@@ -3,20 +3,20 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod calendar_listing;
+mod calendar_world;
 mod dav;
 mod dav_hostile;
 mod dav_server;
-mod calendar_listing;
-mod calendar_world;
 mod edits;
 mod ical;
-mod jmap;
 mod imap;
 mod imap_hostile;
 mod imap_sync;
+mod jmap;
 mod mail;
-mod mail_servers;
 mod mail_search;
+mod mail_servers;
 mod mail_world;
 mod recurrence;
 mod rule;
