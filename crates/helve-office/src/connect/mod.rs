@@ -3,11 +3,17 @@
 //! The file holds how an account is reached ([`AccountSettings`]) and where its secret lies, never the secret. That
 //! comes through a port ([`Secrets`]) whenever a server is spoken to.
 //!
+//! - [`discover_mail`], [`discover_dav`]: servers of an address, found and tried.
+//! - [`presets`]: providers whose servers and OAuth endpoints are known; [`dns`]: the few questions that finding takes.
+//!
 //! INVARIANT: one account that cannot be used takes nothing from the others: it is set aside with the reason.
 
 mod build;
 pub mod discover_dav;
+pub mod discover_mail;
+pub mod dns;
 mod logins;
+pub mod presets;
 mod secrets;
 mod settings;
 mod syncing;

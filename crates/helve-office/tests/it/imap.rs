@@ -85,7 +85,7 @@ async fn words_in_any_script_are_searched_for_as_they_stand() {
 #[tokio::test]
 async fn connections_are_kept_and_replaced_where_they_were_closed() {
     let servers = OfficeServers::start();
-    let proxy = Stalling::start(servers.port("/imaps/port"), usize::MAX).await;
+    let proxy = Stalling::start(servers.port("/imaps/port")).await;
     let account =
         ImapAccount::new(Server { port: proxy.port, ..server(&servers, "imaps") }, password("alice"));
     for number in 0..10 {

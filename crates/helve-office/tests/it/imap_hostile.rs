@@ -9,7 +9,7 @@ use helve_office::text::{MessageId, SearchWords};
 use helve_office::wire::{Security, Server};
 use helve_testkit::OfficeServers;
 
-use super::mail_servers::{Other, SHORT, Stalling, account, mail, password, scripted, server};
+use super::mail_servers::{Other, SHORT, Stalling, Then, account, mail, password, scripted, server};
 
 #[tokio::test]
 async fn text_never_becomes_a_command() {
@@ -52,7 +52,7 @@ async fn a_server_that_stops_in_the_middle_ends_in_a_fault_and_costs_its_connect
     let direct = account(&servers, "alice");
     direct.append("INBOX", mail("m", &"text\r\n".repeat(50_000)), Flags::default()).await.unwrap();
     // Far enough to log in, and into the mail.
-    let proxy = Stalling::start(servers.port("/imaps/port"), 100_000).await;
+    let proxy = Stalling::after(servers.port("/imaps/port"), usize::MAX, 100_000, Then::Swallow).await;
     let account =
         ImapAccount::new(Server { port: proxy.port, ..server(&servers, "imaps") }, password("alice"))
             .with_timeouts(SHORT);
@@ -64,7 +64,7 @@ async fn a_server_that_stops_in_the_middle_ends_in_a_fault_and_costs_its_connect
     account.folders().await.unwrap();
     assert_eq!(proxy.connections.load(Ordering::SeqCst), 2);
 
-    // A mail that may have been put there is not said to be nowhere.
+    // One that was kept and is silent is not waited for as long as a new one.
     proxy.stopped.store(true, Ordering::SeqCst);
     let fault = account.folders().await.unwrap_err();
     assert!(matches!(fault, Fault::Unreachable(_)), "{fault:?}");
@@ -82,6 +82,65 @@ async fn an_append_whose_answer_is_lost_has_an_unknown_outcome() {
     let (account, _heard) = plain(says).await;
     let fault = account.append("Sent", mail("x", "x"), Flags::default()).await.unwrap_err();
     assert!(matches!(fault, Fault::Unknown(_)), "{fault:?}");
+}
+
+#[tokio::test]
+async fn an_append_cut_off_in_its_middle_put_nothing_there() {
+    let servers = OfficeServers::start();
+    let message = mail("cut", &"0123456789 0123456789 0123456789\r\n".repeat(600_000));
+    for then in [Then::Stop, Then::Close] {
+        let proxy = Stalling::after(servers.port("/imaps/port"), 1 << 20, usize::MAX, then).await;
+        let imaps = Server { port: proxy.port, ..server(&servers, "imaps") };
+        let account = ImapAccount::new(imaps, password("alice")).with_timeouts(SHORT);
+        let fault = account.append("INBOX", message.clone(), Flags::default()).await.unwrap_err();
+        assert!(matches!(fault, Fault::Unreachable(_)), "{then:?}: {fault:?}");
+    }
+    assert_eq!(account(&servers, "alice").changes("INBOX", None).await.unwrap().total, Some(0));
+}
+
+#[tokio::test]
+async fn a_message_is_never_removed_with_others_marks() {
+    let says: Vec<&[u8]> = vec![
+        b"* OK hi\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+        b"h2 OK\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+        b"* 1 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nh4 OK\r\n",
+        b"h5 OK\r\n",
+    ];
+    let (account, heard) = plain(says).await;
+    let fault = account.remove("Drafts", "7-3").await.unwrap_err();
+    assert!(matches!(&fault, Fault::Refused(why) if why.contains("marked as deleted")), "{fault:?}");
+    drop(account);
+    assert!(!heard.await.unwrap().contains("EXPUNGE"));
+}
+
+#[tokio::test]
+async fn a_server_that_names_no_key_is_asked_for_the_message() {
+    let says: Vec<&[u8]> = vec![
+        b"* OK hi\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+        b"h2 OK\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+        // APPEND, and the six lines of the message with the end of the command.
+        b"+ go on\r\n",
+        b"",
+        b"",
+        b"",
+        b"",
+        b"",
+        b"",
+        b"h4 OK\r\n",
+        b"* 9 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nh5 OK\r\n",
+        b"* SEARCH 3 8 9\r\nh6 OK\r\n",
+        b"* 3 FETCH (UID 3 BODY[HEADER.FIELDS (MESSAGE-ID)] \"Message-ID: <x@example.test.org>\")\r\n\
+          * 8 FETCH (UID 8 BODY[HEADER.FIELDS (MESSAGE-ID)] {30}\r\nMessage-Id:\r\n <x@example.test>)\r\nh7 OK\r\n",
+    ];
+    let (account, heard) = plain(says).await;
+    let key = account.append("Sent", mail("x", "x"), Flags::default()).await.unwrap();
+    assert_eq!(key.as_deref(), Some("7-8"));
+    drop(account);
+    assert!(heard.await.unwrap().contains("UID SEARCH HEADER Message-ID \"<x@example.test>\""));
 }
 
 /// An account whose server says these lines, each after a line of ours.

@@ -139,9 +139,25 @@ pub(crate) struct Stalling {
     pub(crate) connections: Arc<AtomicUsize>,
 }
 
+/// What a connection does after so many bytes from one side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Then {
+    /// Takes everything and passes nothing on.
+    Swallow,
+    /// Takes nothing more.
+    Stop,
+    /// Closes.
+    Close,
+}
+
 impl Stalling {
-    /// Stops by itself once the server has sent so many bytes on one connection.
-    pub(crate) async fn start(to: u16, server_bytes_max: usize) -> Self {
+    /// Passes everything on until it is told to stop.
+    pub(crate) async fn start(to: u16) -> Self {
+        Self::after(to, usize::MAX, usize::MAX, Then::Swallow).await
+    }
+
+    /// Misbehaves by itself after so many bytes of the client or the server on one connection.
+    pub(crate) async fn after(to: u16, client_bytes: usize, server_bytes: usize, then: Then) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (stopped, connections) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
@@ -150,10 +166,16 @@ impl Stalling {
             while let Ok((client, _)) = listener.accept().await {
                 count.fetch_add(1, Ordering::SeqCst);
                 let server = TcpStream::connect(("127.0.0.1", to)).await.unwrap();
-                let (from_client, to_client) = client.into_split();
-                let (from_server, to_server) = server.into_split();
-                tokio::spawn(pass(from_client, to_server, usize::MAX, Arc::clone(&stop)));
-                tokio::spawn(pass(from_server, to_client, server_bytes_max, Arc::clone(&stop)));
+                let stop = Arc::clone(&stop);
+                tokio::spawn(async move {
+                    let (from_client, to_client) = client.into_split();
+                    let (from_server, to_server) = server.into_split();
+                    // One that ends drops all four halves, and so closes both connections.
+                    tokio::select! {
+                        () = pass(from_client, to_server, client_bytes, then, Arc::clone(&stop)) => {}
+                        () = pass(from_server, to_client, server_bytes, then, stop) => {}
+                    }
+                });
             }
         });
         Self { port, stopped, connections }
@@ -164,6 +186,7 @@ async fn pass(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     bytes_max: usize,
+    then: Then,
     stopped: Arc<AtomicBool>,
 ) {
     let (mut buffer, mut passed) = (vec![0; 16384], 0);
@@ -172,11 +195,11 @@ async fn pass(
             return;
         }
         passed += read;
-        if passed <= bytes_max
-            && !stopped.load(Ordering::SeqCst)
-            && to.write_all(&buffer[..read]).await.is_err()
-        {
-            return;
+        match (passed > bytes_max || stopped.load(Ordering::SeqCst), then) {
+            (false, _) if to.write_all(&buffer[..read]).await.is_err() => return,
+            (false, _) | (true, Then::Swallow) => {}
+            (true, Then::Stop) => std::future::pending().await,
+            (true, Then::Close) => return,
         }
     }
 }

@@ -8,6 +8,7 @@ mod calendar_world;
 mod dav;
 mod dav_hostile;
 mod dav_server;
+mod discover_mail;
 mod edits;
 mod ical;
 mod imap;

@@ -11,7 +11,7 @@ use helve_office::wire::{Login, Security, Server, Timeouts};
 use helve_testkit::OfficeServers;
 
 use super::mail_servers::{
-    SHORT, Stalling, account, mail, password, scripted, server, submit, token, token_login,
+    SHORT, Stalling, Then, account, mail, password, scripted, server, submit, token, token_login,
 };
 
 fn envelope(to: &[&str]) -> Envelope {
@@ -124,7 +124,7 @@ async fn logins_and_senders_that_are_refused_send_nothing() {
 async fn a_connection_lost_before_the_last_dot_has_sent_nothing() {
     let servers = OfficeServers::start();
     let before = Instant::now();
-    let proxy = Stalling::start(servers.port("/smtps/port"), usize::MAX).await;
+    let proxy = Stalling::start(servers.port("/smtps/port")).await;
     let smtps = Server { port: proxy.port, ..server(&servers, "smtps") };
     let smtp = SmtpSubmit::new(smtps, password("alice")).with_timeouts(SHORT);
     proxy.stopped.store(true, Ordering::SeqCst);
@@ -134,6 +134,29 @@ async fn a_connection_lost_before_the_last_dot_has_sent_nothing() {
     let nowhere = Server::new("127.0.0.1", 1, Security::Tls);
     let ended = SmtpSubmit::new(nowhere, password("alice")).submit(&envelope(&["bob"]), mail("x", "x")).await;
     assert!(matches!(&ended, Submitted::Refused { temporary: true, .. }), "{ended:?}");
+    assert_eq!(servers.sent().len(), 0);
+}
+
+#[tokio::test]
+async fn a_mail_cut_off_in_its_middle_was_not_sent() {
+    let servers = OfficeServers::start();
+    // Long enough that no buffer of the system holds it.
+    let message = mail("cut", &"0123456789 0123456789 0123456789\r\n".repeat(600_000));
+    for then in [Then::Stop, Then::Close] {
+        let proxy = Stalling::after(servers.port("/smtps/port"), 1 << 20, usize::MAX, then).await;
+        let smtps = Server { port: proxy.port, ..server(&servers, "smtps") };
+        let smtp = SmtpSubmit::new(smtps, password("alice")).with_timeouts(SHORT);
+        let ended = smtp.submit(&envelope(&["bob"]), message.clone()).await;
+        let Submitted::Refused { why, temporary: true, .. } = ended else { panic!("{then:?}: {ended:?}") };
+        assert!(why.contains("was not sent"), "{why}");
+    }
+    // Swallowed whole, nobody can tell.
+    let proxy = Stalling::after(servers.port("/smtps/port"), 1 << 20, usize::MAX, Then::Swallow).await;
+    let smtps = Server { port: proxy.port, ..server(&servers, "smtps") };
+    let timeouts = Timeouts { delivery: Duration::from_secs(1), ..SHORT };
+    let smtp = SmtpSubmit::new(smtps, password("alice")).with_timeouts(timeouts);
+    let ended = smtp.submit(&envelope(&["bob"]), message).await;
+    assert!(matches!(ended, Submitted::Unknown(_)), "{ended:?}");
     assert_eq!(servers.sent().len(), 0);
 }
 
