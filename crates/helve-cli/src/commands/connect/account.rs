@@ -43,7 +43,10 @@ fn id(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
     match !text.is_empty() && text.len() <= 40 && text.chars().all(is_plain) && text != LOCAL {
         true => Ok(text.to_owned()),
-        false => Err("it has lower-case letters, digits, `-`, `_` and `.`, 40 at most, and is not `local`".to_owned()),
+        false => {
+            Err("it has lower-case letters, digits, `-`, `_` and `.`, 40 at most, and is not `local`"
+                .to_owned())
+        }
     }
 }
 
@@ -58,7 +61,12 @@ pub(super) struct NewAccount {
 }
 
 impl AccountArgs {
-    pub(super) async fn resolve(self, kind: &str, office: &Office, app: &mut App<'_>) -> Result<NewAccount, Failure> {
+    pub(super) async fn resolve(
+        self,
+        kind: &str,
+        office: &Office,
+        app: &mut App<'_>,
+    ) -> Result<NewAccount, Failure> {
         let address = ask::text(self.address, "your mail address", "the first argument", app)?;
         let wrong = |error: &dyn std::fmt::Display| Failure::usage(error.to_string());
         let address = Address::new(&address).map_err(|error| wrong(&error))?;
@@ -66,7 +74,8 @@ impl AccountArgs {
         // It makes the file and the account `local`, where they are not there yet.
         office.accounts();
         let rows = office.db().accounts().await.map_err(|error| unusable(&error))?;
-        let is_same = |row: &&AccountRow| row.kind == kind && row.address.as_deref() == Some(person.address().as_str());
+        let is_same =
+            |row: &&AccountRow| row.kind == kind && row.address.as_deref() == Some(person.address().as_str());
         let id = match &self.id {
             Some(id) => id.clone(),
             None => rows.iter().find(is_same).map_or_else(|| free_id(&person, &rows), |row| row.id.clone()),
@@ -144,11 +153,19 @@ impl NewAccount {
         }
         let paint = app.ui.paint();
         let word = if again { "connected again" } else { "connected" };
-        app.ui.line(format!("{} {word} {} as {}", paint.good("✓"), self.person.address(), paint.bold(&self.id)))?;
+        app.ui.line(format!(
+            "{} {word} {} as {}",
+            paint.good("✓"),
+            self.person.address(),
+            paint.bold(&self.id)
+        ))?;
         for (name, what) in found {
             app.ui.line(format!("  {name:<10} {}", escape::one_line(what, 200)))?;
         }
-        app.ui.note(format!("helve office sync {}  fetches what is there · helve office accounts  shows it", self.id))?;
+        app.ui.note(format!(
+            "helve office sync {}  fetches what is there · helve office accounts  shows it",
+            self.id
+        ))?;
         Ok(Exit::Done)
     }
 }

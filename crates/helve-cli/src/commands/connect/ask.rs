@@ -9,7 +9,12 @@ use crate::commands::mcp::ask::somebody_is_there;
 use crate::failure::Failure;
 
 /// Asks for a line, where somebody is there and it was not given as a flag.
-pub(super) fn text(given: Option<String>, question: &str, flag: &str, app: &mut App<'_>) -> Result<String, Failure> {
+pub(super) fn text(
+    given: Option<String>,
+    question: &str,
+    flag: &str,
+    app: &mut App<'_>,
+) -> Result<String, Failure> {
     if let Some(given) = given {
         return Ok(given);
     }

@@ -88,9 +88,12 @@ impl LoginArgs {
             }
         };
         let logged_in = session.login(options, open).await;
-        let logged_in = logged_in.map_err(|error| Failure::failed("the login did not work").because(&error))?;
+        let logged_in =
+            logged_in.map_err(|error| Failure::failed("the login did not work").because(&error))?;
         if !logged_in.renewable {
-            let _ = app.ui.note("note: the issuer gave no token to renew it with; you will have to log in again when it ends");
+            let _ = app.ui.note(
+                "note: the issuer gave no token to renew it with; you will have to log in again when it ends",
+            );
         }
         Ok(settings)
     }
@@ -106,14 +109,17 @@ impl LoginArgs {
             (None, Some(issuer)) => {
                 let client = secrets.client(&[issuer])?;
                 let found = Endpoints::discover(&client, issuer).await;
-                let found = found.map_err(|error| Failure::failed("the issuer cannot be used").because(&error))?;
+                let found =
+                    found.map_err(|error| Failure::failed("the issuer cannot be used").because(&error))?;
                 (found, Vec::new())
             }
             (None, None) => return Err(Failure::usage("nobody said where to log in")),
         };
         let scopes = if self.scope.is_empty() { scopes } else { self.scope };
         if scopes.is_empty() {
-            return Err(Failure::usage("nobody said what to ask for").hint("give it as --scope, once for each"));
+            return Err(
+                Failure::usage("nobody said what to ask for").hint("give it as --scope, once for each")
+            );
         }
         let client_id = ask::text(self.client_id, "the client id", "--client-id", app)?;
         Ok(OAuthSettings {

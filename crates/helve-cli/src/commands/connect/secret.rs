@@ -30,7 +30,9 @@ pub(super) struct SecretArgs {
 
 /// A reference to a secret, as typed.
 pub(super) fn place(text: &str) -> Result<SecretPlace, String> {
-    let wrong = || "it is env:NAME, file:PATH or keyring:SERVICE/USER; a password itself is never an argument".to_owned();
+    let wrong = || {
+        "it is env:NAME, file:PATH or keyring:SERVICE/USER; a password itself is never an argument".to_owned()
+    };
     let (kind, rest) = text.split_once(':').filter(|(_, rest)| !rest.is_empty()).ok_or_else(wrong)?;
     match kind {
         "env" => Ok(SecretPlace::Env(rest.to_owned())),
@@ -84,9 +86,10 @@ impl Secret {
     pub(super) async fn read(&self, secrets: &OfficeSecrets) -> Result<SecretString, Failure> {
         match self {
             Self::Given(secret, _) => Ok(secret.clone()),
-            Self::At(place) => {
-                secrets.look_up(place).await.map_err(|fault| Failure::usage("there is no password").because(&fault))
-            }
+            Self::At(place) => secrets
+                .look_up(place)
+                .await
+                .map_err(|fault| Failure::usage("there is no password").because(&fault)),
         }
     }
 
