@@ -3,8 +3,8 @@
 //! The file holds how an account is reached ([`AccountSettings`]) and where its secret lies, never the secret. That
 //! comes through a port ([`Secrets`]) whenever a server is spoken to.
 //!
-//! - [`discover_mail`], [`discover_dav`]: servers of an address, found and tried.
-//! - [`presets`]: providers whose servers and OAuth endpoints are known; [`dns`]: the few questions that finding takes.
+//! [`discover_mail`] and [`discover_dav`] find servers from an address, with the few questions of [`dns`]; [`presets`]
+//! are providers whose servers and OAuth endpoints are known.
 //!
 //! INVARIANT: one account that cannot be used takes nothing from the others: it is set aside with the reason.
 

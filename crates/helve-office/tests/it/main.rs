@@ -17,6 +17,8 @@ mod imap_sync;
 mod jmap;
 mod mail;
 mod mail_search;
+mod mail_draft;
+mod mail_send;
 mod mail_servers;
 mod mail_world;
 mod recurrence;

@@ -7,6 +7,7 @@ use helve::ToolBuilder;
 use crate::Office;
 
 mod change;
+mod event;
 mod facts;
 mod fault;
 mod fields;
@@ -15,6 +16,7 @@ mod shown;
 mod task;
 mod time;
 
+mod create_event;
 mod create_task;
 mod list_events;
 mod list_tasks;
@@ -27,5 +29,6 @@ pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
         list_tasks::tool(office),
         create_task::tool(office),
         update_task::tool(office),
+        create_event::tool(office),
     ]
 }
