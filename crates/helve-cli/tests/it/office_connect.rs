@@ -228,7 +228,7 @@ fn calendars_are_found_on_a_server_and_synced() {
     assert!(ran.code == 0 && ran.stdout.contains("1 calendar"), "{}", ran.all());
     let ran = home.run(&["office", "sync"]);
     assert_eq!(ran.code, 0, "{}", ran.all());
-    let range = json!({ "start": "2026-01-01T00:00:00Z", "end": "2026-02-01T00:00:00Z" });
+    let range = json!({ "startDate": "2026-01-01", "endDate": "2026-02-01" });
     let events = home.json(&["call", "list_calendar_events", &range.to_string()]);
     assert!(events.to_string().contains("Tea with Bob"), "{events}");
     nowhere(&home, PASSWORD);

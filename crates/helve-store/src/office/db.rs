@@ -54,6 +54,15 @@ impl OfficeDb {
         self.0.with_writer(|db| Ok(db.execute("VACUUM INTO ?1", [to]).map(drop)?))
     }
 
+    /// Takes the log into the file, as far as nobody reads from it.
+    pub(super) async fn empty_log(&self) -> Result<(), OfficeError> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || {
+            inner.with_writer(|db| Ok(db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?))
+        })
+        .await
+    }
+
     /// Reads as of one moment, on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,
