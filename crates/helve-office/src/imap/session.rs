@@ -144,7 +144,7 @@ impl Session {
 
     async fn authenticate(&mut self, login: &Login, mechanism: Mechanism) -> Result<Status, Fault> {
         let mut words = match mechanism {
-            Mechanism::Login => login.words()?.to_vec(),
+            Mechanism::Login => login.words().await?.to_vec(),
             Mechanism::OauthBearer | Mechanism::Xoauth2 | Mechanism::Plain => {
                 vec![login.first_words(mechanism, &self.wire.server().host).await?]
             }
