@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
-mod calendar_listing;
 mod calendar_availability;
 mod calendar_editing;
 mod calendar_importing;
