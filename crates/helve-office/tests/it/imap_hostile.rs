@@ -133,8 +133,8 @@ async fn a_server_that_names_no_key_is_asked_for_the_message() {
         b"h4 OK\r\n",
         b"* 9 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nh5 OK\r\n",
         b"* SEARCH 3 8 9\r\nh6 OK\r\n",
-        b"* 3 FETCH (UID 3 BODY[HEADER.FIELDS (MESSAGE-ID)] \"Message-ID: <x@example.test.org>\")\r\n\
-          * 8 FETCH (UID 8 BODY[HEADER.FIELDS (MESSAGE-ID)] {30}\r\nMessage-Id:\r\n <x@example.test>)\r\nh7 OK\r\n",
+        b"* 8 FETCH (UID 8 BODY[HEADER.FIELDS (MESSAGE-ID)] {30}\r\nMessage-Id:\r\n <x@example.test>)\r\n\
+          * 9 FETCH (UID 9 BODY[HEADER.FIELDS (MESSAGE-ID)] \"Message-ID: <x@example.test.org>\")\r\nh7 OK\r\n",
     ];
     let (account, heard) = plain(says).await;
     let key = account.append("Sent", mail("x", "x"), Flags::default()).await.unwrap();
