@@ -86,6 +86,11 @@ impl AccountArgs {
             return Err(Failure::usage(format!("there is an account `{id}` already, of {of}"))
                 .hint(format!("take another name with --id, or `helve office disconnect {id}` first")));
         }
+        if let Some(before) = before.as_ref().filter(|row| self.owner.is_some() && row.owner != self.owner) {
+            let owner = before.owner.as_deref().unwrap_or("everybody");
+            return Err(Failure::usage(format!("the account `{id}` belongs to {owner}"))
+                .hint(format!("`helve office disconnect {id}` first, then connect it anew")));
+        }
         let login = self.login.unwrap_or_else(|| person.address().to_string());
         Ok(NewAccount { id, person, login, owner: self.owner, before })
     }
