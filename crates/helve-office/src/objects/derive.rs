@@ -60,6 +60,10 @@ fn read(document: &Document, object: NewObject) -> NewObject {
         let object = NewObject { kind: "task".to_owned(), ..object };
         return with_task(document, with_times(document, "VTODO", with_text(document, "VTODO", object)));
     }
+    if document.events("VJOURNAL").next().is_some() {
+        let object = NewObject { kind: "note".to_owned(), ..object };
+        return with_times(document, "VJOURNAL", with_text(document, "VJOURNAL", object));
+    }
     match document.components().find(|component| component.is_named("VCARD")) {
         Some(card) => with_contact(card, NewObject { kind: "contact".to_owned(), ..object }),
         None => NewObject { kind: "other".to_owned(), ..object },
@@ -106,8 +110,8 @@ fn with_times(document: &Document, kind: &str, object: NewObject) -> NewObject {
     for (_, series) in Series::read_all(document, kind) {
         let series = match series {
             Ok(series) => series,
-            // A task need not have a time.
-            Err(crate::recurrence::Unreadable::NoStart) if kind == "VTODO" => continue,
+            // Tasks and notes need not have a time.
+            Err(crate::recurrence::Unreadable::NoStart) if kind != "VEVENT" => continue,
             Err(error) => return NewObject { unreadable: Some(error.to_string()), ..object },
         };
         let span = series.span();

@@ -21,6 +21,8 @@ pub enum Kind {
     Task,
     /// `VCARD`.
     Contact,
+    /// `VJOURNAL`.
+    Note,
 }
 
 impl Kind {
@@ -30,6 +32,7 @@ impl Kind {
             Self::Event => "event",
             Self::Task => "task",
             Self::Contact => "contact",
+            Self::Note => "note",
         }
     }
 
@@ -39,6 +42,7 @@ impl Kind {
             Self::Event => "VEVENT",
             Self::Task => "VTODO",
             Self::Contact => "VCARD",
+            Self::Note => "VJOURNAL",
         }
     }
 
@@ -47,6 +51,7 @@ impl Kind {
             Self::Event => 'e',
             Self::Task => 't',
             Self::Contact => 'c',
+            Self::Note => 'n',
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Events, tasks and contacts as bytes, with what was read from them.
 
+use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use super::{OfficeDb, OfficeError};
@@ -232,6 +233,27 @@ impl OfficeDb {
     /// The objects that fit a query, the earliest first.
     pub async fn find_objects(&self, query: ObjectQuery) -> Result<Vec<ObjectRow>, OfficeError> {
         self.read(move |db| find(db, &query)).await
+    }
+
+    /// Events that somebody is in and that are not over at `from`.
+    pub async fn events_with(
+        &self,
+        collections: Vec<i64>,
+        address: String,
+        from: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<ObjectRow>, OfficeError> {
+        self.read(move |db| {
+            let collections = serde_json::json!(collections).to_string();
+            let mut rows = db.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM objects
+                 WHERE collection IN (SELECT value FROM json_each(?1)) AND kind = 'event'
+                   AND id IN (SELECT object FROM people WHERE address = ?2) AND (last IS NULL OR last >= ?3)
+                 ORDER BY first, id LIMIT ?4"
+            ))?;
+            rows.query_map(params![collections, address, from.as_second(), bounded(limit)], object)?.collect()
+        })
+        .await
     }
 
     /// How many objects of each kind a collection has.

@@ -10,12 +10,12 @@ mod change;
 mod event;
 mod event_edit;
 mod facts;
-mod fault;
+pub(super) mod fault;
 mod fields;
 mod reach;
-mod shown;
-mod task;
-mod time;
+pub(super) mod shown;
+pub(super) mod task;
+pub(super) mod time;
 
 mod check_availability;
 mod create_event;

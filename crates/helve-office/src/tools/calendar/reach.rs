@@ -38,7 +38,7 @@ impl Place {
 
 fn takes(collection: &CollectionRow, kind: Kind) -> bool {
     match kind {
-        Kind::Event => collection.told.events,
+        Kind::Event | Kind::Note => collection.told.events,
         Kind::Task => collection.told.tasks,
         Kind::Contact => collection.told.contacts,
     }
@@ -64,7 +64,7 @@ pub(super) async fn places(office: &Office, caller: &Caller, kind: Kind) -> Resu
 
 fn none_connected(kind: Kind) -> ToolError {
     let (what, command) = match kind {
-        Kind::Event => ("calendar", "helve connect calendar"),
+        Kind::Event | Kind::Note => ("calendar", "helve connect calendar"),
         Kind::Task => ("task list", "helve connect calendar"),
         Kind::Contact => ("address book", "helve connect contacts"),
     };

@@ -20,53 +20,53 @@ const SHORT_ATTENDEES_MAX: usize = 5;
 /// An event, or one occurrence of one that repeats.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct EventShown {
+pub(in crate::tools) struct EventShown {
     /// Pass it on as it is. It names this occurrence where the event repeats.
-    pub(super) id: String,
+    pub(in crate::tools) id: String,
     /// Which state of the event this is; pass it on with an update.
-    pub(super) version: String,
+    pub(in crate::tools) version: String,
     /// What it is called.
-    pub(super) title: String,
+    pub(in crate::tools) title: String,
     /// When it starts, in the asker's zone, with offset and zone; the first day of an all-day event.
-    pub(super) start: String,
+    pub(in crate::tools) start: String,
     /// When it ends, in the same way; the last day of an all-day event.
-    pub(super) end: String,
+    pub(in crate::tools) end: String,
     /// Whether it takes whole days.
-    pub(super) all_day: bool,
+    pub(in crate::tools) all_day: bool,
     /// The same start in the event's own zone, where that is another.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) start_in_event_zone: Option<String>,
+    pub(in crate::tools) start_in_event_zone: Option<String>,
     /// The same end in the event's own zone, where that is another.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) end_in_event_zone: Option<String>,
+    pub(in crate::tools) end_in_event_zone: Option<String>,
     /// Whether it repeats; then an update needs a `scope`.
-    pub(super) repeats: bool,
+    pub(in crate::tools) repeats: bool,
     /// How it repeats, as iCalendar writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) recurrence: Option<String>,
+    pub(in crate::tools) recurrence: Option<String>,
     /// One of `confirmed`, `tentative`, `cancelled`.
-    pub(super) status: String,
+    pub(in crate::tools) status: String,
     /// What it does to the calendar's owner: one of `busy`, `tentative`, `free`.
-    pub(super) shows_as: String,
+    pub(in crate::tools) shows_as: String,
     /// Where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) location: Option<String>,
+    pub(in crate::tools) location: Option<String>,
     /// What it is about, cut at 2000 characters, or at 200 where there is much to list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
+    pub(in crate::tools) description: Option<String>,
     /// Who called it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) organizer: Option<PersonShown>,
+    pub(in crate::tools) organizer: Option<PersonShown>,
     /// Who is invited: the first 50, or 5 where there is much to list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) attendees: Vec<PersonShown>,
+    pub(in crate::tools) attendees: Vec<PersonShown>,
     /// How many more are invited.
     #[serde(skip_serializing_if = "is_zero")]
-    pub(super) attendees_more: usize,
+    pub(in crate::tools) attendees_more: usize,
     /// The calendar that it is in.
-    pub(super) calendar: String,
+    pub(in crate::tools) calendar: String,
     /// The account of that calendar.
-    pub(super) account: String,
+    pub(in crate::tools) account: String,
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -75,25 +75,25 @@ fn is_zero(number: &usize) -> bool {
 
 /// Somebody in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct PersonShown {
+pub(in crate::tools) struct PersonShown {
     /// Their name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name: Option<String>,
+    pub(in crate::tools) name: Option<String>,
     /// Their address.
-    pub(super) address: String,
+    pub(in crate::tools) address: String,
     /// What they answered: one of `needs-action`, `accepted`, `declined`, `tentative`, or what their program says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) answer: Option<String>,
+    pub(in crate::tools) answer: Option<String>,
 }
 
 /// A whole line of text of a component.
-pub(super) fn line(component: &Component, name: &str) -> Option<String> {
+pub(in crate::tools) fn line(component: &Component, name: &str) -> Option<String> {
     let text = component.property(name)?.text_value();
     Some(cleaned(&text, 500)).filter(|text| !text.is_empty())
 }
 
 /// A text of a component, cut.
-pub(super) fn text(component: &Component, name: &str) -> Option<String> {
+pub(in crate::tools) fn text(component: &Component, name: &str) -> Option<String> {
     let text = component.property(name)?.text_value();
     let end = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     let text = match end {
@@ -103,7 +103,7 @@ pub(super) fn text(component: &Component, name: &str) -> Option<String> {
     (!text.trim().is_empty()).then_some(text)
 }
 
-pub(super) fn person(property: &Property<'_>) -> PersonShown {
+pub(in crate::tools) fn person(property: &Property<'_>) -> PersonShown {
     let address = mailto(property.value()).unwrap_or_else(|| property.value());
     let answer = property.param("PARTSTAT").map(|answer| cleaned(&answer.to_lowercase(), 40));
     PersonShown {
@@ -114,7 +114,7 @@ pub(super) fn person(property: &Property<'_>) -> PersonShown {
 }
 
 /// Start and end for people: in one zone.
-pub(super) fn told(when: &When, zone: &Zone) -> (String, String) {
+pub(in crate::tools) fn told(when: &When, zone: &Zone) -> (String, String) {
     match when {
         When::AllDay { first, end } => (first.to_string(), last_day(*first, *end).to_string()),
         When::Timed { start, end } => (start.told_in(zone).to_string(), end.told_in(zone).to_string()),
@@ -127,7 +127,7 @@ fn last_day(first: Date, end: Date) -> Date {
 
 impl EventShown {
     /// The same in few words, for an answer with many events.
-    pub(super) fn shorten(&mut self) {
+    pub(in crate::tools) fn shorten(&mut self) {
         self.attendees_more += self.attendees.len().saturating_sub(SHORT_ATTENDEES_MAX);
         self.attendees.truncate(SHORT_ATTENDEES_MAX);
         if let Some(text) = &mut self.description
@@ -139,7 +139,7 @@ impl EventShown {
     }
 
     /// How much there is to read.
-    pub(super) fn weight(&self) -> usize {
+    pub(in crate::tools) fn weight(&self) -> usize {
         self.description.as_ref().map_or(0, String::len) + self.attendees.len() * 80
     }
 

@@ -123,7 +123,7 @@ pub(super) struct TaskShown {
 }
 
 /// When a task is due.
-pub(super) enum Due {
+pub(in crate::tools) enum Due {
     /// On a day.
     Day(jiff::civil::Date),
     /// At a time.
@@ -132,7 +132,7 @@ pub(super) enum Due {
 
 impl Due {
     /// The instant at which it is overdue.
-    pub(super) fn over(&self, asker: &Zone) -> Timestamp {
+    pub(in crate::tools) fn over(&self, asker: &Zone) -> Timestamp {
         match self {
             Self::Day(date) => asker.instant(date.tomorrow().unwrap_or(*date).at(0, 0, 0, 0)),
             Self::At(moment) => moment.instant,
@@ -140,14 +140,14 @@ impl Due {
     }
 
     /// The instant from which on it is due.
-    pub(super) fn begins(&self, asker: &Zone) -> Timestamp {
+    pub(in crate::tools) fn begins(&self, asker: &Zone) -> Timestamp {
         match self {
             Self::Day(date) => asker.instant(date.at(0, 0, 0, 0)),
             Self::At(moment) => moment.instant,
         }
     }
 
-    fn told(&self, asker: &Zone) -> String {
+    pub(in crate::tools) fn told(&self, asker: &Zone) -> String {
         match self {
             Self::Day(date) => date.to_string(),
             Self::At(moment) => moment.told_in(asker).to_string(),
@@ -156,7 +156,7 @@ impl Due {
 }
 
 /// A time of a component, on the clock of its zone, or of the asker where it has none.
-pub(super) fn moment(property: &Property<'_>, zones: &mut ZoneTable<'_>, asker: &Zone) -> Option<Due> {
+pub(in crate::tools) fn moment(property: &Property<'_>, zones: &mut ZoneTable<'_>, asker: &Zone) -> Option<Due> {
     let zone = property.param("TZID").and_then(|tzid| zones.resolve(&tzid).ok());
     let at = |zone: Zone, local| Due::At(Moment { instant: zone.instant(local), zone });
     Some(match DateValue::parse(property.value()).ok()? {

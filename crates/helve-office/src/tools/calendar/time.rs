@@ -18,7 +18,7 @@ const EXPECTED: &str = "a date (`2026-03-01`), a time with an offset (`2026-03-0
 
 /// A time as somebody gave it.
 #[derive(Debug, Clone)]
-pub(super) enum Given {
+pub(in crate::tools) enum Given {
     /// A day, in whatever zone.
     Day(Date),
     /// An instant, and the zone in which it is meant.
@@ -27,7 +27,7 @@ pub(super) enum Given {
 
 impl Given {
     /// The instant at which it begins; a day on the clock of a zone.
-    pub(super) fn begins(&self, zone: &Zone) -> Timestamp {
+    pub(in crate::tools) fn begins(&self, zone: &Zone) -> Timestamp {
         match self {
             Self::Day(date) => zone.instant(date.at(0, 0, 0, 0)),
             Self::At(moment) => moment.instant,
@@ -35,7 +35,7 @@ impl Given {
     }
 
     /// The instant at which it is over, where it ends a range: a day counts in full.
-    pub(super) fn ends(&self, zone: &Zone) -> Timestamp {
+    pub(in crate::tools) fn ends(&self, zone: &Zone) -> Timestamp {
         match self {
             Self::Day(date) => zone.instant(date.tomorrow().unwrap_or(*date).at(0, 0, 0, 0)),
             Self::At(moment) => moment.instant,
@@ -44,7 +44,7 @@ impl Given {
 }
 
 /// The zone of the person who asks: the one that is named, else the operator's.
-pub(super) fn asker(office: &Office, name: Option<&String>) -> Result<Zone, ToolError> {
+pub(in crate::tools) fn asker(office: &Office, name: Option<&String>) -> Result<Zone, ToolError> {
     match name {
         Some(name) => zone("timeZone", name),
         None => Ok(Zone::from(office.settings().zone.clone())),
@@ -52,7 +52,7 @@ pub(super) fn asker(office: &Office, name: Option<&String>) -> Result<Zone, Tool
 }
 
 /// The zone of that name: IANA's, or Windows'.
-pub(super) fn zone(field: &str, name: &str) -> Result<Zone, ToolError> {
+pub(in crate::tools) fn zone(field: &str, name: &str) -> Result<Zone, ToolError> {
     let known = (name.len() <= 100).then(|| name.trim());
     let found =
         known.and_then(|name| Zone::iana(name).or_else(|| iana_for_windows(name).and_then(Zone::iana)));
@@ -60,7 +60,7 @@ pub(super) fn zone(field: &str, name: &str) -> Result<Zone, ToolError> {
 }
 
 /// Reads a time; a local one is on the clock of `zone`.
-pub(super) fn read(field: &str, text: &str, zone: &Zone) -> Result<Given, ToolError> {
+pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<Given, ToolError> {
     let text = text.trim();
     let unreadable = || wrong(field, EXPECTED, "it is no date or time that can be read");
     if text.len() > 100 || !text.is_ascii() {

@@ -12,7 +12,7 @@ mod preview;
 mod read;
 mod search;
 mod send;
-mod shown;
+pub(super) mod shown;
 
 use std::sync::Arc;
 

@@ -14,21 +14,21 @@ use crate::text::Refusal;
 const CHECK_CHARS: usize = 8;
 
 /// The id of a mail.
-pub(super) fn id_of(mail: &MailRow) -> String {
+pub(in crate::tools) fn id_of(mail: &MailRow) -> String {
     format!("m-{}-{}", mail.id, check_of(mail))
 }
 
 /// Which state of a mail it is.
-pub(super) fn version_of(mail: &MailRow) -> String {
+pub(in crate::tools) fn version_of(mail: &MailRow) -> String {
     format!("v-{}", mail.digest.get(..16).unwrap_or_default())
 }
 
-pub(super) fn check_of(mail: &MailRow) -> &str {
+pub(in crate::tools) fn check_of(mail: &MailRow) -> &str {
     mail.digest.get(..CHECK_CHARS).unwrap_or_default()
 }
 
 /// The number and the check in an id.
-pub(super) fn parse_id(id: &str) -> Option<(i64, &str)> {
+pub(in crate::tools) fn parse_id(id: &str) -> Option<(i64, &str)> {
     let (number, check) = id.strip_prefix("m-")?.split_once('-')?;
     let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     (plain && check.len() == CHECK_CHARS).then_some((number.parse().ok()?, check))
@@ -36,12 +36,12 @@ pub(super) fn parse_id(id: &str) -> Option<(i64, &str)> {
 
 /// Somebody in a mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub(super) struct Person {
+pub(in crate::tools) struct Person {
     /// The name, as the mail has it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name: Option<String>,
+    pub(in crate::tools) name: Option<String>,
     /// The address.
-    pub(super) address: String,
+    pub(in crate::tools) address: String,
 }
 
 impl From<&MailPerson> for Person {
@@ -51,17 +51,17 @@ impl From<&MailPerson> for Person {
 }
 
 /// The people of a mail with this role.
-pub(super) fn people(mail: &MailRow, role: &str) -> Vec<Person> {
+pub(in crate::tools) fn people(mail: &MailRow, role: &str) -> Vec<Person> {
     mail.people.iter().filter(|person| person.role == role).map(Person::from).collect()
 }
 
 /// A moment with the offset of the asker's zone.
-pub(super) fn shown_at(at: Timestamp, zone: &TimeZone) -> String {
+pub(in crate::tools) fn shown_at(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
 }
 
 /// Reads a day, a local time or a moment. A day begins at its midnight in the zone.
-pub(super) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result<Timestamp, ToolError> {
+pub(in crate::tools) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result<Timestamp, ToolError> {
     let local = |at: DateTime| at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
     let text = text.trim();
     let read = match text.len() <= 10 {
@@ -75,7 +75,7 @@ pub(super) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result
 }
 
 /// An argument that cannot be used.
-pub(super) fn wrong(field: &str, message: impl Into<String>) -> ToolError {
+pub(in crate::tools) fn wrong(field: &str, message: impl Into<String>) -> ToolError {
     let message = message.into();
     let path = format!("/{}", field.replace('[', "/").replace(']', ""));
     let error =
@@ -84,11 +84,11 @@ pub(super) fn wrong(field: &str, message: impl Into<String>) -> ToolError {
 }
 
 /// An argument that the validator in front of every protocol refuses.
-pub(super) fn refused(refusal: &Refusal) -> ToolError {
+pub(in crate::tools) fn refused(refusal: &Refusal) -> ToolError {
     wrong(&refusal.field, refusal.to_string())
 }
 
 /// The file could not be used.
-pub(super) fn broken(error: OfficeError) -> ToolError {
+pub(in crate::tools) fn broken(error: OfficeError) -> ToolError {
     ToolError::failed("the office file could not be read or written").retryable(true).with_source(error)
 }
