@@ -24,7 +24,6 @@ pub(crate) struct World {
     pub(crate) dir: TempDir,
     pub(crate) office: Arc<Office>,
     pub(crate) runtime: Runtime,
-    pub(crate) ledger: Arc<VolatileLedger>,
     pub(crate) local: EmbeddedMails,
 }
 
@@ -63,8 +62,8 @@ impl World {
         })]);
         let registry = Registry::default();
         registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
-        let runtime = Runtime::builder().registry(registry).ledger(ledger.clone()).build();
-        Self { dir, office, runtime, ledger, local }
+        let runtime = Runtime::builder().registry(registry).ledger(ledger).build();
+        Self { dir, office, runtime, local }
     }
 
     /// The local account and one behind a server that does what a test says.

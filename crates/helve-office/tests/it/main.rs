@@ -9,6 +9,7 @@ mod mail;
 mod mail_draft;
 mod mail_search;
 mod mail_send;
+mod mail_sync;
 mod mail_world;
 mod recurrence;
 mod rule;
