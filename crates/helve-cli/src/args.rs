@@ -6,8 +6,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::{
-    approvals, audit, call, completions, config, doctor, hook, hooks, init, keys, mcp, memory, net, policy,
-    rules, runs, sandbox, session, store, tools, trust, up,
+    approvals, audit, call, completions, config, connect, doctor, hook, hooks, init, keys, mcp, memory, net,
+    office, policy, rules, runs, sandbox, session, store, tools, trust, up,
 };
 use crate::ui::Colour;
 
@@ -87,6 +87,12 @@ pub(crate) enum Command {
     /// See and change what agents remember
     #[command(subcommand)]
     Memory(memory::Command),
+    /// Connect an account: mail, calendars, contacts
+    #[command(subcommand)]
+    Connect(connect::Command),
+    /// See and sync connected accounts, import files, and try the demo
+    #[command(subcommand)]
+    Office(office::Command),
     /// Run any program confined
     #[command(subcommand)]
     Sandbox(sandbox::Command),
@@ -130,7 +136,7 @@ pub(crate) enum Command {
 /// one-line descriptions.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Start here", &["up", "init"]),
-    ("Use tools", &["tools", "call", "mcp", "memory", "sandbox"]),
+    ("Use tools", &["tools", "call", "mcp", "connect", "office", "memory", "sandbox"]),
     (
         "Decide and look back",
         &["trust", "policy", "rules", "hooks", "hook", "approvals", "session", "runs", "audit"],

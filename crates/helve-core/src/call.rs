@@ -1,5 +1,12 @@
 //! One request to run one tool.
 
+pub mod caller;
+pub mod context;
+pub mod error;
+pub mod event;
+pub mod outcome;
+pub mod trace;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,5 +1,11 @@
 //! The gate's words: what was asked, who said what, and what came of it.
 
+pub mod approval;
+pub mod hook;
+pub mod label;
+pub mod limit;
+pub mod permission;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -240,17 +246,17 @@ impl Action {
 /// What a policy is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
-    /// Who.
+    /// Who calls.
     pub caller: &'a Caller,
     /// Wants to do what.
     pub action: Action,
-    /// With what.
+    /// The tool or server that is used.
     pub resource: PolicyResource<'a>,
     /// The arguments of a call, once they fit the tool.
     pub arguments: Option<&'a Value>,
     /// What the session has touched so far.
     pub labels: LabelSet,
-    /// When.
+    /// When the request is judged.
     pub now: Timestamp,
 }
 

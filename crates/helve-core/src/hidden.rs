@@ -104,7 +104,7 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line
 }
 
-/// The table.
+/// Looks a character up in the one table of hidden characters.
 fn look_up(c: char) -> Option<(Kind, &'static str)> {
     Some(match c {
         '\n' | '\t' | ' '..='\u{7e}' => return None,

@@ -3,6 +3,8 @@
 //! A key is either for calling or for deciding, never for both: whoever holds what a caller holds
 //! can decide nothing.
 
+pub mod principal;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -16,8 +18,8 @@ use crate::caller::{Access, Caller, Channel, PrincipalKind};
 use crate::id::{ApprovalId, KeyId};
 use crate::json::hex;
 use crate::ports::was_set_back;
-use crate::principal::{self, PrincipalError};
 use crate::record::Entry;
+use principal::PrincipalError;
 
 /// Most roles, and most tool patterns, of a key.
 const LIST_MAX: usize = 64;
@@ -58,7 +60,7 @@ pub struct Key {
     pub digest: String,
     /// Who made it.
     pub made_by: String,
-    /// When.
+    /// When it was made.
     pub made_at: Timestamp,
     /// Until when it is good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,7 +103,7 @@ impl Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyState {
-    /// It can.
+    /// The key can be used.
     Live,
     /// Its time is over.
     Expired,

@@ -3,59 +3,42 @@
 //!
 //! This crate knows no async runtime, no SQL, no HTTP and no processes. It rarely changes.
 //!
+//! - [`tool`]: what a tool says of itself, and what runs;
+//! - [`call`]: one request, who makes it, and how it ends;
+//! - [`gate`]: who has a say in it, and what a person is asked;
+//! - [`record`]: what is kept: entries, runs, memory, sessions;
+//! - [`identity`]: who comes in; [`ports`]: the ways out;
+//! - machinery for JSON, schemas and expressions is `helve-schema`'s, and is here under its names.
+//!
 //! Reading order: a [`Definition`] and a [`Handler`] make a [`Tool`]; a [`Call`] by a [`Caller`]
 //! ends in an [`Outcome`], which may hold a [`ToolError`]; every call leaves a [`record`] in the
 //! [`Journal`](ports::Journal).
 
+pub mod hidden;
+pub mod id;
 pub mod name;
 pub mod pattern;
 
-mod beside;
-pub mod cost;
-pub mod definition;
-pub mod effect;
-pub mod limit;
-pub mod precondition;
-pub mod retry;
-
-pub mod expression;
-pub mod hidden;
-pub mod json;
-pub mod regexp;
-pub mod schema;
-mod slices;
-pub mod template;
-mod words;
-
-pub mod builder;
-pub mod context;
-mod function;
-mod looks_at;
-pub mod parameter;
-mod preview;
 pub mod tool;
 
-pub mod approval;
 pub mod call;
-pub mod caller;
-pub mod error;
-pub mod gate;
-pub mod hook;
-pub mod label;
-pub mod outcome;
-pub mod permission;
-pub mod run;
 
-pub mod event;
-pub mod id;
-pub mod identity;
-pub mod memory;
-pub mod ports;
-pub mod principal;
+pub mod gate;
+
 pub mod record;
-pub mod secret;
-pub mod session;
-pub mod trace;
+
+pub mod identity;
+
+pub mod ports;
+
+// The words of the domain stand at the root too, whatever folder they are in.
+pub use call::{caller, context, error, event, outcome, trace};
+pub use gate::{approval, hook, label, limit, permission};
+pub use identity::principal;
+pub use record::{memory, run, session};
+pub use tool::{builder, cost, definition, effect, parameter, precondition, preview, retry};
+
+pub use helve_schema::{expression, json, regexp, schema, secret, template};
 
 pub use approval::{Approval, ApprovalQuery, ApprovalState, Approved};
 pub use builder::ToolBuilder;
@@ -63,20 +46,20 @@ pub use call::{Advice, AdvisedAction, Call};
 pub use caller::{Access, Caller, Channel, PrincipalKind, SessionKind};
 pub use context::{Context, ContextParts, Shortfall};
 pub use definition::{
-    Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Problem, Risk,
-    SendsTo, Source,
+    Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Risk, SendsTo,
+    Source,
 };
-pub use error::{ErrorCode, ErrorKind, FieldError, Stage, ToolCode, ToolError};
+pub use error::{ErrorCode, ErrorKind, Stage, ToolCode, ToolError};
 pub use event::Event;
 pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+pub use helve_schema::{FieldError, Problem, Repair, Schema};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
 pub use label::{Label, LabelSet, Taint};
 pub use name::{Layer, NameError, ToolName};
-pub use outcome::{Outcome, Output, Pending, Repair, Status};
+pub use outcome::{Outcome, Output, Pending, Status};
 pub use parameter::{Parameter, ParameterType};
 pub use preview::Preview;
-pub use schema::Schema;
 pub use tool::{Handler, Implementation, RetryIf, Spellings, Tool};
 
 /// A boxed future: what our object-safe async ports return.

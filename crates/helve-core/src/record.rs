@@ -3,6 +3,10 @@
 //! An entry has a head, which the hash chain covers and which never changes, and a payload, which
 //! the chain covers by a salted digest only, so that it can be erased later.
 
+pub mod memory;
+pub mod run;
+pub mod session;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -152,7 +156,7 @@ pub struct Facts {
 /// A call that changes the world is about to start.
 #[derive(Debug, Clone)]
 pub struct Started {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
     /// The call.
     pub facts: Facts,
@@ -170,11 +174,11 @@ pub struct Started {
 /// A call has ended.
 #[derive(Debug, Clone)]
 pub struct Finished {
-    /// When.
+    /// When it was written.
     pub at: Timestamp,
     /// The call.
     pub facts: Facts,
-    /// How.
+    /// How the call ended.
     pub ending: Ending,
     /// What was said, secrets removed.
     pub payload: Payload,
@@ -240,7 +244,7 @@ pub struct VoiceRecord {
     pub by: Arc<str>,
     /// What it said.
     pub stance: Stance,
-    /// Why.
+    /// Why it said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -306,9 +310,9 @@ impl Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HandlerEnd {
-    /// It returned.
+    /// The tool returned.
     Returned,
-    /// It panicked.
+    /// The tool panicked.
     Panicked,
     /// It was stopped at the deadline or by cancellation.
     Stopped,
@@ -376,7 +380,7 @@ pub struct CutRecord {
     pub bytes: u64,
     /// The SHA-256 of the same, as hexadecimal digits.
     pub sha256: String,
-    /// Their beginning.
+    /// The beginning of the arguments.
     pub head: String,
 }
 

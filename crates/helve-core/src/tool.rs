@@ -1,5 +1,18 @@
 //! A tool: a checked definition, compiled schemas, and what runs.
 
+pub mod builder;
+pub mod definition;
+mod function;
+pub mod parameter;
+
+mod beside;
+pub mod cost;
+pub mod effect;
+mod looks_at;
+pub mod precondition;
+pub mod preview;
+pub mod retry;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,7 +29,6 @@ use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, Risk, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
-use crate::looks_at;
 use crate::memory::MemoryLimits;
 use crate::name::{NameError, ToolName};
 use crate::precondition::{Check, Condition, Expected};

@@ -28,7 +28,7 @@ use crate::server::{
     Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
     ToolAnswer, ToolCall, Visitor, no_resource, renamed,
 };
-use crate::servers::lines::Behalf;
+use crate::servers::owners::Behalf;
 use crate::servers::{
     Offer, Piece, RESULT, Server, ServerEvent, ServerEventKind, Servers, Watching, Wish, served, to_watch,
 };

@@ -16,8 +16,8 @@ pub mod policy;
 mod target;
 
 mod dial;
+mod repoll;
 mod resolver;
-mod turns;
 
 pub mod check;
 pub mod client;
@@ -31,8 +31,8 @@ pub use client::Client;
 pub use error::NetError;
 pub use message::{Redirects, Request, Response, StreamingResponse, Upgraded};
 pub use policy::{HostPattern, NetPolicy};
+pub use repoll::Repoll;
 pub use resolver::{Lookup, system_lookup};
-pub use turns::Turns;
 
 pub use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Method, StatusCode};

@@ -13,8 +13,12 @@
 //! Around it:
 //!
 //! - [`account`]: the ports to servers, whatever they speak.
+//! - [`objects`]: what is read from an event, a task or a contact to find it by, and ids of them.
+//! - [`wire`]: TLS connections to mail servers; [`imap`], [`smtp`]: mail accounts.
+//! - [`web`]: an account's HTTP server, where the login goes to one origin; [`dav`]: CalDAV and CardDAV.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
-//! - [`Office`]: the file and the accounts; [`tools`]: what models call.
+//! - [`connect`]: finding servers, and from what the file keeps of an account to one that can be used.
+//! - [`Office`]: the file and the accounts; [`tools`]: what models call; [`demo`]: something to try them on.
 //!
 //! Each folder knows only those above it in these lists.
 
@@ -33,11 +37,26 @@ pub mod mail;
 
 pub mod account;
 
+pub mod objects;
+
+pub mod wire;
+
+pub mod imap;
+pub mod smtp;
+
+pub mod web;
+
+pub mod dav;
+
 pub mod embedded;
 pub mod import;
 pub mod sync;
+
+pub mod connect;
 
 mod office;
 pub use office::{Account, Office, OfficeSettings};
 
 pub mod tools;
+
+pub mod demo;

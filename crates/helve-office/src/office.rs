@@ -7,6 +7,7 @@ use helve_store::office::OfficeDb;
 use jiff::tz::TimeZone;
 
 use crate::account::{MailStore, ObjectStore, Submit};
+use crate::connect::{Connect, Connected, SetAside};
 use crate::text::Mailbox;
 
 /// What operators set.
@@ -53,13 +54,20 @@ impl Account {
 pub struct Office {
     db: OfficeDb,
     settings: OfficeSettings,
-    accounts: RwLock<Arc<[Arc<Account>]>>,
+    connect: Option<Connect>,
+    /// None until somebody asks.
+    connected: RwLock<Option<Connected>>,
 }
 
 impl Office {
     /// An office without accounts.
     pub fn new(db: OfficeDb, settings: OfficeSettings) -> Self {
-        Self { db, settings, accounts: RwLock::new(Arc::new([])) }
+        Self { db, settings, connect: None, connected: RwLock::new(Some(Connected::default())) }
+    }
+
+    /// An office with the accounts of its file, which are read by whoever first asks for them.
+    pub fn open(db: OfficeDb, settings: OfficeSettings, connect: Connect) -> Self {
+        Self { db, settings, connect: Some(connect), connected: RwLock::new(None) }
     }
 
     /// The file.
@@ -74,12 +82,46 @@ impl Office {
 
     /// Takes over which accounts are connected.
     pub fn set_accounts(&self, accounts: impl IntoIterator<Item = Arc<Account>>) {
-        *self.accounts.write().unwrap_or_else(PoisonError::into_inner) = accounts.into_iter().collect();
+        let connected = Connected::of(accounts.into_iter().collect());
+        *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(connected);
     }
 
     /// Every account that is connected.
     pub fn accounts(&self) -> Arc<[Arc<Account>]> {
-        Arc::clone(&self.accounts.read().unwrap_or_else(PoisonError::into_inner))
+        self.connected().accounts
+    }
+
+    /// Accounts that cannot be used now, and why.
+    pub fn set_aside(&self) -> Arc<[SetAside]> {
+        self.connected().aside
+    }
+
+    /// Reads from the file again which accounts there are.
+    pub fn reload(&self) -> Arc<[Arc<Account>]> {
+        let before = self.connected.read().unwrap_or_else(PoisonError::into_inner).clone();
+        self.read_accounts(&before.unwrap_or_default()).accounts
+    }
+
+    fn connected(&self) -> Connected {
+        if let Some(connected) = &*self.connected.read().unwrap_or_else(PoisonError::into_inner) {
+            return connected.clone();
+        }
+        self.read_accounts(&Connected::default())
+    }
+
+    /// What the file says now. Where it cannot be read, what was known stays, and the next who asks reads again.
+    fn read_accounts(&self, before: &Connected) -> Connected {
+        let Some(connect) = &self.connect else { return before.clone() };
+        match connect.all(&self.db, &self.settings, before) {
+            Ok(connected) => {
+                *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(connected.clone());
+                connected
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the office's accounts cannot be read");
+                before.clone()
+            }
+        }
     }
 
     /// The accounts that this caller may use. Every tool begins here: what is not in this list is not there.

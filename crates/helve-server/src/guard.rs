@@ -18,9 +18,9 @@ use helve::{ApprovalId, Caller, KeyId};
 use jiff::Timestamp;
 use serde_json::json;
 
+use crate::connections::ConnectionSlot;
 use crate::jwt::{Issuer, Worth};
 use crate::keyring::Keyring;
-use crate::lines::Line;
 use crate::login::{self, Login, Logins};
 use crate::mcp::App;
 use crate::page;
@@ -121,8 +121,8 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
             let Some((visitor, pass)) = visitor else {
                 return next.run(Request::from_parts(parts, body)).await;
             };
-            if let Some(line) = parts.extensions.get::<Line>() {
-                line.is_of(&visitor);
+            if let Some(slot) = parts.extensions.get::<ConnectionSlot>() {
+                slot.is_of(&visitor);
             }
             parts.extensions.insert(visitor);
             parts.extensions.insert(pass.clone());

@@ -30,7 +30,7 @@
 //! ```
 
 mod config;
-mod lines;
+mod connections;
 mod listen;
 
 mod challenge;

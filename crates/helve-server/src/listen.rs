@@ -14,7 +14,7 @@ use futures_util::TryFutureExt as _;
 use helve::Runtime;
 use helve_mcp::server::McpServer;
 use helve_mcp::servers::Servers;
-use helve_net::{Turns, Url};
+use helve_net::{Repoll, Url};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,10 +26,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, Api};
 use crate::config::ServerConfig;
+use crate::connections::{ConnectionSlot, Connections};
 use crate::guard::{self, Door, Guard};
 use crate::jwt::Issuer;
 use crate::keyring::Keyring;
-use crate::lines::{Line, Lines};
 use crate::mcp::App;
 use crate::problem::{HasBegun, RETRY_AFTER_S};
 use crate::reading::Reading;
@@ -153,7 +153,7 @@ impl HttpServer {
         let Self { listener, app, page: _ } = self;
         let app = Arc::new(app);
         let service = TowerToHyperService::new(routes(Arc::clone(&app)));
-        let lines = Lines::new(app.config.connections_max, app.closing.clone());
+        let connections = Connections::new(app.config.connections_max, app.closing.clone());
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let counter = tokio::spawn(count(Arc::clone(&app)));
         let head_timeout = app.config.head_timeout;
@@ -165,16 +165,19 @@ impl HttpServer {
                     Ok(accepted) => accepted,
                     Err(error) => {
                         tracing::debug!(%error, "a connection could not be taken");
-                        lines.make_room();
+                        connections.make_room();
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                         continue;
                     }
                 };
-                let line = lines.enter(peer.ip());
+                let slot = connections.enter(peer.ip());
                 number += 1;
-                let company =
-                    Company { number, asked_last: Arc::clone(&asked_last), is_alone: AtomicBool::new(true) };
-                lines.tasks.spawn(serve(stream, service.clone(), head_timeout, line, company));
+                let lone = LoneConnection {
+                    number,
+                    asked_last: Arc::clone(&asked_last),
+                    is_alone: AtomicBool::new(true),
+                };
+                connections.tasks.spawn(serve(stream, service.clone(), head_timeout, slot, lone));
             }
         };
         tokio::select! {
@@ -183,17 +186,17 @@ impl HttpServer {
         }
         sweeper.abort();
         counter.abort();
-        lines.stopping.cancel();
-        lines.tasks.close();
+        connections.stopping.cancel();
+        connections.tasks.close();
         // A client that does not read its answer is not waited for.
-        let _ = tokio::time::timeout(app.config.stop_grace, lines.tasks.wait()).await;
+        let _ = tokio::time::timeout(app.config.stop_grace, connections.tasks.wait()).await;
     }
 }
 
 type Service = TowerToHyperService<Router>;
 
 /// A connection among others.
-struct Company {
+struct LoneConnection {
     number: u64,
     /// The connection that the last request came on.
     asked_last: Arc<AtomicU64>,
@@ -201,26 +204,32 @@ struct Company {
     is_alone: AtomicBool,
 }
 
-impl Company {
+impl LoneConnection {
     fn asks(&self) {
         let before = self.asked_last.swap(self.number, Ordering::Relaxed);
         self.is_alone.store(before == self.number, Ordering::Relaxed);
     }
 }
 
-async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line: Line, company: Company) {
+async fn serve(
+    stream: TcpStream,
+    service: Service,
+    head_timeout: Duration,
+    slot: ConnectionSlot,
+    lone: LoneConnection,
+) {
     // Without it, answers in two parts wait for the client's acknowledgement, which takes 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection could not be set up");
         return;
     }
-    let stopping = line.stopping.clone();
+    let stopping = slot.stopping.clone();
     let service = service_fn(|mut request: Request<Incoming>| {
-        company.asks();
-        line.asks();
+        lone.asks();
+        slot.asks();
         place::take_out(&mut request);
-        request.extensions_mut().insert(line.clone());
-        service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| line.is_answered())
+        request.extensions_mut().insert(slot.clone());
+        service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| slot.is_answered())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -229,11 +238,11 @@ async fn serve(stream: TcpStream, service: Service, head_timeout: Duration, line
         .with_upgrades();
     tokio::pin!(connection);
     // Whoever reads a body wakes its connection, which is in the same task. One that is alone has another turn at once.
-    // Among others it goes to the end of the line: when its turn comes, its next request may be there already.
-    let (turns, is_alone) = (Turns::default(), || company.is_alone.load(Ordering::Relaxed));
+    // Among others it goes to the end of the queue: when its turn comes, its next request may be there already.
+    let (repoll, is_alone) = (Repoll::default(), || lone.is_alone.load(Ordering::Relaxed));
     let ended = tokio::select! {
-        ended = poll_fn(|cx| turns.poll_while(cx, is_alone, |cx| connection.as_mut().poll(cx))) => ended,
-        () = line.evicted() => {
+        ended = poll_fn(|cx| repoll.poll_while(cx, is_alone, |cx| connection.as_mut().poll(cx))) => ended,
+        () = slot.evicted() => {
             tracing::debug!("a connection without a key made room for another");
             return;
         }

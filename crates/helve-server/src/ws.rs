@@ -21,8 +21,8 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message as Frame, Role, WebSocketConfig};
 
+use crate::connections::ConnectionSlot;
 use crate::guard::{plain, sole};
-use crate::lines::Line;
 use crate::mcp::{App, caller, full};
 use crate::reading::{BodyError, Turn};
 use crate::visitor::Pass;
@@ -51,7 +51,7 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     let Some(upgrade) = parts.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
         return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
     };
-    let Some(line) = parts.extensions.remove::<Line>() else {
+    let Some(slot) = parts.extensions.remove::<ConnectionSlot>() else {
         return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
     };
     let Some(seat) = app.seats.take(&caller) else { return full() };
@@ -59,12 +59,12 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
         return plain(StatusCode::BAD_REQUEST, "the WebSocket key is broken");
     };
     // The connection as HTTP knows it ends here, so what is counted and waited for goes with the WebSocket.
-    line.tasks.clone().spawn(async move {
+    slot.tasks.clone().spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => talk(&app, caller, pass, &line, TokioIo::new(upgraded)).await,
+            Ok(upgraded) => talk(&app, caller, pass, &slot, TokioIo::new(upgraded)).await,
             Err(error) => tracing::debug!(%error, "a WebSocket handshake broke off"),
         }
-        drop((seat, line));
+        drop((seat, slot));
     });
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -93,7 +93,7 @@ async fn talk(
     app: &App,
     caller: Arc<Caller>,
     pass: Pass,
-    line: &Line,
+    slot: &ConnectionSlot,
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
 ) {
     let bytes_max = app.config.body_bytes_max;
@@ -113,7 +113,7 @@ async fn talk(
                     Ok(Some(message)) => Frame::Text(message.into()),
                     Ok(None) => {
                         // Whether or not the client still hears it.
-                        if line.stopping.is_cancelled() {
+                        if slot.stopping.is_cancelled() {
                             let _ = sink.send(stopping()).await;
                         }
                         let _ = sink.close().await;
@@ -148,8 +148,8 @@ async fn talk(
             () = &mut write => None,
             // A connection lasts, and its key may be taken back meanwhile.
             () = app.guard.ended(&pass) => None,
-            () = line.evicted() => None,
-            () = line.stopping.cancelled() => {
+            () = slot.evicted() => None,
+            () = slot.stopping.cancelled() => {
                 // Nothing more is taken; what runs ends, and is answered.
                 let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };
                 let _ = tokio::time::timeout(app.config.stop_grace, ended).await;

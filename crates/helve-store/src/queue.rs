@@ -28,7 +28,7 @@ const GATHER_MAX: usize = 256;
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
 /// How many must have been answered together before the writer waits for them to come again.
-const COMPANY_MIN: usize = 8;
+const COHORT_MIN: usize = 8;
 
 /// Where the writer's answer goes.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
@@ -231,7 +231,7 @@ struct State {
     writer_waits: bool,
     // How many must be queued before those who wait are served: whoever was answered just now may
     // come again, and shares the disk with those who are here.
-    company: usize,
+    cohort: usize,
     // Somebody waits for a retry.
     urgent: bool,
     closed: bool,
@@ -242,7 +242,7 @@ struct State {
 #[derive(Clone, Copy)]
 pub(crate) enum Patience {
     /// Until there is work, and a little longer where much of it is likely.
-    UntilWork(Option<Company>),
+    UntilWork(Option<Cohort>),
     /// Until it is time to try again what failed, or somebody asks for that.
     UntilRetry(Duration),
     /// Not at all.
@@ -254,7 +254,7 @@ pub(crate) enum Patience {
 /// They come again together. Those who came meanwhile would else go to disk without them, so that each group
 /// has half of the callers and each caller waits for two.
 #[derive(Clone, Copy)]
-pub(crate) struct Company {
+pub(crate) struct Cohort {
     pub(crate) answered: usize,
     /// How long they may be waited for.
     time: Duration,
@@ -262,11 +262,11 @@ pub(crate) struct Company {
     gone: Instant,
 }
 
-impl Company {
+impl Cohort {
     /// Of a group that took so long to reach the disk.
     pub(crate) fn answered(answered: usize, took: Duration) -> Option<Self> {
         let time = (took / 4).min(GATHER_TIME);
-        (answered >= COMPANY_MIN).then(|| Self { answered, time, gone: Instant::now() + took })
+        (answered >= COHORT_MIN).then(|| Self { answered, time, gone: Instant::now() + took })
     }
 
     fn is_expected(&self) -> bool {
@@ -362,7 +362,7 @@ impl Queue {
         let mut state = self.lock();
         match patience {
             Patience::None => {}
-            Patience::UntilWork(company) => {
+            Patience::UntilWork(cohort) => {
                 state.writer_waits = true;
                 let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
                 state = self
@@ -375,9 +375,9 @@ impl Queue {
                     return false;
                 }
                 let mut time = GATHER_TIME;
-                if let Some(company) = company.filter(|company| state.awaited && company.is_expected()) {
-                    time = company.time;
-                    state.company = (state.jobs.len() + company.answered).min(held_max);
+                if let Some(cohort) = cohort.filter(|cohort| state.awaited && cohort.is_expected()) {
+                    time = cohort.time;
+                    state.cohort = (state.jobs.len() + cohort.answered).min(held_max);
                 }
                 state.writer_waits = true;
                 state = self
@@ -385,7 +385,7 @@ impl Queue {
                     .wait_timeout_while(state, time, |state| state.gathers())
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
-                state.company = 0;
+                state.cohort = 0;
             }
             Patience::UntilRetry(pause) => {
                 state.writer_waits = true;
@@ -466,7 +466,7 @@ impl State {
 
     /// Whether what is queued can wait for more.
     fn gathers(&self) -> bool {
-        let enough = if self.awaited { self.company } else { GATHER_MAX };
+        let enough = if self.awaited { self.cohort } else { GATHER_MAX };
         !self.closed && self.jobs.len() < enough
     }
 
@@ -527,33 +527,33 @@ mod tests {
     fn those_who_were_answered_together_are_waited_for() {
         let queue = Arc::new(Queue::new(10 * GATHER_MAX));
         let flush = |queue: &Queue| queue.submit(Job::Flush(oneshot::channel().0)).unwrap();
-        let take = |queue: &Queue, company| {
+        let take = |queue: &Queue, cohort| {
             let mut held = VecDeque::new();
-            queue.take(&mut held, 1_024, Patience::UntilWork(company));
+            queue.take(&mut held, 1_024, Patience::UntilWork(cohort));
             held.len()
         };
         let hour = Duration::from_secs(3_600);
-        assert!(Company::answered(COMPANY_MIN - 1, hour).is_none(), "few are not worth it");
-        let company = Company::answered(COMPANY_MIN, hour).unwrap();
-        assert_eq!(company.time, GATHER_TIME, "nobody is waited for longer");
+        assert!(Cohort::answered(COHORT_MIN - 1, hour).is_none(), "few are not worth it");
+        let cohort = Cohort::answered(COHORT_MIN, hour).unwrap();
+        assert_eq!(cohort.time, GATHER_TIME, "nobody is waited for longer");
 
         // One is there, and as many as were answered come again. With the last of them it is enough.
         flush(&queue);
-        let patient = Company { time: hour, ..company };
+        let patient = Cohort { time: hour, ..cohort };
         let writer = std::thread::spawn({
             let queue = Arc::clone(&queue);
             move || take(&queue, Some(patient))
         });
-        while queue.lock().company == 0 {
+        while queue.lock().cohort == 0 {
             std::thread::yield_now();
         }
-        (0..COMPANY_MIN).for_each(|_| flush(&queue));
-        assert_eq!(writer.join().unwrap(), COMPANY_MIN + 1);
+        (0..COHORT_MIN).for_each(|_| flush(&queue));
+        assert_eq!(writer.join().unwrap(), COHORT_MIN + 1);
 
         flush(&queue);
-        let gone = Company { time: hour, gone: Instant::now(), ..company };
+        let gone = Cohort { time: hour, gone: Instant::now(), ..cohort };
         assert_eq!(take(&queue, Some(gone)), 1, "nobody expects them any more");
         flush(&queue);
-        assert_eq!(take(&queue, Some(Company { time: Duration::ZERO, ..company })), 1, "nobody came");
+        assert_eq!(take(&queue, Some(Cohort { time: Duration::ZERO, ..cohort })), 1, "nobody came");
     }
 }

@@ -10,7 +10,7 @@ use super::Check;
 use crate::config::Loaded;
 use crate::remark::Remark;
 use crate::ui::count as noun;
-use crate::wire::{self, ByVariable, Tools};
+use crate::wire::{self, Connected, Tools};
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let Tools { registry, remarks, broken } = match wire::tools(loaded) {
@@ -127,7 +127,7 @@ fn trust(loaded: &Loaded) -> Option<Check> {
 
 /// Accounts that some tool needs and that are not connected.
 fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
-    let known = ByVariable::new(&loaded.config);
+    let known = Connected::new(&loaded.config);
     let mut tools = registry.list(&Filter::default());
     // What ships is there for whoever wants it: nobody asked for it yet.
     tools.retain(|one| one.layer != Layer::BuiltIn);

@@ -5,10 +5,12 @@ pub(crate) mod up;
 pub(crate) mod init;
 
 pub(crate) mod call;
+pub(crate) mod connect;
 pub(crate) mod hook;
 pub(crate) mod hooks;
 pub(crate) mod mcp;
 pub(crate) mod memory;
+pub(crate) mod office;
 pub(crate) mod sandbox;
 pub(crate) mod tools;
 

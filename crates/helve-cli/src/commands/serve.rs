@@ -140,6 +140,7 @@ pub(crate) fn http(
                 () = telling => {}
                 () = verifying => {}
                 () = pruning => {}
+                () = wire::office::keep_syncing(&loaded) => {}
             }
         };
         let stopping = Stopping {
@@ -223,6 +224,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 // A client that does not read its answers is not waited for.
                 () = long_after(&stop) => Ok(()),
                 () = follower.follow() => Ok(()),
+                () = wire::office::keep_syncing(&loaded) => Ok(()),
             }
         };
         let stopping =

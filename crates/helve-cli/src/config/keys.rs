@@ -97,6 +97,7 @@ const SECTIONS: &[&str] = &[
     "web.scrape",
     "web.http",
     "web.secrets",
+    "office",
     "hooks",
     "mcp.servers",
     "integrations",

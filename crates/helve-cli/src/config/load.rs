@@ -3,11 +3,12 @@
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use helve::json::escape_pointer;
 use helve::{Layer, Schema};
 use helve_mcp::trust::Verdict;
+use helve_office::Office;
 use helve_sandbox::Unwritable;
 use serde_json::{Value, json};
 
@@ -72,6 +73,8 @@ pub(crate) struct Loaded {
     pub(crate) in_use: Arc<AskedSettings>,
     /// What no tool changes: one list for as long as a process lives, see `wire::judges`.
     pub(crate) unwritable: Unwritable,
+    /// The office of this process, see `wire::office`: one for all that are loaded one after another.
+    pub(crate) office: Arc<OnceLock<Arc<Office>>>,
     /// Whether the project's file was found in a folder. One that is named on the command line is the
     /// user's own choice.
     project_was_found: bool,
@@ -234,6 +237,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
         journal_path,
         policy_files,
         unwritable: Unwritable::default(),
+        office: Arc::default(),
         in_use: Arc::new(in_use),
         settings,
         project_was_found,

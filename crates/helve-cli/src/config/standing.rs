@@ -77,6 +77,7 @@ static TABLE: LazyLock<HashMap<&'static str, Standing>> = LazyLock::new(|| {
     gate(&mut table);
     reach(&mut table);
     web(&mut table);
+    office(&mut table);
     table
 });
 
@@ -108,6 +109,7 @@ fn sections(table: &mut HashMap<&'static str, Standing>) {
             builtin: Elsewhere,
             files: Elsewhere,
             web: Elsewhere,
+            office: Elsewhere,
             hooks: Elsewhere,
             mcp: Elsewhere,
             // Whether a variable is set, a file there: nobody gets to see what is in it.
@@ -341,6 +343,24 @@ fn web(table: &mut HashMap<&'static str, Standing>) {
     keys!(table, "/web/http", HttpConfig { downloads: Inside, download_bytes: Waits(more) });
 }
 
+/// Whose mail it is, and where it lies, is for the user's own file alone.
+fn office(table: &mut HashMap<&'static str, Standing>) {
+    use Standing::{Harmless, OwnOnly, Stricter, Waits};
+    keys!(
+        table,
+        "/office",
+        OfficeSection {
+            enabled: Waits(turns_on),
+            path: OwnOnly,
+            time_zone: Harmless,
+            recipient_domains: Stricter(opens),
+            sync_every_s: OwnOnly,
+            address: OwnOnly,
+            name: OwnOnly,
+        }
+    );
+}
+
 /// Levels of confinement, the weakest first.
 const LEVELS: [&str; 5] = ["L0", "L1", "L2p", "L2", "L3"];
 
@@ -423,6 +443,9 @@ mod tests {
         assert!(takes("/net/allow", json!(["localhost"]), json!([])));
         assert!(!takes("/net/allow", json!([]), json!(["localhost"])));
         assert!(takes("/net/only", json!([]), json!(["a"])) && !takes("/net/only", json!(["a"]), json!([])));
+        assert!(takes("/office/recipient_domains", json!(["a", "b"]), json!(["a"])));
+        assert!(takes("/office/recipient_domains", json!([]), json!(["a"])));
+        assert!(!takes("/office/recipient_domains", json!(["a"]), json!([])));
         assert!(takes("/sandbox/min_level", json!("L1"), json!("L2")));
         assert!(takes("/sandbox/memory_mb", json!(2), json!(1)));
         assert!(!takes("/sandbox/memory_mb", json!(1), json!(1)));

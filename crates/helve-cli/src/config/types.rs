@@ -67,6 +67,9 @@ pub(crate) struct Config {
     pub(crate) files: helve_tools::files::FilesConfig,
     /// What the web tools may do: `web-search`, `web-scrape`, `http-get`, `http-request`.
     pub(crate) web: helve_tools::WebConfig,
+    /// Mail, calendars, tasks and contacts: what the office tools may do. Accounts are connected with `helve connect`,
+    /// and their passwords never stand here.
+    pub(crate) office: OfficeSection,
     /// Who is told of calls and of whatever else happens to an agent, and may have a say, by event:
     /// `[[hooks.PreToolUse]]`. Those of all files are told; the person's own come first.
     pub(crate) hooks: BTreeMap<String, Vec<helve_tools::hooks::HookGroup>>,
@@ -331,6 +334,48 @@ impl Default for Security {
     fn default() -> Self {
         let settings = Settings::default();
         Self { require_authentication: settings.require_authentication, ask_from: settings.ask_from }
+    }
+}
+
+/// Mail, calendars, tasks and contacts.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct OfficeSection {
+    /// Whether there are office tools. Without an account they work offline, on what you import and what they write.
+    pub(crate) enabled: bool,
+    /// The file that holds accounts, mails and calendars. A relative path starts at the folder of the file that names
+    /// it. Left out: `office.db` beside the journal that you name in `journal.path`, or in `$XDG_STATE_HOME/helve`
+    /// (`~/.local/state/helve`) for all projects. It counts in your own file, in one that you name with `--config`, in
+    /// the environment and with `--set`; not in a file that a project brings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) path: Option<PathBuf>,
+    /// The zone in which times are told where nobody names another, as in `Europe/Berlin`. Left out: this machine's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time_zone: Option<String>,
+    /// Domains that mail may go to, such as `["example.com"]`. Empty: any. A project can name fewer, never more.
+    #[schemars(length(max = 1_000))]
+    pub(crate) recipient_domains: Vec<String>,
+    /// How often `helve up` and `helve mcp serve` sync connected accounts, in seconds. 0: never.
+    #[schemars(range(max = 86_400))]
+    pub(crate) sync_every_s: u64,
+    /// Your address in the account `local`, which needs no server. Its mails stay on this machine.
+    pub(crate) address: String,
+    /// Your name there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+}
+
+impl Default for OfficeSection {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            path: None,
+            time_zone: None,
+            recipient_domains: Vec::new(),
+            sync_every_s: 300,
+            address: "me@localhost".to_owned(),
+            name: None,
+        }
     }
 }
 

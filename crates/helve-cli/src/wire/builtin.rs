@@ -1,12 +1,16 @@
 //! The tools that ship with Helve, set up as the configuration says.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use helve::{Tool, ToolBuilder};
+use helve_office::tools::office_tools;
+use helve_office::{Office, OfficeSettings};
 use helve_sandbox::{Limits, Sandbox};
+use helve_store::office::OfficeDb;
 use helve_tools::code::{CodeOptions, code_tool};
 
-use super::{journal, secret_files};
+use super::{journal, office, secret_files};
 use crate::config::{Loaded, find};
 
 /// Every tool that ships with Helve.
@@ -25,6 +29,8 @@ pub(crate) fn builtin_as_shipped() -> Vec<Tool> {
         &helve_tools::files::Files::builder(Default::default()).build(),
     ));
     tools.push(built(code_tool(CodeOptions::default(), Sandbox::default(), Limits::default())));
+    let office = Office::new(OfficeDb::later(Path::new("office.db")), OfficeSettings::default());
+    tools.extend(office_tools(&Arc::new(office)));
     tools
 }
 
@@ -51,6 +57,7 @@ fn built(builder: ToolBuilder) -> Tool {
 pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
     let mut own: Vec<PathBuf> = find::state_dir().into_iter().collect();
     own.extend(secret_files::all(loaded));
+    own.extend(office::files(loaded));
     if loaded.is_set("/journal/path") {
         own.extend(journal::files(loaded));
         own.push(loaded.journal_path.with_file_name("token"));

@@ -12,6 +12,7 @@ mod integrations;
 pub(crate) mod journal;
 pub(crate) mod judges;
 pub(crate) mod mcp;
+pub(crate) mod office;
 mod openapi;
 pub(crate) mod policy;
 pub(crate) mod records;
@@ -37,7 +38,7 @@ use helve_store::SigningKey;
 pub(crate) use builtin::builtin_as_shipped;
 pub(crate) use cascades::{is_of_server, wrongly_named};
 pub(crate) use composed::{InOrder, in_order, parts};
-pub(crate) use integrations::ByVariable;
+pub(crate) use integrations::Connected;
 pub(crate) use journal::{open_audit, open_store, refuse_brought};
 pub(crate) use openapi::is_remote;
 pub(crate) use sandbox::{limits, sandbox};
@@ -145,7 +146,7 @@ pub(crate) fn runtime(
         // Without it secrets are hidden all the same, only all alike.
         Err(error) => tracing::warn!(%error, "secrets in the journal are not marked"),
     }
-    let integrations = Arc::new(ByVariable::new(&loaded.config));
+    let integrations = Arc::new(Connected::new(&loaded.config));
     let mut builder = Runtime::builder()
         .registry(registry.clone())
         .ledger(ledger)

@@ -19,7 +19,7 @@ use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
 use super::demands::Known;
-use super::{openapi, web};
+use super::{office, openapi, web};
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
 use crate::failure::Failure;
@@ -51,7 +51,8 @@ pub(crate) fn tools(loaded: &Loaded) -> Result<Tools, Failure> {
 pub(crate) fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result<Tools, Failure> {
     let maker = Maker::new(&loaded.config, super::sandbox(loaded)).at_home(home);
     let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;
-    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools).collect();
+    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools);
+    let shipped = shipped.chain(office::tools(loaded)?).collect();
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
     remarks.extend(remark);
     let mut making = Making { registry, remarks, broken: broken::servers(loaded), made: Vec::new() };
@@ -204,6 +205,7 @@ pub(crate) fn known_here(loaded: &Loaded) -> Registry {
     let web_tools = web::tools(loaded, maker.client.clone(), &maker.launcher);
     let shipped =
         builtin(loaded, &maker.launcher).into_iter().chain(web_tools.into_iter().flat_map(|(web, _)| web));
+    let shipped = shipped.chain(office::tools(loaded).unwrap_or_default());
     let mut all = vec![(Layer::BuiltIn, shipped.collect())];
     let known = Known::of(loaded);
     let is_held =

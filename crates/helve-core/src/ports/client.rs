@@ -64,7 +64,7 @@ impl Question {
 pub struct AskError {
     /// JSON-RPC's code.
     pub code: i64,
-    /// Why.
+    /// What the client said.
     pub message: String,
     /// What the client said beside.
     pub data: Option<RawJson>,

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Tells the time. Tests bring their own.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// The time now.
     fn now(&self) -> Timestamp;
 }
 

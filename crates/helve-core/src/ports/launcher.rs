@@ -110,6 +110,6 @@ pub enum ExitStatus {
 pub struct LaunchError {
     /// The executable.
     pub command: PathBuf,
-    /// Why.
+    /// Why it could not be started.
     pub reason: String,
 }

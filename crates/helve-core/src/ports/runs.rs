@@ -58,7 +58,7 @@ pub struct OpenRun {
 /// Who is at an open run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder {
-    /// This process.
+    /// This process holds it.
     Us,
     /// Another process, which is alive.
     Others,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use helve::BoxFuture;
-use helve_sandbox::{End, Job, Limits, Policy, Sandbox};
-use secrecy::SecretString;
+use helve_sandbox::{End, Finished, Job, Limits, Policy, Sandbox};
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use crate::text::one_line;
@@ -82,13 +82,55 @@ impl SystemKeyring {
     }
 
     async fn look_up(&self, service: &str, user: &str) -> Result<Option<SecretString>, KeyringError> {
+        let ended = self.run(&["lookup", "--", "service", service, "username", user], Vec::new()).await?;
+        match ended.end {
+            End::Exited { code: 0 } => match String::from_utf8(ended.stdout) {
+                Ok(secret) => Ok(Some(secret.into())),
+                // The error would carry what was stored.
+                Err(_) => Err(KeyringError::Failed("what it holds is not text".to_owned())),
+            },
+            // It says nothing where there is no such entry, and why where something is wrong.
+            End::Exited { .. } if ended.stderr.is_empty() => Ok(None),
+            end => Err(failure(&end, &ended.stderr)),
+        }
+    }
+
+    /// Keeps a secret, in the place of another. The label is what people see.
+    pub async fn store(
+        &self,
+        service: &str,
+        user: &str,
+        label: &str,
+        secret: &SecretString,
+    ) -> Result<(), KeyringError> {
+        let label = format!("--label={label}");
+        // On its standard input: arguments can be seen by everybody on this machine.
+        let secret = secret.expose_secret().as_bytes().to_vec();
+        let ended = self.run(&["store", &label, "service", service, "username", user], secret).await?;
+        match ended.end {
+            End::Exited { code: 0 } => Ok(()),
+            end => Err(failure(&end, &ended.stderr)),
+        }
+    }
+
+    /// Forgets a secret. Fine where there is none.
+    pub async fn clear(&self, service: &str, user: &str) -> Result<(), KeyringError> {
+        let ended = self.run(&["clear", "service", service, "username", user], Vec::new()).await?;
+        match ended.end {
+            End::Exited { code: 0 } => Ok(()),
+            End::Exited { .. } if ended.stderr.is_empty() => Ok(()),
+            end => Err(failure(&end, &ended.stderr)),
+        }
+    }
+
+    async fn run(&self, args: &[&str], input: Vec<u8>) -> Result<Finished, KeyringError> {
         if !self.has_session() {
             return Err(KeyringError::Absent);
         }
         if !self.has_program() {
             return Err(KeyringError::NoProgram);
         }
-        let mut job = Job::new(PROGRAM).args(["lookup", "--", "service", service, "username", user]);
+        let mut job = Job::new(PROGRAM).args(args.iter().copied());
         for (name, value) in &self.variables {
             job = job.env(name, value);
         }
@@ -96,31 +138,25 @@ impl SystemKeyring {
         let limits = Limits { wall_ms, output_bytes: BYTES_MAX, ..Limits::default() };
         // The operator's own keyring is behind a socket of their session, which no box reaches.
         job.policy = Policy { limits, unconfined: true, ..Policy::default() };
-        let failed = |why: String| Err(KeyringError::Failed(why));
-        let ended = match self.sandbox.run(job, Vec::new(), CancellationToken::new()).await {
-            Ok(ended) => ended,
-            Err(error) => return failed(error.to_string()),
-        };
-        match ended.end {
-            End::Exited { code: 0 } => match String::from_utf8(ended.stdout) {
-                Ok(secret) => Ok(Some(secret.into())),
-                // The error would carry what was stored.
-                Err(_) => failed("what it holds is not text".to_owned()),
-            },
-            // It says nothing where there is no such entry, and why where something is wrong.
-            End::Exited { .. } if ended.stderr.is_empty() => Ok(None),
-            End::Exited { .. } => {
-                let said = String::from_utf8_lossy(&ended.stderr);
-                match said.contains("org.freedesktop.secrets") {
-                    true => Err(KeyringError::Absent),
-                    false => failed(one_line(said.trim(), 200)),
-                }
-            }
-            End::Timeout => failed(format!("not within {} s; is it locked?", TIMEOUT.as_secs())),
-            End::OutputLimit => failed(format!("what it holds is larger than {BYTES_MAX} bytes")),
-            end => failed(format!("`{PROGRAM}` {end}")),
-        }
+        let ended = self.sandbox.run(job, input, CancellationToken::new()).await;
+        ended.map_err(|error| KeyringError::Failed(error.to_string()))
     }
+}
+
+/// Why the program did not do it.
+fn failure(end: &End, stderr: &[u8]) -> KeyringError {
+    KeyringError::Failed(match end {
+        End::Exited { .. } => {
+            let said = String::from_utf8_lossy(stderr);
+            if said.contains("org.freedesktop.secrets") {
+                return KeyringError::Absent;
+            }
+            one_line(said.trim(), 200)
+        }
+        End::Timeout => format!("not within {} s; is it locked?", TIMEOUT.as_secs()),
+        End::OutputLimit => format!("what it holds is larger than {BYTES_MAX} bytes"),
+        end => format!("`{PROGRAM}` {end}"),
+    })
 }
 
 impl Keyring for SystemKeyring {

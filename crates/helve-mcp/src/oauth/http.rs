@@ -68,6 +68,11 @@ impl Http {
         self.send(request).await
     }
 
+    /// Sends a request of ours and reads the answer, whatever its status.
+    pub(super) async fn fetch(&self, request: Request) -> Result<Answer, String> {
+        self.send(request).await.map_err(|error| error.to_string())
+    }
+
     async fn exchange(&self, asked: OAuthHttpRequest) -> Result<Answer, OAuthHttpClientError> {
         let (head, body) = asked.request.into_parts();
         let mut request = Request::new(head.method, Url::parse(&head.uri.to_string())?);

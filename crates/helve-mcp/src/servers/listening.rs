@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::lines::Line;
+use super::owners::ConnectionOwner;
 use super::server::{STEADY, Server, backoff};
 use super::updates::Watched;
 use crate::client::connection::{Ask, Connection, Greeting};
@@ -32,19 +32,19 @@ type Listening<'c> = Pin<Box<dyn Future<Output = Result<Answer, LinkError>> + Se
 
 /// In the stateless era changes are told only to those who ask for them. Never returns: that a
 /// server does not tell is no reason to give it up.
-pub(super) async fn listen_for_changes(server: &Server, connection: &Connection, line: &Line) {
+pub(super) async fn listen_for_changes(server: &Server, connection: &Connection, owner: &ConnectionOwner) {
     let greeting = connection.greeting();
     if greeting.era != Era::Stateless {
         return std::future::pending().await;
     }
-    server.unsettle(line);
+    server.unsettle(owner);
     let mut watched = server.watched.subscribe();
     let (mut failures, mut refusals) = (0, 0);
     let mut new_max = usize::MAX;
     let mut before: Option<Listening<'_>> = None;
     loop {
         watched.mark_unchanged();
-        let mut wanted = Wanted::over(server, greeting, line, new_max);
+        let mut wanted = Wanted::over(server, greeting, owner, new_max);
         if failures >= FAILURES_MAX || wanted.is_nothing(greeting) {
             before = None;
             changed(&mut watched).await;
@@ -65,11 +65,11 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
                 () = fade(&mut before) => {}
                 honoured = honoured(&mut said), if !is_agreed => {
                     (is_agreed, refusals, new_max) = (true, 0, usize::MAX);
-                    wanted.are_told_of(server, line, &honoured);
+                    wanted.are_told_of(server, owner, &honoured);
                 }
                 () = changed(&mut watched) => {
                     watched.mark_unchanged();
-                    if Wanted::over(server, greeting, line, new_max).all() != wanted.all() {
+                    if Wanted::over(server, greeting, owner, new_max).all() != wanted.all() {
                         break None;
                     }
                 }
@@ -86,7 +86,7 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
             new_max = match wanted.new.len() {
                 several @ 2.. if refusals < REFUSALS_MAX => several / 2,
                 _ => {
-                    wanted.are_told_of(server, line, &wanted.held.iter().cloned().collect());
+                    wanted.are_told_of(server, owner, &wanted.held.iter().cloned().collect());
                     usize::MAX
                 }
             };
@@ -94,7 +94,7 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
         }
         before = None;
         if is_refused {
-            server.unsettle(line);
+            server.unsettle(owner);
         }
         if !matches!(ended, Err(LinkError::TimedOut { .. })) {
             failures = if began.elapsed() > STEADY { 1 } else { failures + 1 };
@@ -112,11 +112,11 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn over(server: &Server, greeting: &Greeting, line: &Line, new_max: usize) -> Self {
+    fn over(server: &Server, greeting: &Greeting, owner: &ConnectionOwner, new_max: usize) -> Self {
         if !greeting.has_flag("resources", "subscribe") {
             return Self { held: Vec::new(), new: Vec::new() };
         }
-        let (held, mut new) = server.to_listen_for(line);
+        let (held, mut new) = server.to_listen_for(owner);
         new.truncate(new_max);
         Self { held, new }
     }
@@ -146,13 +146,13 @@ impl Wanted {
     }
 
     /// The server tells of these resources, and of no others of them.
-    fn are_told_of(&mut self, server: &Server, line: &Line, told_of: &BTreeSet<String>) {
+    fn are_told_of(&mut self, server: &Server, owner: &ConnectionOwner, told_of: &BTreeSet<String>) {
         let all: Vec<String> = self.all().into_iter().cloned().collect();
         for uri in all.iter().filter(|uri| !told_of.contains(*uri)) {
             let uri = crate::text::one_line(uri, 200);
             server.log.add(Source::Helve, &format!("it does not tell of changes to `{uri}`"));
         }
-        server.settle(line, &all, |uri| told_of.contains(uri));
+        server.settle(owner, &all, |uri| told_of.contains(uri));
         self.new.clear();
         self.held = all.into_iter().filter(|uri| told_of.contains(uri)).collect();
     }

@@ -6,10 +6,10 @@
 mod connect;
 mod discover;
 mod in_process;
-pub(crate) mod lines;
 mod listening;
 pub(crate) mod login;
 mod offer;
+pub(crate) mod owners;
 mod probe;
 mod result;
 mod served;

@@ -12,7 +12,7 @@ use helve::{
 use serde_json::{Map, Value, json};
 
 use super::Servers;
-use super::lines::Behalf;
+use super::owners::Behalf;
 use super::result::{self, bytes_of, cleaned};
 use super::server::Server;
 use super::tool::{RESULT, ask_for, passed_on};

@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use super::connect::Way;
 use super::discover::LAYER;
 use super::in_process::Service;
-use super::lines::{Line, Slot};
 use super::login::shared_login;
 use super::offer::Offer;
+use super::owners::{ConnectionOwner, Slot};
 use super::served::Readers;
 use super::status::ServerState;
 use super::updates::Watched;
@@ -54,7 +54,7 @@ pub(crate) struct Server {
     events: broadcast::Sender<ServerEvent>,
     pub(super) log: Arc<Log>,
     /// The connection that all share, and those of single callers and clients, by whose they are.
-    pub(super) lines: Mutex<HashMap<Line, Arc<Slot>>>,
+    pub(super) connections: Mutex<HashMap<ConnectionOwner, Arc<Slot>>>,
     way: Mutex<Option<Way>>,
     offer: ArcSwap<Offer>,
     registered: Mutex<Vec<ToolName>>,
@@ -110,7 +110,7 @@ impl Server {
             surroundings,
             events,
             log,
-            lines: Mutex::default(),
+            connections: Mutex::default(),
             way: Mutex::default(),
             offer: ArcSwap::default(),
             registered: Mutex::default(),
@@ -271,7 +271,7 @@ impl Server {
         for task in self.tasks().drain(..) {
             task.abort();
         }
-        let slots: Vec<_> = self.lines().drain().map(|(_, slot)| slot).collect();
+        let slots: Vec<_> = self.connections().drain().map(|(_, slot)| slot).collect();
         for slot in slots {
             if let Some(connection) = slot.take() {
                 connection.close().await;
@@ -289,7 +289,7 @@ impl Server {
             return;
         }
         self.status.send_modify(|told| told.settled = false);
-        let slots: Vec<_> = self.lines().values().cloned().collect();
+        let slots: Vec<_> = self.connections().values().cloned().collect();
         for slot in slots {
             let mut failures = slot.turn.lock().await;
             failures.not_before = None;

@@ -8,7 +8,7 @@ use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolError, b
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::lines::Behalf;
+use super::owners::Behalf;
 use super::result::{self, ToolResult};
 use super::server::Server;
 use crate::client::connection::{Ask, Connection};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use helve::Caller;
 
 use super::Servers;
-use super::lines::{Behalf, Line};
+use super::owners::{Behalf, ConnectionOwner};
 use super::server::Server;
 use crate::client::connection::{Ask, Connection};
 use crate::client::link::{Answer, LinkError};
@@ -21,10 +21,10 @@ const WATCHED_MAX: usize = 10_000;
 /// believed to do as it was asked.
 const SAYS_MAX: Duration = Duration::from_secs(5);
 
-/// The resources that are watched, and over whose line.
+/// The resources that are watched, and over whose connection.
 pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), Watchers>;
 
-/// Those who watch one resource over one line.
+/// Those who watch one resource over one connection.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watchers {
     count: u32,
@@ -57,7 +57,7 @@ struct Forgotten {
 pub(crate) struct Watching {
     servers: Servers,
     server: Arc<str>,
-    line: Line,
+    owner: ConnectionOwner,
     uri: String,
     is_over: bool,
 }
@@ -73,8 +73,8 @@ impl Watching {
     pub(crate) async fn end(mut self) -> Result<Result<(), RpcError>, LinkError> {
         self.is_over = true;
         let Some(server) = self.server() else { return Ok(Ok(())) };
-        match server.forget(&self.uri, &self.line) {
-            Some(forgotten) => server.tell_no_more(&self.line, &self.uri, forgotten).await,
+        match server.forget(&self.uri, &self.owner) {
+            Some(forgotten) => server.tell_no_more(&self.owner, &self.uri, forgotten).await,
             None => Ok(Ok(())),
         }
     }
@@ -83,12 +83,12 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         let Some(server) = self.server().filter(|_| !self.is_over) else { return };
-        let Some(forgotten) = server.forget(&self.uri, &self.line) else { return };
+        let Some(forgotten) = server.forget(&self.uri, &self.owner) else { return };
         // Without a runtime the process ends, and nothing is watched anyway.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (line, uri) = (std::mem::take(&mut self.line), std::mem::take(&mut self.uri));
+        let (owner, uri) = (std::mem::take(&mut self.owner), std::mem::take(&mut self.uri));
         runtime.spawn(async move {
-            if !matches!(server.tell_no_more(&line, &uri, forgotten).await, Ok(Ok(()))) {
+            if !matches!(server.tell_no_more(&owner, &uri, forgotten).await, Ok(Ok(()))) {
                 tracing::debug!(server = server.name(), uri, "a resource is still watched");
             }
         });
@@ -105,12 +105,12 @@ impl Servers {
         caller: &Caller,
     ) -> Result<Result<Watching, RpcError>, LinkError> {
         // However many connections a caller has, one is enough to hear of changes.
-        let line = server.line(Behalf { caller, client: None })?;
-        let key = (line.principal.clone(), uri.to_owned());
+        let owner = server.owner_of(Behalf { caller, client: None })?;
+        let key = (owner.principal.clone(), uri.to_owned());
         if server.watched.borrow().len() >= WATCHED_MAX {
             return Ok(Err(RpcError::new(RpcError::INTERNAL, "too many resources are subscribed to")));
         }
-        let connection = server.connection_over(&line).await?;
+        let connection = server.connection_over(&owner).await?;
         let era = connection.greeting().era;
         if era == Era::Stateless && !connection.greeting().has_flag("resources", "subscribe") {
             return Ok(Err(not_told_of()));
@@ -122,12 +122,12 @@ impl Servers {
             watchers.count == 1
         });
         let (servers, name, uri) = (self.clone(), server.name().into(), uri.to_owned());
-        let watching = Watching { servers, server: name, line, uri, is_over: false };
+        let watching = Watching { servers, server: name, owner, uri, is_over: false };
         if era == Era::Stateless {
             let is_told_of = server.is_told_of(&key).await;
             return Ok(if is_told_of { Ok(watching) } else { Err(not_told_of()) });
         }
-        let slot = server.slot(&watching.line)?;
+        let slot = server.slot(&watching.owner)?;
         let _turn = slot.telling.lock().await;
         if server.asked(&key) != Asked::Agreed {
             server.set_asked(&key, Asked::Perhaps);
@@ -142,20 +142,20 @@ impl Servers {
 }
 
 impl Server {
-    /// Whether changes are wanted over somebody's line.
-    pub(super) fn is_watched(&self, line: &Line) -> bool {
-        line.principal.is_some() && over(line, &self.watched.borrow()).next().is_some()
+    /// Whether changes are wanted over somebody's connection.
+    pub(super) fn is_watched(&self, owner: &ConnectionOwner) -> bool {
+        owner.principal.is_some() && over(owner, &self.watched.borrow()).next().is_some()
     }
 
-    /// Whether changes of a resource are wanted over a line.
-    pub(super) fn is_wanted(&self, line: &Line, uri: &str) -> bool {
-        let key = (line.principal.clone(), uri.to_owned());
-        line.client.is_none() && self.watched.borrow().contains_key(&key)
+    /// Whether changes of a resource are wanted over a connection.
+    pub(super) fn is_wanted(&self, owner: &ConnectionOwner, uri: &str) -> bool {
+        let key = (owner.principal.clone(), uri.to_owned());
+        owner.client.is_none() && self.watched.borrow().contains_key(&key)
     }
 
-    /// The resources whose changes are wanted over a line.
-    pub(super) fn wanted_over(&self, line: &Line) -> Vec<String> {
-        over(line, &self.watched.borrow()).map(|(uri, _)| uri.clone()).collect()
+    /// The resources whose changes are wanted over a connection.
+    pub(super) fn wanted_over(&self, owner: &ConnectionOwner) -> Vec<String> {
+        over(owner, &self.watched.borrow()).map(|(uri, _)| uri.clone()).collect()
     }
 
     fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
@@ -184,41 +184,46 @@ impl Server {
         self.asked(key) != Asked::Refused
     }
 
-    /// The resources whose changes are to be asked for over a line: those that the server has agreed to tell of,
+    /// The resources whose changes are to be asked for over a connection: those that the server has agreed to tell of,
     /// and those that it was not asked for yet.
-    pub(super) fn to_listen_for(&self, line: &Line) -> (Vec<String>, Vec<String>) {
+    pub(super) fn to_listen_for(&self, owner: &ConnectionOwner) -> (Vec<String>, Vec<String>) {
         let watched = self.watched.borrow();
         let of = |asked: &[Asked]| {
             let is_so = |(_, watchers): &(&String, &Watchers)| asked.contains(&watchers.asked);
-            over(line, &watched).filter(is_so).map(|(uri, _)| uri.clone()).collect()
+            over(owner, &watched).filter(is_so).map(|(uri, _)| uri.clone()).collect()
         };
         (of(&[Asked::Agreed]), of(&[Asked::Nothing, Asked::Perhaps]))
     }
 
     /// Notes which resources a server of the stateless era will tell of, of those that it was asked for.
-    pub(super) fn settle(&self, line: &Line, uris: &[String], will_tell: impl Fn(&String) -> bool) {
+    pub(super) fn settle(
+        &self,
+        owner: &ConnectionOwner,
+        uris: &[String],
+        will_tell: impl Fn(&String) -> bool,
+    ) {
         self.watched.send_modify(|watched| {
             for uri in uris {
-                if let Some(watchers) = watched.get_mut(&(line.principal.clone(), uri.clone())) {
+                if let Some(watchers) = watched.get_mut(&(owner.principal.clone(), uri.clone())) {
                     watchers.asked = if will_tell(uri) { Asked::Agreed } else { Asked::Refused };
                 }
             }
         });
     }
 
-    /// Forgets what was agreed over a line: whoever is there now was not asked yet.
-    pub(super) fn unsettle(&self, line: &Line) {
+    /// Forgets what was agreed over a connection: whoever is there now was not asked yet.
+    pub(super) fn unsettle(&self, owner: &ConnectionOwner) {
         self.watched.send_if_modified(|watched| {
-            let of_line = watched.iter_mut().filter(|((principal, _), _)| *principal == line.principal);
-            of_line.for_each(|(_, watchers)| watchers.asked = Asked::Nothing);
+            let of_owner = watched.iter_mut().filter(|((principal, _), _)| *principal == owner.principal);
+            of_owner.for_each(|(_, watchers)| watchers.asked = Asked::Nothing);
             false
         });
     }
 
     /// One of those who wanted to hear of a resource no longer does. What the server is to be told of, where
     /// nobody does any more.
-    fn forget(&self, uri: &str, line: &Line) -> Option<Forgotten> {
-        let key = (line.principal.clone(), uri.to_owned());
+    fn forget(&self, uri: &str, owner: &ConnectionOwner) -> Option<Forgotten> {
+        let key = (owner.principal.clone(), uri.to_owned());
         let mut asked = Asked::Nothing;
         self.watched.send_if_modified(|watched| {
             let Some(watchers) = watched.get_mut(&key) else { return false };
@@ -231,25 +236,25 @@ impl Server {
             is_last
         });
         // A server that is not there has forgotten it already.
-        let connection = self.live(line).filter(|_| asked != Asked::Nothing)?;
+        let connection = self.live(owner).filter(|_| asked != Asked::Nothing)?;
         (connection.greeting().era == Era::Session).then_some(Forgotten { connection, asked })
     }
 
     /// Tells the server that a resource is no longer watched, unless somebody watches it again by now.
     async fn tell_no_more(
         &self,
-        line: &Line,
+        owner: &ConnectionOwner,
         uri: &str,
         Forgotten { connection, asked }: Forgotten,
     ) -> Result<Result<(), RpcError>, LinkError> {
-        let slot = self.lines().get(line).cloned();
+        let slot = self.connections().get(owner).cloned();
         // A server that was connected anew was not asked for it.
         let Some(slot) = slot.filter(|slot| slot.live().is_some_and(|live| Arc::ptr_eq(&live, &connection)))
         else {
             return Ok(Ok(()));
         };
         let _turn = slot.telling.lock().await;
-        let key = (line.principal.clone(), uri.to_owned());
+        let key = (owner.principal.clone(), uri.to_owned());
         if self.watched.borrow().contains_key(&key) {
             // Whoever wants it now need not ask for what holds already.
             self.set_asked(&key, asked);
@@ -259,15 +264,15 @@ impl Server {
     }
 
     /// Asks a server of the session era again for what was asked of it before it went away.
-    pub(super) async fn subscribe_again(&self, line: &Line, connection: &Connection) {
+    pub(super) async fn subscribe_again(&self, owner: &ConnectionOwner, connection: &Connection) {
         if connection.greeting().era != Era::Session {
             return;
         }
-        let watched = self.wanted_over(line);
-        let Ok(slot) = self.slot(line) else { return };
+        let watched = self.wanted_over(owner);
+        let Ok(slot) = self.slot(owner) else { return };
         for uri in watched {
             let _turn = slot.telling.lock().await;
-            if !self.is_wanted(line, &uri) {
+            if !self.is_wanted(owner, &uri) {
                 continue;
             }
             if !matches!(tell(connection, "resources/subscribe", &uri).await, Ok(Ok(_))) {
@@ -277,11 +282,14 @@ impl Server {
     }
 }
 
-/// The resources that are watched over a line.
-fn over<'a>(line: &Line, watched: &'a Watched) -> impl Iterator<Item = (&'a String, &'a Watchers)> {
-    let (principal, is_one) = (line.principal.clone(), line.client.is_none());
-    let of_line = watched.iter().filter(move |((of, _), _)| is_one && *of == principal);
-    of_line.map(|((_, uri), watchers)| (uri, watchers))
+/// The resources that are watched over a connection.
+fn over<'a>(
+    owner: &ConnectionOwner,
+    watched: &'a Watched,
+) -> impl Iterator<Item = (&'a String, &'a Watchers)> {
+    let (principal, is_one) = (owner.principal.clone(), owner.client.is_none());
+    let of_owner = watched.iter().filter(move |((of, _), _)| is_one && *of == principal);
+    of_owner.map(|((_, uri), watchers)| (uri, watchers))
 }
 
 fn not_told_of() -> RpcError {
@@ -322,7 +330,7 @@ mod tests {
         let (server, caller) = (servers.get("it").unwrap(), Caller::local());
         let watch = async || servers.watch(&server, "plain://a", &caller).await.unwrap().unwrap();
         let known = async || {
-            let connection = server.connection_over(&Line::default()).await.unwrap();
+            let connection = server.connection_over(&ConnectionOwner::default()).await.unwrap();
             let mut params = Fields::default();
             params.set("name", raw(&"subscribed"));
             let answer = connection.ask(Ask::new("tools/call", params)).await.unwrap().unwrap();

@@ -13,8 +13,8 @@ use hyper::{Request, Response, header};
 use tower_http::decompression::{Decompression, DecompressionBody};
 use tower_service::Service;
 
+use super::connection::PlainConnection;
 use super::kept::Kept;
-use super::line::Line;
 use crate::error::Source;
 
 /// The content of a response, as whoever reads it gets it.
@@ -85,12 +85,12 @@ type Home = (Arc<Kept>, Box<str>, u16);
 pub(crate) struct Whole {
     /// None after its end.
     body: Option<Incoming>,
-    line: Option<(Box<Line>, Home)>,
+    connection: Option<(Box<PlainConnection>, Home)>,
 }
 
 impl Whole {
-    pub(super) fn new(body: Incoming, line: Box<Line>, home: Home) -> Self {
-        let mut content = Self { body: Some(body), line: Some((line, home)) };
+    pub(super) fn new(body: Incoming, connection: Box<PlainConnection>, home: Home) -> Self {
+        let mut content = Self { body: Some(body), connection: Some((connection, home)) };
         content.let_go_at_end();
         content
     }
@@ -105,8 +105,8 @@ impl Whole {
     fn let_go(&mut self) {
         // First, so that the connection knows that nobody wants the rest.
         self.body = None;
-        if let Some((line, (kept, host, port))) = self.line.take() {
-            kept.put(host, port, line);
+        if let Some((connection, (kept, host, port))) = self.connection.take() {
+            kept.put(host, port, connection);
         }
     }
 }
@@ -119,8 +119,11 @@ impl Body for Whole {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let Self { body: Some(body), line: Some((line, _)) } = &mut *self else { return Poll::Ready(None) };
-        let Poll::Ready(frame) = line.drive(context, |context| Pin::new(&mut *body).poll_frame(context))
+        let Self { body: Some(body), connection: Some((connection, _)) } = &mut *self else {
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(frame) =
+            connection.drive(context, |context| Pin::new(&mut *body).poll_frame(context))
         else {
             return Poll::Pending;
         };
@@ -128,7 +131,7 @@ impl Body for Whole {
             Some(Ok(_)) => self.let_go_at_end(),
             None => self.let_go(),
             // It is of no more use.
-            Some(Err(_)) => (self.body, self.line) = (None, None),
+            Some(Err(_)) => (self.body, self.connection) = (None, None),
         }
         Poll::Ready(frame)
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::line::Line;
+use super::connection::PlainConnection;
 
 /// How long one is kept.
 const IDLE_MAX: Duration = Duration::from_secs(90);
@@ -28,7 +28,7 @@ struct State {
 }
 
 struct Idle {
-    line: Box<Line>,
+    connection: Box<PlainConnection>,
     port: u16,
     since: Instant,
 }
@@ -36,8 +36,8 @@ struct Idle {
 impl Idle {
     /// Whether it can be used, as it is seen now.
     fn is_of_use(&mut self) -> bool {
-        self.line.look();
-        self.since.elapsed() < IDLE_MAX && self.line.is_free()
+        self.connection.look();
+        self.since.elapsed() < IDLE_MAX && self.connection.is_free()
     }
 }
 
@@ -47,7 +47,7 @@ impl Kept {
     }
 
     /// One to this host that can be used: the one that was used last.
-    pub(super) fn take(&self, host: &str, port: u16) -> Option<Box<Line>> {
+    pub(super) fn take(&self, host: &str, port: u16) -> Option<Box<PlainConnection>> {
         loop {
             let mut state = self.lock();
             let idle = state.hosts.get_mut(host)?;
@@ -56,23 +56,23 @@ impl Kept {
             state.count -= 1;
             drop(state);
             if found.is_of_use() {
-                return Some(found.line);
+                return Some(found.connection);
             }
         }
     }
 
     /// Keeps one, if it can be used again.
-    pub(super) fn put(self: &Arc<Self>, host: Box<str>, port: u16, mut line: Box<Line>) {
-        if line.is_free() {
-            line.rest();
+    pub(super) fn put(self: &Arc<Self>, host: Box<str>, port: u16, mut connection: Box<PlainConnection>) {
+        if connection.is_free() {
+            connection.rest();
         } else {
-            line.look();
+            connection.look();
         }
-        if !line.is_free() {
+        if !connection.is_free() {
             return;
         }
         let mut state = self.lock();
-        state.hosts.entry(host).or_default().push(Idle { line, port, since: Instant::now() });
+        state.hosts.entry(host).or_default().push(Idle { connection, port, since: Instant::now() });
         state.count += 1;
         let too_many = if state.count > KEPT_MAX { state.remove_oldest() } else { None };
         if state.sweeper.strong_count() == 0
@@ -137,20 +137,20 @@ mod tests {
     use super::*;
 
     /// A connection, and the other side of it.
-    async fn connected() -> (Box<Line>, TcpStream) {
+    async fn connected() -> (Box<PlainConnection>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut line = Line::over(stream).await.unwrap();
-        line.look();
-        (line, listener.accept().await.unwrap().0)
+        let mut connection = PlainConnection::over(stream).await.unwrap();
+        connection.look();
+        (connection, listener.accept().await.unwrap().0)
     }
 
     #[tokio::test]
     async fn the_oldest_is_closed_where_there_are_too_many_in_all() {
         let (kept, mut peers) = (Arc::new(Kept::default()), Vec::new());
         for number in 0..=KEPT_MAX {
-            let (line, peer) = connected().await;
-            kept.put(format!("host-{number}").into(), 80, line);
+            let (connection, peer) = connected().await;
+            kept.put(format!("host-{number}").into(), 80, connection);
             peers.push(peer);
         }
         assert_eq!(kept.lock().count, KEPT_MAX);
@@ -187,8 +187,8 @@ mod tests {
         for _ in 0..2 {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let (line, peer) = connected().await;
-                kept.put("a".into(), 80, line);
+                let (connection, peer) = connected().await;
+                kept.put("a".into(), 80, connection);
                 peers.push(peer);
             });
             assert_eq!(kept.lock().sweeper.strong_count(), 1);

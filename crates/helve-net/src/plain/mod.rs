@@ -5,9 +5,9 @@
 //! used here, and hands request, response and every part of its content from task to task. Here whoever
 //! waits for a response drives the connection, in their own task.
 
+mod connection;
 mod content;
 mod kept;
-mod line;
 
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -20,10 +20,10 @@ use hyper::Uri;
 use hyper::header::{self, HeaderValue};
 use url::{Position, Url};
 
+use self::connection::PlainConnection;
 pub(crate) use self::content::Unpacked;
 use self::content::Whole;
 use self::kept::Kept;
-use self::line::Line;
 use crate::dial::dial;
 use crate::error::NetError;
 use crate::message::Request;
@@ -64,16 +64,18 @@ impl Plain {
         loop {
             let kept = self.kept.take(name, target.port);
             let was_kept = kept.is_some();
-            let mut line = match kept {
-                Some(line) => line,
+            let mut connection = match kept {
+                Some(connection) => connection,
                 None => self.connect(name, target).await?,
             };
-            let mut sending = pin!(line.sender.try_send_request(outgoing));
-            let answered = poll_fn(|cx| line.drive(cx, |cx| sending.as_mut().poll(cx))).await;
+            let mut sending = pin!(connection.sender.try_send_request(outgoing));
+            let answered = poll_fn(|cx| connection.drive(cx, |cx| sending.as_mut().poll(cx))).await;
             match answered {
                 Ok(response) => {
                     let home = (Arc::clone(&self.kept), name.into(), target.port);
-                    return Ok(content::unpacked(response.map(|body| Whole::new(body, line, home))).await);
+                    return Ok(
+                        content::unpacked(response.map(|body| Whole::new(body, connection, home))).await
+                    );
                 }
                 Err(mut error) => match error.take_message() {
                     // The other side had closed a connection that was kept, and nothing was sent.
@@ -84,10 +86,10 @@ impl Plain {
         }
     }
 
-    async fn connect(&self, name: &str, target: &Target) -> Result<Box<Line>, NetError> {
+    async fn connect(&self, name: &str, target: &Target) -> Result<Box<PlainConnection>, NetError> {
         let connecting = async {
             let stream = dial(target, self.addresses(name, target).await?).await?;
-            Line::over(stream)
+            PlainConnection::over(stream)
                 .await
                 .map_err(|error| NetError::Connect { host: target.to_string(), source: error.into() })
         };

@@ -125,6 +125,31 @@ impl Component {
         Ok(true)
     }
 
+    /// Writes one parameter of those properties of that name that a test picks, or takes it out. Everything else on
+    /// their lines stays. Says how many there were.
+    pub fn set_param(
+        &mut self,
+        name: &str,
+        mut picks: impl FnMut(&Property<'_>) -> bool,
+        param: &str,
+        value: Option<&str>,
+    ) -> Result<usize, EditError> {
+        let new = value.map(|value| NewProperty::raw(name, "")?.with_param(param, value)).transpose()?;
+        let new = new.map(|new| new.head()[name.len() + 1..].to_owned());
+        let mut count = 0;
+        for node in &mut self.nodes {
+            let Node::Line(line) = node else { continue };
+            if !line.is_named(name) {
+                continue;
+            }
+            let Some(property) = line.property().filter(|property| picks(property)) else { continue };
+            let text = format!("{}:{}", property.head_with(param, new.as_deref()), property.value());
+            *line = Line::fold(&text, self.eol);
+            count += 1;
+        }
+        Ok(count)
+    }
+
     /// Adds a property behind the last one and before the components inside, where the standard wants it.
     pub fn add(&mut self, property: &NewProperty) {
         let inside = self.nodes.iter().position(|node| matches!(node, Node::Component(_)));

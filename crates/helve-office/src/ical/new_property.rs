@@ -60,6 +60,10 @@ impl NewProperty {
         &self.value
     }
 
+    pub(super) fn head(&self) -> &str {
+        &self.head
+    }
+
     pub(super) fn to_line(&self, eol: Eol) -> Line {
         Line::fold(&format!("{}:{}", self.head, self.value), eol)
     }

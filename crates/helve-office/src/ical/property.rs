@@ -54,6 +54,21 @@ impl<'a> Property<'a> {
         &self.text[..self.value_at - 1]
     }
 
+    /// The same as [`head`](Self::head) with one parameter written anew, or without it.
+    pub(super) fn head_with(&self, param: &str, new: Option<&str>) -> String {
+        let head = self.head();
+        let mut parts = split_quoted(head, ';');
+        let mut written = parts.next().unwrap_or_default().to_owned();
+        let mut new = new;
+        for part in parts {
+            let is_it = part.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case(param));
+            let kept = if is_it { new.take() } else { Some(part) };
+            written.extend(kept.into_iter().flat_map(|kept| [";", kept]));
+        }
+        written.extend(new.into_iter().flat_map(|new| [";", new]));
+        written
+    }
+
     /// The parameters in their order.
     pub fn params(&self) -> impl Iterator<Item = Param<'_>> {
         let text = &self.text[self.name_end..self.value_at - 1];

@@ -1,5 +1,7 @@
 //! Files that other programs exported, read into the embedded account.
 
 mod mails;
+mod objects;
 
 pub use mails::{MailSkipped, MailsImported, import_mails};
+pub use objects::{ImportError, Imported, Skipped, import_objects};

@@ -26,6 +26,7 @@ mod expand;
 mod id;
 mod occurrence;
 mod series;
+mod span;
 
 pub use event::{Event, Length, Start, Status};
 pub use id::RecurrenceId;

@@ -3,6 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod dav;
+mod dav_hostile;
+mod dav_server;
+mod calendar_listing;
+mod calendar_world;
 mod edits;
 mod ical;
 mod mail;
@@ -15,6 +20,7 @@ mod recurrence;
 mod rule;
 mod samples;
 mod servers;
+mod tasks_tools;
 mod text;
 mod zones;
 

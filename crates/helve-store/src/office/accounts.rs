@@ -1,7 +1,7 @@
 //! Which accounts are connected.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{OfficeDb, OfficeError};
 
@@ -31,36 +31,22 @@ pub struct AccountRow {
 impl OfficeDb {
     /// Every account, oldest first.
     pub async fn accounts(&self) -> Result<Vec<AccountRow>, OfficeError> {
-        self.read(|db| {
-            let mut rows = db.prepare_cached(
-                "SELECT id, kind, address, name, owner, settings, created_at, synced_at, trouble
-                 FROM accounts ORDER BY created_at, id",
-            )?;
-            rows.query_map([], account)?.collect()
-        })
-        .await
+        self.read(all).await
+    }
+
+    /// The same at once: a few rows, read by who cannot wait.
+    pub fn accounts_now(&self) -> Result<Vec<AccountRow>, OfficeError> {
+        self.read_now(all)
     }
 
     /// Adds an account. False where there is one of this name already.
     pub async fn add_account(&self, row: AccountRow) -> Result<bool, OfficeError> {
-        self.write(move |db| {
-            let added = db
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO accounts (id, kind, address, name, owner, settings, created_at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                )?
-                .execute(params![
-                    row.id,
-                    row.kind,
-                    row.address,
-                    row.name,
-                    row.owner,
-                    row.settings,
-                    row.created_at.as_microsecond()
-                ])?;
-            Ok(added == 1)
-        })
-        .await
+        self.write(move |db| add(db, &row)).await
+    }
+
+    /// The same at once.
+    pub fn add_account_now(&self, row: &AccountRow) -> Result<bool, OfficeError> {
+        self.write_now(|db| add(db, row))
     }
 
     /// Changes how an account is reached. False where there is none of this name.
@@ -136,6 +122,32 @@ impl OfficeDb {
         })
         .await
     }
+}
+
+fn all(db: &Connection) -> rusqlite::Result<Vec<AccountRow>> {
+    let mut rows = db.prepare_cached(
+        "SELECT id, kind, address, name, owner, settings, created_at, synced_at, trouble
+         FROM accounts ORDER BY created_at, id",
+    )?;
+    rows.query_map([], account)?.collect()
+}
+
+fn add(db: &Connection, row: &AccountRow) -> rusqlite::Result<bool> {
+    let added = db
+        .prepare_cached(
+            "INSERT OR IGNORE INTO accounts (id, kind, address, name, owner, settings, created_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            row.id,
+            row.kind,
+            row.address,
+            row.name,
+            row.owner,
+            row.settings,
+            row.created_at.as_microsecond()
+        ])?;
+    Ok(added == 1)
 }
 
 fn account(row: &Row<'_>) -> rusqlite::Result<AccountRow> {

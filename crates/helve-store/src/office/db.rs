@@ -23,26 +23,23 @@ pub struct OfficeDb(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    writer: Mutex<Connection>,
+    /// None until somebody reads or writes.
+    writer: Mutex<Option<Connection>>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl OfficeDb {
-    /// Opens the file, and makes it where there is none.
+    /// The file, opened by whoever first reads or writes, and made where there is none: most commands never do.
+    pub fn later(path: &Path) -> Self {
+        let (writer, idle) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { path: path.to_owned(), writer, idle }))
+    }
+
+    /// Opens the file now, and makes it where there is none.
     pub fn open(path: &Path) -> Result<Self, OfficeError> {
-        let open = |source| OfficeError::Open { path: path.to_owned(), source };
-        make_private(path);
-        let mut db = Connection::open(path).map_err(open)?;
-        prepare(&db).map_err(open)?;
-        let found = make_tables(&mut db).map_err(open)?;
-        if found > FORMAT {
-            return Err(OfficeError::Newer { path: path.to_owned(), found, known: FORMAT });
-        }
-        Ok(Self(Arc::new(Inner {
-            path: path.to_owned(),
-            writer: Mutex::new(db),
-            idle: Mutex::new(Vec::new()),
-        })))
+        let db = Self::later(path);
+        db.0.with_writer(|_| Ok(()))?;
+        Ok(db)
     }
 
     /// Where the file is.
@@ -57,6 +54,22 @@ impl OfficeDb {
     ) -> Result<T, OfficeError> {
         let inner = Arc::clone(&self.0);
         blocking(move || inner.read(read)).await
+    }
+
+    /// The same at once, where nothing else can wait. For small reads of few rows.
+    pub(super) fn read_now<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, OfficeError> {
+        self.0.read(read)
+    }
+
+    /// The same for a write.
+    pub(super) fn write_now<T>(
+        &self,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, OfficeError> {
+        self.0.write(write)
     }
 
     /// Writes all or nothing, on a thread that may block. It is on disk when this returns.
@@ -84,6 +97,8 @@ impl Inner {
     }
 
     fn reader(&self) -> Result<Connection, OfficeError> {
+        // It makes the tables that are to be read.
+        self.with_writer(|_| Ok(()))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = |source| OfficeError::Open { path: self.path.clone(), source };
         let db = Connection::open_with_flags(&self.path, flags).map_err(open)?;
@@ -95,12 +110,38 @@ impl Inner {
         &self,
         write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, OfficeError> {
-        let mut db = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let written = write(&transaction)?;
-        transaction.commit()?;
-        Ok(written)
+        self.with_writer(|db| {
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let written = write(&transaction)?;
+            transaction.commit()?;
+            Ok(written)
+        })
     }
+
+    /// The one connection that writes, opened by the first who wants it.
+    fn with_writer<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, OfficeError>,
+    ) -> Result<T, OfficeError> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        match writer.as_mut() {
+            Some(db) => work(db),
+            None => work(writer.insert(open(&self.path)?)),
+        }
+    }
+}
+
+/// Opens the file for writing, and makes it where there is none.
+fn open(path: &Path) -> Result<Connection, OfficeError> {
+    let open = |source| OfficeError::Open { path: path.to_owned(), source };
+    make_private(path);
+    let mut db = Connection::open(path).map_err(open)?;
+    prepare(&db).map_err(open)?;
+    let found = make_tables(&mut db).map_err(open)?;
+    if found > FORMAT {
+        return Err(OfficeError::Newer { path: path.to_owned(), found, known: FORMAT });
+    }
+    Ok(db)
 }
 
 fn prepare(db: &Connection) -> rusqlite::Result<()> {
@@ -121,6 +162,7 @@ fn make_tables(db: &mut Connection) -> rusqlite::Result<i64> {
         return Ok(format);
     }
     transaction.execute_batch(include_str!("schema.sql"))?;
+    transaction.execute_batch(include_str!("schema_objects.sql"))?;
     transaction.execute_batch(include_str!("schema_mail.sql"))?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()?;

@@ -6,19 +6,26 @@
 mod accounts;
 mod collections;
 mod db;
+mod deeds;
 mod drafts;
 mod error;
 mod mail_search;
 mod mail_threads;
 mod mail_words;
 mod mails;
+mod objects;
 mod outbox;
+mod people;
+mod search;
 
 pub use accounts::AccountRow;
 pub use collections::{CollectionRow, NewCollection};
 pub use db::OfficeDb;
+pub use deeds::Deed;
 pub use drafts::DraftDeed;
 pub use error::OfficeError;
 pub use mail_search::{MailHits, MailQuery, MailRow, PersonSeen};
 pub use mails::{Known, MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow};
+pub use objects::{Before, NewObject, NewPerson, ObjectPage, ObjectQuery, ObjectRow};
 pub use outbox::{NewOutboxRow, OutboxRow, OutboxState};
+pub use people::PersonRow;

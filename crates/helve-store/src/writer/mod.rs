@@ -38,7 +38,7 @@ use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
 use crate::quarantine::{self, Standing};
-use crate::queue::{self, Answer, Company, Health, HeldKey, Job, Patience, Queue};
+use crate::queue::{self, Answer, Cohort, Health, HeldKey, Job, Patience, Queue};
 use crate::request::Response;
 use crate::reserve::Reserve;
 use crate::schema;
@@ -83,7 +83,7 @@ pub(crate) struct Backlog {
     /// Since when another process has kept the journal locked.
     blocked_since: Option<Timestamp>,
     /// Whom the last group was for.
-    company: Option<Company>,
+    cohort: Option<Cohort>,
 }
 
 impl Writer {
@@ -134,7 +134,7 @@ impl Writer {
         self.queue.commits.record(took);
         self.backlog.blocked_since = None;
         let answered = self.backlog.held.iter().take(count).filter(|job| job.is_awaited()).count();
-        self.backlog.company = Company::answered(answered, took);
+        self.backlog.cohort = Cohort::answered(answered, took);
         self.move_anchor();
         self.recover();
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
@@ -369,7 +369,7 @@ impl Writer {
 impl Backlog {
     fn patience(&self) -> Patience {
         match (&self.health, self.held.is_empty()) {
-            (Health::Working, true) => Patience::UntilWork(self.company),
+            (Health::Working, true) => Patience::UntilWork(self.cohort),
             (Health::Broken(_), _) => Patience::UntilRetry(RETRY_PAUSE),
             (Health::Quarantined(_), _) => Patience::UntilRetry(LOOK_PAUSE),
             (Health::ReportsOnly(_), true) => Patience::UntilRetry(ROOM_PAUSE),

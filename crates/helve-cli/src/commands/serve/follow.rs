@@ -217,6 +217,7 @@ impl<'a> Follower<'a> {
     async fn take_up(&mut self, mut loaded: Loaded) -> Following {
         // What is followed is kept from the tools that run before it counts.
         loaded.unwritable = self.first.unwritable.clone();
+        loaded.office = Arc::clone(&self.first.office);
         wire::judges::unwritable(&loaded);
         self.policies.clone_from(&loaded.policy_files);
         let files = std::mem::take(&mut self.seen.files);

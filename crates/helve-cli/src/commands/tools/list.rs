@@ -16,7 +16,7 @@ use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count, escape};
 use crate::wire::broken::BrokenPart;
 use crate::wire::mcp::{self, Which};
-use crate::wire::{ByVariable, Tools, brought};
+use crate::wire::{Connected, Tools, brought};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -89,7 +89,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 pub(super) struct Here {
     /// Tools that wait to be trusted, by name, with what is known of each.
     waiting: BTreeMap<String, &'static str>,
-    integrations: ByVariable,
+    integrations: Connected,
     ask_from: Risk,
 }
 
@@ -97,7 +97,7 @@ impl Here {
     pub(super) fn of(loaded: &Loaded) -> Self {
         Self {
             waiting: brought::waiting(loaded),
-            integrations: ByVariable::new(&loaded.config),
+            integrations: Connected::new(&loaded.config),
             ask_from: loaded.config.security.ask_from,
         }
     }

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::super::ServerEventKind;
 use super::super::discover::{Found, LIST_MAX, discover, register};
-use super::super::lines::{Line, Slot};
 use super::super::listening::listen_for_changes;
 use super::super::offer::Offer;
+use super::super::owners::{ConnectionOwner, Slot};
 use super::super::status::ServerState;
 use super::Server;
 use super::reach::{BACKOFF_MAX, backoff};
@@ -44,7 +44,7 @@ impl Server {
                 }
             }
             let wait = {
-                let slot = self.lines().get(&Line::default()).cloned();
+                let slot = self.connections().get(&ConnectionOwner::default()).cloned();
                 let not_before = match slot {
                     Some(slot) => slot.turn.lock().await.not_before,
                     None => None,
@@ -62,11 +62,16 @@ impl Server {
 
     /// Looks after a connection until it is closed: reads what is offered, hears of changes, and
     /// sees that the server is still there.
-    pub(super) async fn attend(self: Arc<Self>, line: Line, slot: Weak<Slot>, connection: Arc<Connection>) {
-        if line.client.is_none() {
-            self.subscribe_again(&line, &connection).await;
+    pub(super) async fn attend(
+        self: Arc<Self>,
+        owner: ConnectionOwner,
+        slot: Weak<Slot>,
+        connection: Arc<Connection>,
+    ) {
+        if owner.client.is_none() {
+            self.subscribe_again(&owner, &connection).await;
         }
-        if line.is_shared()
+        if owner.is_shared()
             && let Err(error @ LinkError::Unauthorized { .. }) = self.read_offer(&connection).await
         {
             // It greets everybody, but tells nothing to strangers.
@@ -78,13 +83,13 @@ impl Server {
             connection.close().await;
             return;
         }
-        let listening = listen_for_changes(&self, &connection, &line);
+        let listening = listen_for_changes(&self, &connection, &owner);
         let watching = async {
             tokio::select! {
                 () = connection.wait_closed() => {}
-                () = self.hear(&line, &slot, &connection) => {}
+                () = self.hear(&owner, &slot, &connection) => {}
                 () = self.check_health(&connection) => {}
-                () = self.stop_when_idle(&line, &slot, &connection) => {}
+                () = self.stop_when_idle(&owner, &slot, &connection) => {}
             }
         };
         tokio::select! {
@@ -96,17 +101,17 @@ impl Server {
             slot.forget(&connection);
         }
         connection.close().await;
-        if !line.is_shared() {
-            self.clear_away(&line, &slot);
+        if !owner.is_shared() {
+            self.clear_away(&owner, &slot);
             return;
         }
         match reason {
             // We closed it, as nobody needs it.
-            None => self.lost(&line, ServerState::Pending, "nobody uses it".to_owned()),
+            None => self.lost(&owner, ServerState::Pending, "nobody uses it".to_owned()),
             Some(reason) => {
                 let reason = self.with_last_words(reason);
                 self.log.add(Source::Helve, &reason);
-                self.lost(&line, ServerState::Failed, reason);
+                self.lost(&owner, ServerState::Failed, reason);
             }
         }
     }
@@ -173,27 +178,32 @@ impl Server {
     }
 
     /// Hears of changes and reads again what changed.
-    async fn hear(self: &Arc<Self>, line: &Line, slot: &Weak<Slot>, connection: &Arc<Connection>) {
+    async fn hear(
+        self: &Arc<Self>,
+        owner: &ConnectionOwner,
+        slot: &Weak<Slot>,
+        connection: &Arc<Connection>,
+    ) {
         loop {
             tokio::time::sleep(GATHER).await;
             let changes = connection.news().take().await;
             let lists = [Change::Tools, Change::Resources, Change::Prompts];
             let is_changed = lists.into_iter().any(|change| changes.has(change));
-            if is_changed && line.is_shared() {
+            if is_changed && owner.is_shared() {
                 // What went wrong stands in its status.
                 let _ = self.read_offer(connection).await;
             }
-            if let (true, Some(_), Some(slot)) = (is_changed, &line.principal, slot.upgrade()) {
+            if let (true, Some(_), Some(slot)) = (is_changed, &owner.principal, slot.upgrade()) {
                 slot.forget_offer().await;
-                self.send_of(&line.principal, ServerEventKind::Offer);
+                self.send_of(&owner.principal, ServerEventKind::Offer);
             }
             let updated = match changes.has(Change::Contents) {
-                true => self.wanted_over(line),
+                true => self.wanted_over(owner),
                 // What nobody wants to hear of must not crowd out what somebody does.
-                false => changes.updated.into_iter().filter(|uri| self.is_wanted(line, uri)).collect(),
+                false => changes.updated.into_iter().filter(|uri| self.is_wanted(owner, uri)).collect(),
             };
             for uri in updated {
-                self.send_of(&line.principal, ServerEventKind::Updated(uri));
+                self.send_of(&owner.principal, ServerEventKind::Updated(uri));
             }
         }
     }
@@ -228,8 +238,8 @@ impl Server {
     }
 
     /// Returns when nobody has used it for as long as the configuration says.
-    async fn stop_when_idle(&self, line: &Line, slot: &Weak<Slot>, connection: &Connection) {
-        let idle_s = match line.is_shared() {
+    async fn stop_when_idle(&self, owner: &ConnectionOwner, slot: &Weak<Slot>, connection: &Connection) {
+        let idle_s = match owner.is_shared() {
             true => self.config.idle_stop_s,
             false => Some(self.config.caller_idle_s),
         };
@@ -238,7 +248,7 @@ impl Server {
         };
         loop {
             let left = {
-                let slot = slot.upgrade().filter(|_| !line.is_shared());
+                let slot = slot.upgrade().filter(|_| !owner.is_shared());
                 let used_ms = slot.as_ref().map_or(&self.used_ms, |slot| &slot.used_ms);
                 // A call that takes long counts as long as it runs.
                 if connection.open_questions() > 0 {
@@ -247,7 +257,7 @@ impl Server {
                 let used = self.began + Duration::from_millis(used_ms.load(Ordering::Relaxed));
                 (used + idle).saturating_duration_since(Instant::now())
             };
-            if left.is_zero() && !self.is_watched(line) {
+            if left.is_zero() && !self.is_watched(owner) {
                 return;
             }
             tokio::time::sleep(left.max(Duration::from_millis(100))).await;

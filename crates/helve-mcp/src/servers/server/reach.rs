@@ -1,4 +1,4 @@
-//! Connecting: one connection for each line, made where there is none, and not more often than is wise.
+//! Connecting: one connection for each owner, made where there is none, and not more often than is wise.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::connect::{Way, connect};
 use super::super::in_process;
-use super::super::lines::{Behalf, Failures, Line, Slot};
+use super::super::owners::{Behalf, ConnectionOwner, Failures, Slot};
 use super::super::status::ServerState;
 use super::Server;
 use crate::client::connection::Connection;
@@ -30,21 +30,21 @@ impl Server {
         self: &Arc<Self>,
         behalf: Behalf<'_>,
     ) -> Result<Arc<Connection>, LinkError> {
-        self.connection_over(&self.line(behalf)?).await
+        self.connection_over(&self.owner_of(behalf)?).await
     }
 
     /// The connection that finds out what there is, and that all use who share one.
     pub(super) async fn own_connection(self: &Arc<Self>) -> Result<Arc<Connection>, LinkError> {
-        self.connection_over(&Line::default()).await
+        self.connection_over(&ConnectionOwner::default()).await
     }
 
     pub(in crate::servers) async fn connection_over(
         self: &Arc<Self>,
-        line: &Line,
+        owner: &ConnectionOwner,
     ) -> Result<Arc<Connection>, LinkError> {
         self.check_wanted()?;
-        self.admit(line).await?;
-        let slot = self.slot(line)?;
+        self.admit(owner).await?;
+        let slot = self.slot(owner)?;
         slot.used_ms.store(self.now_ms(), Ordering::Relaxed);
         if let Some(connection) = slot.live() {
             return Ok(connection);
@@ -62,7 +62,7 @@ impl Server {
                 other => LinkError::unsent(other.to_string()),
             });
         }
-        self.connect(line, &slot, &mut failures).await
+        self.connect(owner, &slot, &mut failures).await
     }
 
     /// Refuses what must not be connected, or not any more.
@@ -78,7 +78,7 @@ impl Server {
 
     async fn connect(
         self: &Arc<Self>,
-        line: &Line,
+        owner: &ConnectionOwner,
         slot: &Arc<Slot>,
         failures: &mut Failures,
     ) -> Result<Arc<Connection>, LinkError> {
@@ -90,14 +90,14 @@ impl Server {
         if failures.since.is_some_and(|since| since.elapsed() > STEADY) {
             failures.count = 0;
         }
-        match self.try_to_connect(line).await {
+        match self.try_to_connect(owner).await {
             Ok((connection, way)) => {
                 *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Some(way);
                 let connection = Arc::new(connection);
                 failures.last = None;
                 failures.not_before = None;
                 failures.since = Some(Instant::now());
-                if let Err(error) = self.take_up(line, slot, &connection, started.elapsed()) {
+                if let Err(error) = self.take_up(owner, slot, &connection, started.elapsed()) {
                     connection.close().await;
                     return Err(error);
                 }
@@ -107,7 +107,7 @@ impl Server {
             Err(error @ LinkError::NoCredentials { .. }) => Err(error),
             Err(error) => {
                 failures.add(&error);
-                match &line.principal {
+                match &owner.principal {
                     Some(principal) => self.log.add(Source::Helve, &format!("for `{principal}`: {error}")),
                     None => self.failed(&error),
                 }
@@ -117,10 +117,10 @@ impl Server {
     }
 
     /// Connects, and tries again where that may help.
-    async fn try_to_connect(&self, line: &Line) -> Result<(Connection, Way), LinkError> {
+    async fn try_to_connect(&self, owner: &ConnectionOwner) -> Result<(Connection, Way), LinkError> {
         let (mut pause, mut left) = (RETRY_MIN, self.config.connect_retries);
         loop {
-            match self.connect_once(line).await {
+            match self.connect_once(owner).await {
                 Err(error) if left > 0 && is_worth_another(&error) => {
                     self.log.add(Source::Helve, &format!("{error}; it is tried again"));
                     tokio::time::sleep(pause).await;
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    async fn connect_once(&self, line: &Line) -> Result<(Connection, Way), LinkError> {
+    async fn connect_once(&self, owner: &ConnectionOwner) -> Result<(Connection, Way), LinkError> {
         let hub = Hub::new(self.answers.identity(), self.answers.clone(), Arc::clone(&self.log));
         let known = *self.way.lock().unwrap_or_else(PoisonError::into_inner);
         let timeout = self.config.connect_timeout();
@@ -141,7 +141,7 @@ impl Server {
                 in_process::connect(service, hub, self.config.limits.message_bytes, timeout).await
             }
             None => {
-                connect(&self.name, line.who(), &self.config, &self.surroundings, hub, known, timeout).await
+                connect(&self.name, owner.who(), &self.config, &self.surroundings, hub, known, timeout).await
             }
         }
     }
@@ -149,7 +149,7 @@ impl Server {
     /// Puts a new connection in its place and has it looked after, unless the server was stopped meanwhile.
     fn take_up(
         self: &Arc<Self>,
-        line: &Line,
+        owner: &ConnectionOwner,
         slot: &Arc<Slot>,
         connection: &Arc<Connection>,
         latency: Duration,
@@ -161,13 +161,13 @@ impl Server {
         slot.put(connection);
         self.used();
         // How it is to single callers says nothing of the server.
-        if line.principal.is_none() {
+        if owner.principal.is_none() {
             self.tell(ServerState::Connected, None, |told| {
                 told.latency = Some(latency);
                 told.greeting = Some(connection.greeting().clone());
             });
         }
-        let attending = Arc::clone(self).attend(line.clone(), Arc::downgrade(slot), Arc::clone(connection));
+        let attending = Arc::clone(self).attend(owner.clone(), Arc::downgrade(slot), Arc::clone(connection));
         tasks.retain(|task| !task.is_finished());
         tasks.push(tokio::spawn(attending));
         Ok(())

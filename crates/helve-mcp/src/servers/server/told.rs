@@ -7,7 +7,7 @@ use std::time::Duration;
 use helve::event::EventKind;
 use jiff::Timestamp;
 
-use super::super::lines::Line;
+use super::super::owners::ConnectionOwner;
 use super::super::status::{ServerState, ServerStatus};
 use super::super::{ServerEvent, ServerEventKind};
 use super::Server;
@@ -30,11 +30,11 @@ pub(super) struct Told {
 impl Server {
     /// Says that its connection is gone, unless a call has made another meanwhile: that one has said, or
     /// is about to say, how it is.
-    pub(super) fn lost(&self, line: &Line, state: ServerState, reason: String) {
+    pub(super) fn lost(&self, owner: &ConnectionOwner, state: ServerState, reason: String) {
         let mut was_announced = false;
         let why = reason.clone();
         let is_lost = self.status.send_if_modified(|told| {
-            let is_lost = self.live(line).is_none();
+            let is_lost = self.live(owner).is_none();
             if is_lost {
                 was_announced = std::mem::take(&mut told.is_announced);
                 (told.state, told.reason, told.since) = (state, Some(reason), Timestamp::now());

@@ -6,7 +6,29 @@ use helve::ToolBuilder;
 
 use crate::Office;
 
+mod change;
+mod event;
+mod facts;
+mod fault;
+mod fields;
+mod reach;
+mod shown;
+mod task;
+mod time;
+
+mod create_event;
+mod create_task;
+mod list_events;
+mod list_tasks;
+mod update_task;
+
 /// Every tool for calendars and tasks.
-pub(super) fn tools(_office: &Arc<Office>) -> Vec<ToolBuilder> {
-    Vec::new()
+pub(super) fn tools(office: &Arc<Office>) -> Vec<ToolBuilder> {
+    vec![
+        list_events::tool(office),
+        list_tasks::tool(office),
+        create_task::tool(office),
+        update_task::tool(office),
+        create_event::tool(office),
+    ]
 }

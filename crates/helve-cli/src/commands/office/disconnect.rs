@@ -1,0 +1,61 @@
+//! `helve office disconnect`: forgets an account, its secret and what was synced from it.
+
+use helve_office::connect::{AccountSettings, LOCAL};
+use serde_json::json;
+
+use super::unusable;
+use crate::app::App;
+use crate::commands::approvals::local_user;
+use crate::commands::mcp::ask::{Answer, ask};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::wire;
+
+/// As typed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The account
+    id: String,
+    /// Without a question
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    local_user("disconnect accounts")?;
+    let Args { id, yes } = args;
+    let loaded = app.load_config()?;
+    let office = wire::office::office_made(&loaded)?;
+    office.accounts();
+    let row = wire::block_on(async { Ok(office.db().account(id).await.map_err(|error| unusable(&error))?) })?;
+    let row = row.ok_or_else(|| {
+        Failure::usage(format!("there is no account `{id}`")).hint("`helve office accounts` lists them")
+    })?;
+    if id == LOCAL {
+        return Err(Failure::usage("the account `local` cannot be disconnected: what is in it is nowhere else")
+            .hint("`helve office demo remove` takes the demo out; `office.enabled = false` turns the tools off")
+            .into());
+    }
+    let question = format!("Forget {id}, its password and what was synced? What is on its server stays there.");
+    match ask(&question, *yes, app)? {
+        Answer::Yes => {}
+        Answer::No => return Ok(Exit::Denied),
+        Answer::Nobody => {
+            return Err(Failure::usage("nobody is there to be asked").hint("say it with --yes").into());
+        }
+    }
+    wire::block_on(async {
+        // The secret first: should the rest fail, it is gone all the same.
+        if let Ok(settings) = serde_json::from_str::<AccountSettings>(&row.settings) {
+            wire::office::secrets(&loaded).forget(settings.auth()).await?;
+        }
+        office.db().remove_account(id).await.map_err(|error| unusable(&error))?;
+        Ok(())
+    })?;
+    if app.ui.is_json() {
+        app.ui.json(&json!({ "disconnected": id }))?;
+    } else {
+        app.ui.line(format!("{} forgot {id}; nothing on its server was changed", app.ui.paint().good("✓")))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,124 @@
+//! The office: one for a process, opened by whoever first uses it.
+
+mod secrets;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use helve::Tool;
+use helve_office::connect::Connect;
+use helve_office::text::{Address, Mailbox};
+use helve_office::{Office, OfficeSettings};
+use helve_store::office::OfficeDb;
+use jiff::tz::TimeZone;
+
+pub(crate) use secrets::{Keep, OfficeSecrets};
+
+use crate::config::{Loaded, Origin, document, find};
+use crate::failure::Failure;
+
+/// What stands beside the file, each under its name and this.
+const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// The office of this configuration. Nothing is opened by that.
+pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
+    if let Some(office) = loaded.office.get() {
+        return Ok(Arc::clone(office));
+    }
+    let section = &loaded.config.office;
+    let settings =
+        OfficeSettings { zone: zone(loaded)?, recipient_domains: section.recipient_domains.clone() };
+    let connect = Connect { secrets: Arc::new(secrets(loaded)), person: Some(person(loaded)?) };
+    let office = Office::open(OfficeDb::later(&path(loaded)), settings, connect);
+    Ok(Arc::clone(loaded.office.get_or_init(|| Arc::new(office))))
+}
+
+/// The same for a command that uses it: the folder of its file is made.
+pub(crate) fn office_made(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
+    make_folder(loaded)?;
+    office(loaded)
+}
+
+/// Passwords and tokens of accounts.
+pub(crate) fn secrets(loaded: &Loaded) -> OfficeSecrets {
+    OfficeSecrets::new(loaded.config.net.clone(), super::sandbox(loaded))
+}
+
+/// Makes the folder of the file, which only its user can read.
+fn make_folder(loaded: &Loaded) -> Result<(), Failure> {
+    let path = path(loaded);
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+        .create(folder)
+        .map_err(|error| Failure::failed(format!("cannot make {}", folder.display())).because(&error))
+}
+
+/// The office's tools, where the configuration wants them.
+pub(super) fn tools(loaded: &Loaded) -> Result<Vec<Tool>, Failure> {
+    match loaded.config.office.enabled {
+        true => Ok(helve_office::tools::office_tools(&office(loaded)?)),
+        false => Ok(Vec::new()),
+    }
+}
+
+/// Where the file is. Accounts are a person's and not a project's, so it lies with the person, unless they keep
+/// their journal elsewhere.
+pub(crate) fn path(loaded: &Loaded) -> PathBuf {
+    if let Some(path) = &loaded.config.office.path {
+        return loaded.folder_of("/office/path").unwrap_or(Path::new("")).join(path);
+    }
+    let is_chosen = loaded.is_set("/journal/path") && !loaded.journal_is_foreign();
+    match find::state_dir().filter(|_| !is_chosen) {
+        Some(folder) => folder.join("office.db"),
+        None => loaded.journal_path.with_file_name("office.db"),
+    }
+}
+
+/// The file and what SQLite puts beside it.
+pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
+    let path = path(loaded);
+    std::iter::once("").chain(BESIDE).map(move |ending| {
+        let mut file = path.clone().into_os_string();
+        file.push(ending);
+        file.into()
+    })
+}
+
+/// Syncs accounts in the background, as often as the configuration says. Runs until dropped.
+pub(crate) async fn keep_syncing(loaded: &Loaded) {
+    let section = &loaded.config.office;
+    match office(loaded) {
+        Ok(office) if section.enabled && section.sync_every_s > 0 => {
+            helve_office::connect::keep_syncing(office, Duration::from_secs(section.sync_every_s)).await;
+        }
+        Ok(_) | Err(_) => std::future::pending().await,
+    }
+}
+
+fn zone(loaded: &Loaded) -> Result<TimeZone, Failure> {
+    let Some(name) = &loaded.config.office.time_zone else { return Ok(TimeZone::system()) };
+    TimeZone::get(name).map_err(|_| {
+        wrong(loaded, "/office/time_zone", &format!("there is no time zone `{name}`"))
+            .hint("give one such as `Europe/Berlin` or `America/New_York`")
+    })
+}
+
+fn person(loaded: &Loaded) -> Result<Mailbox, Failure> {
+    let section = &loaded.config.office;
+    let address = Address::new(&section.address)
+        .map_err(|error| wrong(loaded, "/office/address", &error.to_string()))?;
+    Mailbox::new(section.name.as_deref(), address)
+        .map_err(|error| wrong(loaded, "/office/name", &error.to_string()))
+}
+
+fn wrong(loaded: &Loaded, pointer: &str, why: &str) -> Failure {
+    let origin: Origin = loaded.origin(pointer);
+    Failure::usage("the office cannot be used as it is configured")
+        .detail(format!("{}  {why}", document::at(&origin)))
+        .hint("`helve config keys office` documents the keys")
+}

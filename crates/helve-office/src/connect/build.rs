@@ -1,0 +1,148 @@
+//! From rows to accounts.
+
+use std::sync::Arc;
+
+use helve_store::office::{AccountRow, OfficeDb, OfficeError};
+use jiff::Timestamp;
+
+use super::{AccountSettings, Secrets};
+use crate::text::{Address, Mailbox};
+use crate::{Account, OfficeSettings};
+
+/// The account that is always there and needs no server.
+pub const LOCAL: &str = "local";
+
+/// What accounts are made with.
+pub struct Connect {
+    /// Where secrets come from.
+    pub secrets: Arc<dyn Secrets>,
+    /// Who the person is in the account that needs no server.
+    pub person: Option<Mailbox>,
+}
+
+/// An account that cannot be used now, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Its name.
+    pub id: String,
+    /// What is wrong, for people.
+    pub trouble: String,
+}
+
+/// What an office has of its accounts.
+#[derive(Default, Clone)]
+pub(crate) struct Connected {
+    /// Those that can be used, with the rows that they were made of.
+    made: Vec<(AccountRow, Arc<Account>)>,
+    pub(crate) accounts: Arc<[Arc<Account>]>,
+    pub(crate) aside: Arc<[SetAside]>,
+}
+
+impl Connected {
+    /// These and no others.
+    pub(crate) fn of(accounts: Arc<[Arc<Account>]>) -> Self {
+        Self { accounts, ..Self::default() }
+    }
+}
+
+impl Connect {
+    /// Every account of the file. One that has not changed since `before` stays the same, with its connections.
+    pub(crate) fn all(
+        &self,
+        db: &OfficeDb,
+        settings: &OfficeSettings,
+        before: &Connected,
+    ) -> Result<Connected, OfficeError> {
+        let mut rows = db.accounts_now()?;
+        if rows.iter().all(|row| row.id != LOCAL) {
+            let local = local_row();
+            db.add_account_now(&local)?;
+            rows.insert(0, local);
+        }
+        let (mut made, mut aside) = (Vec::new(), Vec::new());
+        for row in rows {
+            let kept = before.made.iter().find(|(known, _)| is_same(known, &row));
+            match kept.map_or_else(
+                || self.account(db, settings, &row).map(Arc::new),
+                |(_, kept)| Ok(Arc::clone(kept)),
+            ) {
+                Ok(account) => made.push((row, account)),
+                Err(trouble) => aside.push(SetAside { id: row.id, trouble }),
+            }
+        }
+        let accounts = made.iter().map(|(_, account)| Arc::clone(account)).collect();
+        Ok(Connected { made, accounts, aside: aside.into() })
+    }
+
+    fn account(&self, db: &OfficeDb, settings: &OfficeSettings, row: &AccountRow) -> Result<Account, String> {
+        if row.kind == "embedded" {
+            return Ok(self.embedded(db, settings, row));
+        }
+        let reached: AccountSettings = serde_json::from_str(&row.settings).map_err(|_| {
+            format!("its settings cannot be read; `helve office disconnect {}` and connect it again", row.id)
+        })?;
+        let person = person(row)?;
+        self.connected(row, person, &reached)
+    }
+
+    fn embedded(&self, _db: &OfficeDb, _settings: &OfficeSettings, row: &AccountRow) -> Account {
+        Account {
+            id: row.id.clone(),
+            kind: row.kind.clone(),
+            person: self.person.clone(),
+            owner: row.owner.clone(),
+            mails: None,
+            submit: None,
+            objects: None,
+        }
+    }
+
+    fn connected(
+        &self,
+        row: &AccountRow,
+        person: Option<Mailbox>,
+        _reached: &AccountSettings,
+    ) -> Result<Account, String> {
+        Ok(Account {
+            id: row.id.clone(),
+            kind: row.kind.clone(),
+            person,
+            owner: row.owner.clone(),
+            mails: None,
+            submit: None,
+            objects: None,
+        })
+    }
+}
+
+/// Whether an account made of one row is right for another: when it was synced does not matter.
+fn is_same(one: &AccountRow, other: &AccountRow) -> bool {
+    let AccountRow { id, kind, address, name, owner, settings, created_at, synced_at: _, trouble: _ } = one;
+    *id == other.id
+        && *kind == other.kind
+        && *address == other.address
+        && *name == other.name
+        && *owner == other.owner
+        && *settings == other.settings
+        && *created_at == other.created_at
+}
+
+fn person(row: &AccountRow) -> Result<Option<Mailbox>, String> {
+    let Some(address) = &row.address else { return Ok(None) };
+    let address = Address::new(address).map_err(|error| error.to_string())?;
+    Mailbox::new(row.name.as_deref(), address).map(Some).map_err(|error| error.to_string())
+}
+
+fn local_row() -> AccountRow {
+    AccountRow {
+        id: LOCAL.to_owned(),
+        kind: "embedded".to_owned(),
+        address: None,
+        name: None,
+        owner: None,
+        settings: "{}".to_owned(),
+        created_at: Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    }
+}

@@ -1,0 +1,209 @@
+//! The port to one account behind IMAP.
+
+use bytes::Bytes;
+use helve_core::BoxFuture;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+
+use super::session::{self, Access, Session};
+use super::{folders, messages, sync};
+use crate::account::{Fault, Flags, Folder, MailChanges, MailStore};
+use crate::text::{MessageId, SearchWords};
+use crate::wire::{Login, Server, Timeouts};
+
+/// Connections at once: one for a sync, and one for the person who waits.
+const CONNECTIONS: usize = 2;
+
+/// The mails of one account behind IMAP.
+///
+/// Nothing that is read is marked as read. Connections are made when they are needed, kept, and replaced where the
+/// server closed them meanwhile.
+pub struct ImapAccount {
+    server: Server,
+    login: Login,
+    timeouts: Timeouts,
+    turns: Semaphore,
+    kept: Mutex<Vec<Session>>,
+}
+
+impl ImapAccount {
+    /// An account. Connects to nothing yet.
+    pub fn new(server: Server, login: Login) -> Self {
+        let (turns, kept) = (Semaphore::new(CONNECTIONS), Mutex::default());
+        Self { server, login, timeouts: Timeouts::default(), turns, kept }
+    }
+
+    /// The same with other patience.
+    #[must_use]
+    pub fn with_timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
+    }
+
+    /// Logs in, and says which extensions the server has.
+    pub async fn abilities(&self) -> Result<Vec<String>, Fault> {
+        let turn = self.turn().await?;
+        let found = turn.session.abilities().map(str::to_owned).collect();
+        turn.finish(Ok(found)).await
+    }
+
+    /// The keys of messages in a folder that have all of these words, as the server finds them.
+    pub async fn search(&self, folder: &str, words: &SearchWords) -> Result<Vec<String>, Fault> {
+        let (mut turn, opened) = self.enter(folder, Access::Read).await?;
+        let found = messages::search_words(&mut turn.session, words).await;
+        turn.finish(found.map(|uids| uids.iter().map(|uid| messages::key(&opened, uid)).collect())).await
+    }
+
+    /// A connection that answers.
+    async fn turn(&self) -> Result<Turn<'_>, Fault> {
+        let permit = self.permit().await?;
+        // Before its answer is awaited: a kept connection is no longer kept while it is used.
+        let kept = self.kept.lock().await.pop();
+        if let Some(mut session) = kept {
+            if session.check().await.is_ok() {
+                return Ok(Turn { account: self, session, permit });
+            }
+        }
+        self.fresh(permit).await
+    }
+
+    /// A connection with a folder open.
+    async fn enter(&self, path: &str, access: Access) -> Result<(Turn<'_>, session::Folder), Fault> {
+        let permit = self.permit().await?;
+        let kept = self.kept.lock().await.pop();
+        if let Some(mut session) = kept {
+            match session.enter(path, access).await {
+                // The server closed it since, or forgot about us: nothing was done on it yet.
+                Err(Fault::Unreachable(_) | Fault::Login(_)) => {}
+                entered => {
+                    let turn = Turn { account: self, session, permit };
+                    return turn.entered(entered).await;
+                }
+            }
+        }
+        let mut turn = self.fresh(permit).await?;
+        let entered = turn.session.enter(path, access).await;
+        turn.entered(entered).await
+    }
+
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, Fault> {
+        let closed = |_| Fault::Unreachable("the account is being closed".to_owned());
+        self.turns.acquire().await.map_err(closed)
+    }
+
+    async fn fresh<'a>(&'a self, permit: SemaphorePermit<'a>) -> Result<Turn<'a>, Fault> {
+        let session = Session::open(&self.server, &self.login, self.timeouts).await?;
+        Ok(Turn { account: self, session, permit })
+    }
+}
+
+/// A connection in use. Whoever forgets to [`finish`](Turn::finish) it, as a cancelled call does, closes it: an
+/// answer may still be on its way there.
+struct Turn<'a> {
+    account: &'a ImapAccount,
+    session: Session,
+    permit: SemaphorePermit<'a>,
+}
+
+impl<'a> Turn<'a> {
+    async fn entered(
+        self,
+        entered: Result<session::Folder, Fault>,
+    ) -> Result<(Turn<'a>, session::Folder), Fault> {
+        match entered {
+            Ok(folder) => Ok((self, folder)),
+            Err(fault) => self.finish(Err(fault)).await,
+        }
+    }
+
+    /// Keeps the connection for the next, unless what happened leaves doubts about it.
+    async fn finish<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
+        let is_good = match &result {
+            Ok(_) | Err(Fault::Refused(_) | Fault::Gone(_)) => true,
+            Err(Fault::Unreachable(_) | Fault::Login(_) | Fault::Unknown(_) | Fault::Nonsense(_)) => false,
+        };
+        if is_good {
+            self.account.kept.lock().await.push(self.session);
+        }
+        drop(self.permit);
+        result
+    }
+}
+
+impl MailStore for ImapAccount {
+    fn folders(&self) -> BoxFuture<'_, Result<Vec<Folder>, Fault>> {
+        Box::pin(async {
+            let mut turn = self.turn().await?;
+            let listed = folders::list(&mut turn.session).await;
+            turn.finish(listed).await
+        })
+    }
+
+    fn changes<'a>(
+        &'a self,
+        folder: &'a str,
+        since: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<MailChanges, Fault>> {
+        Box::pin(async move {
+            let (mut turn, opened) = self.enter(folder, Access::Read).await?;
+            let changes = sync::changes(&mut turn.session, opened, since).await;
+            turn.finish(changes).await
+        })
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        folder: &'a str,
+        key: &'a str,
+        bytes_max: usize,
+    ) -> BoxFuture<'a, Result<Bytes, Fault>> {
+        Box::pin(async move {
+            let (mut turn, opened) = self.enter(folder, Access::Read).await?;
+            let fetched = match messages::uid(&opened, key) {
+                Ok(uid) => messages::fetch(&mut turn.session, uid, bytes_max).await,
+                Err(fault) => Err(fault),
+            };
+            turn.finish(fetched).await
+        })
+    }
+
+    fn append<'a>(
+        &'a self,
+        folder: &'a str,
+        message: Bytes,
+        flags: Flags,
+    ) -> BoxFuture<'a, Result<Option<String>, Fault>> {
+        Box::pin(async move {
+            let mut turn = self.turn().await?;
+            let appended = messages::append(&mut turn.session, folder, &message, flags).await;
+            match turn.finish(appended).await? {
+                Some(key) => Ok(Some(key)),
+                // Put there it is, so a fault from here on must not say otherwise.
+                None => match messages::message_id(&message) {
+                    Some(id) => {
+                        Ok(self.find(folder, &id).await.ok().and_then(|found| found.into_iter().next_back()))
+                    }
+                    None => Ok(None),
+                },
+            }
+        })
+    }
+
+    fn remove<'a>(&'a self, folder: &'a str, key: &'a str) -> BoxFuture<'a, Result<(), Fault>> {
+        Box::pin(async move {
+            let (mut turn, opened) = self.enter(folder, Access::Write).await?;
+            let removed = match messages::uid(&opened, key) {
+                Ok(uid) => messages::remove(&mut turn.session, uid).await,
+                // From before the folder was numbered anew: it may still be there under another number.
+                Err(fault) => Err(fault),
+            };
+            turn.finish(removed).await
+        })
+    }
+
+    fn find<'a>(&'a self, folder: &'a str, id: &'a MessageId) -> BoxFuture<'a, Result<Vec<String>, Fault>> {
+        Box::pin(async move {
+            let (mut turn, opened) = self.enter(folder, Access::Read).await?;
+            let found = messages::find(&mut turn.session, id).await;
+            turn.finish(found.map(|uids| uids.iter().map(|uid| messages::key(&opened, *uid)).collect())).await
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! Events as models see them.
+
+use jiff::civil::Date;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::reach::Place;
+use crate::availability::{Weight, weigh};
+use crate::ical::{Component, Property};
+use crate::objects::{Kind, ObjectId, mailto};
+use crate::recurrence::{Occurrence, Status, When};
+use crate::text::cleaned;
+use crate::zones::Zone;
+
+const TEXT_CHARS_MAX: usize = 2_000;
+const ATTENDEES_MAX: usize = 50;
+
+/// An event, or one occurrence of one that repeats.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct EventShown {
+    /// Pass it on as it is. It names this occurrence where the event repeats.
+    pub(super) id: String,
+    /// Which state of the event this is; pass it on with an update.
+    pub(super) version: String,
+    /// What it is called.
+    pub(super) title: String,
+    /// When it starts, in the asker's zone, with offset and zone; the first day of an all-day event.
+    pub(super) start: String,
+    /// When it ends, in the same way; the last day of an all-day event.
+    pub(super) end: String,
+    /// Whether it takes whole days.
+    pub(super) all_day: bool,
+    /// The same start in the event's own zone, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start_in_event_zone: Option<String>,
+    /// The same end in the event's own zone, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) end_in_event_zone: Option<String>,
+    /// Whether it repeats; then an update needs a `scope`.
+    pub(super) repeats: bool,
+    /// How it repeats, as iCalendar writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) recurrence: Option<String>,
+    /// One of `confirmed`, `tentative`, `cancelled`.
+    pub(super) status: String,
+    /// What it does to the calendar's owner: one of `busy`, `tentative`, `free`.
+    pub(super) shows_as: String,
+    /// Where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) location: Option<String>,
+    /// What it is about, cut at 2000 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) description: Option<String>,
+    /// Who called it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) organizer: Option<PersonShown>,
+    /// Who is invited, the first 50 of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) attendees: Vec<PersonShown>,
+    /// How many more are invited.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) attendees_more: usize,
+    /// The calendar that it is in.
+    pub(super) calendar: String,
+    /// The account of that calendar.
+    pub(super) account: String,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// Somebody in an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(super) struct PersonShown {
+    /// Their name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Their address.
+    pub(super) address: String,
+    /// What they answered: one of `needs-action`, `accepted`, `declined`, `tentative`, or what their program says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) answer: Option<String>,
+}
+
+/// A whole line of text of a component.
+pub(super) fn line(component: &Component, name: &str) -> Option<String> {
+    let text = component.property(name)?.text_value();
+    Some(cleaned(&text, 500)).filter(|text| !text.is_empty())
+}
+
+/// A text of a component, cut.
+pub(super) fn text(component: &Component, name: &str) -> Option<String> {
+    let text = component.property(name)?.text_value();
+    let end = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
+    let text = match end {
+        Some(end) => format!("{}…", &text[..end]),
+        None => text,
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+pub(super) fn person(property: &Property<'_>) -> PersonShown {
+    let address = mailto(property.value()).unwrap_or_else(|| property.value());
+    let answer = property.param("PARTSTAT").map(|answer| cleaned(&answer.to_lowercase(), 40));
+    PersonShown {
+        name: property.param("CN").map(|name| cleaned(&name, 200)).filter(|name| !name.is_empty()),
+        address: cleaned(address, 254),
+        answer: answer.filter(|_| property.is_named("ATTENDEE")),
+    }
+}
+
+/// Start and end for people: in one zone.
+pub(super) fn told(when: &When, zone: &Zone) -> (String, String) {
+    match when {
+        When::AllDay { first, end } => (first.to_string(), last_day(*first, *end).to_string()),
+        When::Timed { start, end } => (start.told_in(zone).to_string(), end.told_in(zone).to_string()),
+    }
+}
+
+fn last_day(first: Date, end: Date) -> Date {
+    end.yesterday().unwrap_or(first).max(first)
+}
+
+impl EventShown {
+    pub(super) fn new(
+        place: &Place,
+        uid: &str,
+        version: &str,
+        occurrence: &Occurrence,
+        component: &Component,
+        main: &Component,
+        asker: &Zone,
+    ) -> Self {
+        let id = ObjectId {
+            kind: Kind::Event,
+            collection: place.collection.id,
+            uid: uid.to_owned(),
+            occurrence: occurrence.id,
+        };
+        let (start, end) = told(&occurrence.when, asker);
+        let own = own_zone(&occurrence.when, asker).map(|zone| told(&occurrence.when, &zone));
+        let attendees: Vec<PersonShown> = component.all("ATTENDEE").map(|found| person(&found)).collect();
+        let addresses: Vec<_> = place.own().cloned().into_iter().collect();
+        let rule = main.property("RRULE").map(|rule| cleaned(rule.value(), 500));
+        Self {
+            id: id.to_string(),
+            version: version.to_owned(),
+            title: line(component, "SUMMARY").unwrap_or_else(|| "(no title)".to_owned()),
+            start,
+            end,
+            all_day: matches!(occurrence.when, When::AllDay { .. }),
+            start_in_event_zone: own.as_ref().map(|(start, _)| start.clone()),
+            end_in_event_zone: own.map(|(_, end)| end),
+            repeats: occurrence.id.is_some() || rule.is_some(),
+            recurrence: rule,
+            status: status(occurrence.status).to_owned(),
+            shows_as: shows_as(weigh(occurrence, component, &addresses)).to_owned(),
+            location: line(component, "LOCATION"),
+            description: text(component, "DESCRIPTION"),
+            organizer: component.property("ORGANIZER").map(|found| person(&found)),
+            attendees_more: attendees.len().saturating_sub(ATTENDEES_MAX),
+            attendees: attendees.into_iter().take(ATTENDEES_MAX).collect(),
+            calendar: place.name(),
+            account: place.account.id.clone(),
+        }
+    }
+}
+
+/// The zone of an event, where its clock shows another time than the asker's.
+fn own_zone(when: &When, asker: &Zone) -> Option<Zone> {
+    let When::Timed { start, end } = when else { return None };
+    let differs = start.local() != asker.local(start.instant) || end.local() != asker.local(end.instant);
+    differs.then(|| start.zone.clone())
+}
+
+fn status(status: Status) -> &'static str {
+    match status {
+        Status::Confirmed => "confirmed",
+        Status::Tentative => "tentative",
+        Status::Cancelled => "cancelled",
+    }
+}
+
+fn shows_as(weight: Weight) -> &'static str {
+    match weight {
+        Weight::None => "free",
+        Weight::Tentative => "tentative",
+        Weight::Busy => "busy",
+    }
+}

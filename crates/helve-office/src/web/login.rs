@@ -1,0 +1,66 @@
+//! How an account proves to a web server whose it is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use helve_core::BoxFuture;
+use helve_net::HeaderValue;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use crate::account::Fault;
+
+/// Gives an access token that is good now; renews it where it has to.
+pub type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<SecretString, Fault>> + Send + Sync>;
+
+/// How an account proves whose it is. Never printed.
+#[derive(Clone)]
+pub enum Login {
+    /// A name with a password, or with a password for one application.
+    Password {
+        /// The name.
+        user: String,
+        /// The password.
+        password: SecretString,
+    },
+    /// An OAuth access token.
+    Token(TokenSource),
+}
+
+impl Login {
+    /// A name with its password.
+    pub fn password(user: impl Into<String>, password: impl Into<SecretString>) -> Self {
+        Self::Password { user: user.into(), password: password.into() }
+    }
+
+    /// What goes into `Authorization`.
+    pub(super) async fn header(&self) -> Result<HeaderValue, Fault> {
+        let text = match self {
+            Self::Password { user, .. } if user.contains(':') => {
+                return Err(Fault::Refused("a login name must not have a colon".to_owned()));
+            }
+            Self::Password { user, password } => {
+                let pair = format!("{user}:{}", password.expose_secret());
+                SecretString::from(format!("Basic {}", BASE64_STANDARD.encode(pair)))
+            }
+            Self::Token(source) => {
+                let token = source().await?;
+                SecretString::from(format!("Bearer {}", token.expose_secret()))
+            }
+        };
+        let mut value = HeaderValue::from_str(text.expose_secret())
+            .map_err(|_| Fault::Login("the access token has characters that no token has".to_owned()))?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Password { .. } => f.write_str("Login::Password"),
+            Self::Token(_) => f.write_str("Login::Token"),
+        }
+    }
+}
