@@ -21,11 +21,14 @@ async fn sync(world: &World, account: &str) -> (usize, usize) {
 #[tokio::test]
 async fn a_sync_takes_every_page_and_then_only_what_changed() {
     let (world, server) = World::connected().await;
-    let keys: Vec<_> =
-        (0..7).map(|n| server.put("INBOX", &mail(n, &format!("mail {n}"), "Ann <ann@example.org>", "words"))).collect();
+    let keys: Vec<_> = (0..7)
+        .map(|n| server.put("INBOX", &mail(n, &format!("mail {n}"), "Ann <ann@example.org>", "words")))
+        .collect();
     server.put("Junk", &mail(99, "buy", "Spam <spam@example.com>", "words"));
     let told = Mutex::new(Vec::new());
-    let tell = |progress: helve_office::sync::MailProgress| told.lock().unwrap().push((progress.taken, progress.total));
+    let tell = |progress: helve_office::sync::MailProgress| {
+        told.lock().unwrap().push((progress.taken, progress.total))
+    };
     sync_mails(world.office.db(), &world.account("work"), &tell).await.unwrap();
     assert!(told.lock().unwrap().contains(&(4, Some(7))), "{told:?}");
     assert_eq!(world.found(json!({ "query": "words" })).await.len(), 7, "junk is left out");
@@ -43,7 +46,13 @@ async fn a_sync_takes_every_page_and_then_only_what_changed() {
 #[tokio::test]
 async fn malformed_mails_are_there_with_what_could_be_read() {
     let (world, server) = World::connected().await;
-    for bytes in [&b""[..], b"\0\0\0", b"no header at all", b"Subject: half\r\nFrom: x <\r\n\r\nbody words", b"\xff\xfe\r\n\r\n"] {
+    for bytes in [
+        &b""[..],
+        b"\0\0\0",
+        b"no header at all",
+        b"Subject: half\r\nFrom: x <\r\n\r\nbody words",
+        b"\xff\xfe\r\n\r\n",
+    ] {
         server.put_bytes("INBOX", Bytes::copy_from_slice(bytes), Flags::default());
     }
     let deep = "Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\n".repeat(600);
@@ -63,7 +72,10 @@ async fn malformed_mails_are_there_with_what_could_be_read() {
 async fn people_are_counted_and_forgotten_with_their_mails() {
     let (world, server) = World::connected().await;
     let keys = [1, 2].map(|n| server.put("INBOX", &mail(n, "x", "Sarah Connor <Sarah@example.org>", "y")));
-    server.put("Sent Items", &mail(3, "x", "Me <me@example.org>", "y").replace("To: Me <me@example.org>", "To: sarah@example.org"));
+    server.put(
+        "Sent Items",
+        &mail(3, "x", "Me <me@example.org>", "y").replace("To: Me <me@example.org>", "To: sarah@example.org"),
+    );
     sync(&world, "work").await;
     let people = async |word: &str| {
         world.office.db().people_seen(vec!["work".to_owned()], vec![word.to_owned()], 10).await.unwrap()
@@ -88,7 +100,12 @@ async fn ten_thousand_mails_take_seconds() {
     let mut text = String::new();
     for number in 0..10_000 {
         text.push_str("From ann@example.org Mon Nov  2 10:00:00 2026\n");
-        text.push_str(&mail(number, &format!("mail {number}"), "Ann <ann@example.org>", &"some words of a mail ".repeat(20)));
+        text.push_str(&mail(
+            number,
+            &format!("mail {number}"),
+            "Ann <ann@example.org>",
+            &"some words of a mail ".repeat(20),
+        ));
         text.push('\n');
     }
     std::fs::write(&path, text).unwrap();

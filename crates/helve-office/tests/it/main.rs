@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod calendar_listing;
+mod calendar_world;
 mod dav;
 mod dav_hostile;
 mod dav_server;
-mod calendar_listing;
-mod calendar_world;
 mod edits;
 mod ical;
 mod mail;

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::change::{Write, adopt, undoable};
 use super::event::{
-    EventChanged, EventPlan, REMINDERS_MAX, Span, Telling, alarm, attendee, mailboxes, organizer, printed, told,
+    EventChanged, EventPlan, REMINDERS_MAX, Span, Telling, alarm, attendee, mailboxes, organizer, printed,
+    told,
 };
 use super::facts::Facts;
 use super::fault::wrong;

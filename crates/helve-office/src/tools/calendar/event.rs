@@ -95,7 +95,11 @@ impl EventPlan {
     }
 
     /// Does it, if it is what was approved.
-    pub(super) async fn carry_out(self, office: &Office, context: &Context) -> Result<EventChanged, ToolError> {
+    pub(super) async fn carry_out(
+        self,
+        office: &Office,
+        context: &Context,
+    ) -> Result<EventChanged, ToolError> {
         context.still_approved(&self.fingerprint())?;
         let mut answer = self.answer(context)?;
         let result = serde_json::to_value(&answer).unwrap_or(Value::Null);
@@ -195,9 +199,11 @@ impl Span {
             (Given::Day(_), Given::Day(_)) | (Given::At(_), Given::At(_)) => {
                 Err(wrong("end", after, "it is not after `start`"))
             }
-            (Given::Day(_), Given::At(_)) | (Given::At(_), Given::Day(_)) => {
-                Err(wrong("end", "two dates or two times", "one of `start` and `end` is a date, the other a time"))
-            }
+            (Given::Day(_), Given::At(_)) | (Given::At(_), Given::Day(_)) => Err(wrong(
+                "end",
+                "two dates or two times",
+                "one of `start` and `end` is a date, the other a time",
+            )),
         }
     }
 
